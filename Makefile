@@ -1,0 +1,66 @@
+# Statewright. `make` lists what there is.
+PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
+	if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$python; break; fi; done)
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(BIN)/statewright: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Statewright needs Python 3.11 or newer." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml $(BIN)/statewright
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	@touch $@
+
+setup: $(VENV)/.dev ## create .venv with everything a developer needs
+
+run: $(BIN)/statewright ## install and serve on http://127.0.0.1:8080/api
+	$(BIN)/statewright serve
+
+test: $(VENV)/.dev ## install what the tests need and run them all
+	$(BIN)/pytest tests/unit -q -n $(WORKERS)
+	$(BIN)/pytest tests/integration tests/e2e -q -n $(WORKERS) --dist loadgroup
+
+unit: $(VENV)/.dev ## run the unit tests only
+	$(BIN)/pytest tests/unit -q -n $(WORKERS)
+
+demo: $(BIN)/statewright ## watch an entity move through an imported workflow
+	$(BIN)/python examples/demo.py
+
+bench: $(VENV)/.dev ## measure against floors taken in the same run
+	$(BIN)/python -m benchmarks
+
+lint: $(VENV)/.dev ## check style and import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+fmt: $(VENV)/.dev ## format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(VENV)/.dev ## check types with mypy and pyright
+	$(BIN)/mypy
+	$(BIN)/pyright
+
+check: lint types test ## everything that CI runs
+
+proto: $(VENV)/.dev ## generate the gRPC stubs from proto/
+	$(BIN)/python scripts/generate_protos.py
+
+openapi: $(BIN)/statewright ## write docs/reference/openapi.json
+	$(BIN)/statewright openapi > docs/reference/openapi.json
+
+clean: ## remove what the targets made, the data of `make run` excepted
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: help setup run test unit demo bench lint fmt types check openapi proto clean

@@ -1,0 +1,1 @@
+"""Statewright: entities, versioned models and transactional workflows on PostgreSQL."""

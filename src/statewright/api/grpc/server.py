@@ -1,0 +1,148 @@
+"""The gRPC server: which services it offers, how it listens, how it stops (spec/grpc.md §1, §17, §28)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Final
+
+import grpc
+import grpc.aio
+import structlog
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+from msgspec import Struct
+
+from statewright.api.grpc.collections import ENTITY_MANAGE_COLLECTION
+from statewright.api.grpc.entities import ENTITY_MANAGE
+from statewright.api.grpc.models import ENTITY_MODEL_MANAGE
+from statewright.api.grpc.rpc import Requests, Unserved
+from statewright.api.grpc.search import ENTITY_SEARCH, ENTITY_SEARCH_COLLECTION
+from statewright.api.grpc.streaming import Context, MemberStreams
+from statewright.compute.dispatch import Dispatcher
+from statewright.proto.cloudevents_pb2 import CloudEvent
+from statewright.proto.cyoda_cloud_api_pb2 import DESCRIPTOR
+from statewright.proto.cyoda_cloud_api_pb2_grpc import (
+    CloudEventsServiceServicer,
+    add_CloudEventsServiceServicer_to_server,
+)
+
+log = structlog.get_logger(__name__)
+
+SERVICE_NAME: Final = DESCRIPTOR.services_by_name["CloudEventsService"].full_name
+
+FAREWELL_SECONDS: Final = 5.0
+"""What streams have left to end in after the callouts in flight had their grace."""
+
+LOOPBACKS: Final = ("127.0.0.1", "[::1]")
+
+
+class Listening(Struct, frozen=True, kw_only=True):
+    """Where and how the server listens.
+
+    ``host`` is an address, ``localhost`` for both loopbacks, or empty for all interfaces. ``port`` 0 takes a free
+    one. ``max_receive_bytes`` limits what a client may send in one event. With ``reuse_port`` several processes of a
+    host share a port, and the kernel spreads connections over them; without, a port that is taken stops the start.
+    """
+
+    host: str = "localhost"
+    port: int = 9090
+    max_receive_bytes: int = 16 * 1024 * 1024
+    reuse_port: bool = False
+
+
+class CloudEventsService(CloudEventsServiceServicer):
+    """The methods of the service. Without anybody who serves requests it is a door for calculation members alone."""
+
+    def __init__(self, streams: MemberStreams, requests: Requests | None = None) -> None:
+        self._streams = streams
+        self._requests = requests or Unserved()
+
+    async def startStreaming(self, events: AsyncIterator[CloudEvent], context: Context, /) -> None:  # noqa: N802
+        await self._streams.serve(events, context)
+
+    async def entityModelManage(self, event: CloudEvent, context: Context, /) -> CloudEvent:  # noqa: N802
+        return await self._requests.one(ENTITY_MODEL_MANAGE, event, context)
+
+    async def entityManage(self, event: CloudEvent, context: Context, /) -> CloudEvent:  # noqa: N802
+        return await self._requests.one(ENTITY_MANAGE, event, context)
+
+    async def entityManageCollection(self, event: CloudEvent, context: Context, /) -> AsyncIterator[CloudEvent]:  # noqa: N802
+        for response in await self._requests.many(ENTITY_MANAGE_COLLECTION, event, context):
+            yield response
+
+    async def entitySearch(self, event: CloudEvent, context: Context, /) -> CloudEvent:  # noqa: N802
+        return await self._requests.one(ENTITY_SEARCH, event, context)
+
+    async def entitySearchCollection(self, event: CloudEvent, context: Context, /) -> AsyncIterator[CloudEvent]:  # noqa: N802
+        for response in await self._requests.many(ENTITY_SEARCH_COLLECTION, event, context):
+            yield response
+
+
+class GrpcServer:
+    """A running server; made by :func:`listen`."""
+
+    def __init__(self, server: grpc.aio.Server, health_status: health.aio.HealthServicer, *, port: int) -> None:
+        self.port = port
+        self._server = server
+        self._health = health_status
+
+    async def stop(self, streams: MemberStreams, dispatcher: Dispatcher, *, grace: float) -> None:
+        """Takes no new calls, lets calls and callouts in flight finish for ``grace`` seconds, then ends member streams.
+
+        Members are told ``UNAVAILABLE``; whatever is left after that is cut off.
+        """
+        await self._health.enter_graceful_shutdown()
+        stopping = asyncio.create_task(self._server.stop(grace + FAREWELL_SECONDS))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(grace):
+                await dispatcher.drained()
+        streams.close()
+        await stopping
+
+
+async def listen(service: CloudEventsService, listening: Listening) -> GrpcServer:
+    """Starts serving. Raises ``OSError`` when the address is taken or is none of this machine's."""
+    server = grpc.aio.server(options=server_options(listening))
+    add_CloudEventsServiceServicer_to_server(service, server)
+    statuses = health.aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(statuses, server)
+    reflection.enable_server_reflection((SERVICE_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+    port = _bind(server, listening)
+    await server.start()
+    for name in ("", SERVICE_NAME):
+        await statuses.set(name, health_pb2.HealthCheckResponse.SERVING)
+    log.info("grpc_listening", host=listening.host, port=port)
+    return GrpcServer(server, statuses, port=port)
+
+
+def server_options(listening: Listening) -> list[tuple[str, int]]:
+    """Channel arguments: message limits, and no offence taken at clients that ping often (spec/grpc.md §28.6,
+    §28.7)."""
+    return [
+        ("grpc.max_receive_message_length", listening.max_receive_bytes),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_ping_strikes", 0),
+        ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+        ("grpc.so_reuseport", int(listening.reuse_port)),
+    ]
+
+
+def _bind(server: grpc.aio.Server, listening: Listening) -> int:
+    """The port that was bound, on every address the host stands for."""
+    hosts = {"localhost": LOOPBACKS, "": ("[::]",)}.get(listening.host, (_bracketed(listening.host),))
+    try:
+        port = server.add_insecure_port(f"{hosts[0]}:{listening.port}")
+    except RuntimeError as error:
+        raise OSError(f"cannot listen on {hosts[0]}:{listening.port}") from error
+    for host in hosts[1:]:
+        try:
+            server.add_insecure_port(f"{host}:{port}")
+        except RuntimeError:  # a machine without IPv6, or the port is taken there
+            log.warning("grpc_address_unavailable", address=f"{host}:{port}")
+    return port
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host

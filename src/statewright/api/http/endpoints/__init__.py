@@ -1,0 +1,1 @@
+"""What each route does: bind the request, call the use case, write the answer."""

@@ -1,0 +1,507 @@
+"""The one place where the parts are put together.
+
+Start-up goes inside out: admin listener (alive, not ready), database and migrations, definitions and engine, gRPC,
+HTTP; then the process is ready. Shutdown goes outside in: not ready, no new calls, calls in flight finish within a
+limit, member streams end, pools, database.
+"""
+
+import asyncio
+import gc
+import os
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from datetime import timedelta
+
+import uvicorn
+from msgspec import Struct
+
+from statewright import logs
+from statewright.api.admin import admin_app
+from statewright.api.grpc.rpc import Served
+from statewright.api.grpc.server import CloudEventsService, Listening, listen
+from statewright.api.grpc.streaming import KeepAlive, MemberStreams
+from statewright.api.http.cors import Cors
+from statewright.api.http.front import Front
+from statewright.api.http.openapi import Document
+from statewright.api.http.openapi import openapi_document as openapi_document
+from statewright.api.http.public import public_routes
+from statewright.api.metrics import Metrics
+from statewright.auth import (
+    Authenticator,
+    ClientSecrets,
+    FixedClients,
+    JwkSet,
+    JwtAuthenticator,
+    KeyRing,
+    MockAuthenticator,
+    MockTokenEndpoint,
+    NoTrustedKeys,
+    TokenEndpoint,
+    TokenIssuer,
+    TokenRules,
+    TokenService,
+    TokenVerifier,
+    bootstrap_client,
+    configured_key,
+    mock_principal,
+)
+from statewright.compute.dispatch import Dispatcher
+from statewright.compute.members import Members
+from statewright.compute.transaction_tokens import TransactionTokens
+from statewright.engine.callouts import Desk
+from statewright.engine.engine import Engine
+from statewright.engine.processors import Retry
+from statewright.failures import StorageUnavailable
+from statewright.identity import IdSource, system_clock
+from statewright.services.definitions import DefinitionCache, Refresher
+from statewright.services.index_builder import IndexBuilder
+from statewright.services.runtime import Runtime
+from statewright.services.scheduler import Pace, Scheduler
+from statewright.services.search_runner import CONCURRENCY as JOB_CONNECTIONS
+from statewright.services.search_runner import SearchRunner
+from statewright.services.transactions import OpenTransactions
+from statewright.settings import Settings
+from statewright.storage import announcements, migrate
+from statewright.storage.connections import Target, connect, target
+from statewright.storage.embedded import running as embedded_server
+from statewright.storage.entities import MAX_IN_FLIGHT as READ_CONNECTIONS
+from statewright.storage.entities import EntityReader
+from statewright.storage.group_commit import MAX_IN_FLIGHT as COMMIT_CONNECTIONS
+from statewright.storage.group_commit import GroupCommit
+from statewright.storage.pool import Pool
+from statewright.storage.refusals import StartRefused
+from statewright.storage.schedules import StoredTasks
+from statewright.storage.search import SearchDatabase, search_sessions
+from statewright.storage.search_indexes import SearchIndexes
+from statewright.storage.search_jobs import SearchJobs
+
+GC_THRESHOLDS = (50_000, 20, 100)
+"""Allocations between collections. What lives after start-up is frozen; the default thresholds would triple the p99 of
+a read.
+"""
+
+MOST_SEARCH_CONNECTIONS = 8
+"""Of the connections of a process; searches take a quarter of them."""
+
+log = logs.logger("app")
+
+
+class StartFailed(Exception):
+    """The service cannot start; the message is one line for the operator."""
+
+
+class Service(Struct, frozen=True, kw_only=True):
+    """A running service: where it listens, for tests and the banner."""
+
+    http_port: int
+    grpc_port: int
+    admin_port: int
+    runtime: Runtime
+    dispatcher: Dispatcher
+    members: Members
+
+
+class Identity(Struct, frozen=True, kw_only=True):
+    """How callers prove who they are, by the mode of the settings."""
+
+    authenticator: Authenticator
+    tokens: TokenService
+    published_keys: Callable[[], JwkSet] | None
+
+
+async def serve(settings: Settings) -> int:
+    """Run the service until a signal ends it; the exit code of the process."""
+    logs.configure(settings.log_level, settings.log_format)
+    for warning in settings.warnings:
+        log.warning("setting_doubtful", text=warning)
+    stopped = asyncio.Event()
+    _on_signals(stopped)
+    try:
+        async with running(settings, stopped) as service:
+            if not settings.suppress_banner:
+                print_banner(settings, service)
+            await stopped.wait()
+            log.info("shutdown_started")
+    except (StartFailed, StartRefused, OSError) as failure:
+        log.error("startup_failed", error=str(failure))  # noqa: TRY400 - one line; the operator knows the cause
+        sys.stderr.write(f"statewright: {failure}\n")
+        return 1
+    log.info("shutdown_complete")
+    return 0
+
+
+@asynccontextmanager
+async def running(settings: Settings, stopped: asyncio.Event | None = None) -> AsyncIterator[Service]:
+    """A service that is ready inside the block. ``stopped`` is set when a listener fails.
+
+    Raises ``StartFailed``, ``OSError``.
+    """
+    stopped = stopped or asyncio.Event()
+    readiness = Readiness()
+    metrics = Metrics()
+    async with AsyncExitStack() as stack:
+        admin = admin_app(ready=readiness.check, metrics=metrics.exposition, bearer=settings.metrics_bearer)
+        admin_port = await stack.enter_async_context(
+            _http(admin, settings.admin_bind_address, settings.admin_port, stopped, grace=timedelta(seconds=1))
+        )
+        database = await stack.enter_async_context(_database(settings))
+        await _migrated(settings, database)
+        members = Members()
+        dispatcher = Dispatcher(members)
+        runtime = await stack.enter_async_context(_runtime(settings, database, dispatcher))
+        identity = await _identity(settings)
+        streams = MemberStreams(members, identity.authenticator, keep_alive=_keep_alive(settings))
+        grpc_port = await stack.enter_async_context(
+            _grpc(settings, streams, Served(runtime, identity.authenticator), dispatcher)
+        )
+        front = Front(
+            runtime,
+            identity.authenticator,
+            context_path=settings.context_path,
+            cors=Cors(settings.cors_allowed_origins) if settings.cors_enabled else None,
+            public=public_routes(settings.context_path, tokens=identity.tokens, keys=identity.published_keys),
+            observe=metrics.requests.observe,
+            verbose_errors=settings.error_response_mode == "verbose",
+        )
+        http_port = await stack.enter_async_context(
+            _http(front, settings.host, settings.http_port, stopped, grace=settings.shutdown_timeout)
+        )
+        metrics.watch(runtime, members)
+        if settings.scheduler_enabled:
+            await stack.enter_async_context(_scheduling(settings, runtime))
+        readiness.open(runtime.pool)
+        stack.callback(readiness.close)
+        _tune_garbage_collection()
+        log.info("ready", http=http_port, grpc=grpc_port, admin=admin_port)
+        yield Service(
+            http_port=http_port,
+            grpc_port=grpc_port,
+            admin_port=admin_port,
+            runtime=runtime,
+            dispatcher=dispatcher,
+            members=members,
+        )
+
+
+async def apply_migrations(settings: Settings, within: timedelta) -> int:
+    """Apply pending migrations and exit; the exit code of the process."""
+    logs.configure(settings.log_level, settings.log_format)
+    try:
+        async with asyncio.timeout(within.total_seconds()), _database(settings) as database:
+            connection = await connect(database)
+            try:
+                applied = await migrate.apply(connection)
+            finally:
+                await connection.close()
+    except TimeoutError:
+        sys.stderr.write(f"statewright: migrations were not complete within {within.total_seconds():g} s\n")
+        return 1
+    except (StartFailed, OSError, StorageUnavailable, StartRefused) as failure:
+        sys.stderr.write(f"statewright: {failure}\n")
+        return 1
+    log.info("migrations_applied", count=len(applied))
+    return 0
+
+
+class Readiness:
+    """Whether the service can do its work now: start-up is complete and the database answers."""
+
+    WITHIN_S = 1.0
+
+    def __init__(self) -> None:
+        self._pool: Pool | None = None
+
+    def open(self, pool: Pool) -> None:
+        """Start-up is complete."""
+        self._pool = pool
+
+    def close(self) -> None:
+        """Shutdown begins."""
+        self._pool = None
+
+    async def check(self) -> bool:
+        """Ask the database."""
+        if self._pool is None:
+            return False
+        try:
+            async with asyncio.timeout(self.WITHIN_S), self._pool.connection() as connection:
+                await migrate.check(connection)
+        except (StorageUnavailable, TimeoutError, StartRefused) as reason:
+            log.warning("not_ready", error=str(reason) or type(reason).__name__)
+            return False
+        return True
+
+
+@asynccontextmanager
+async def _database(settings: Settings) -> AsyncIterator[Target]:
+    if settings.storage == "postgres":
+        assert settings.postgres_url is not None  # noqa: S101 - the settings demand it
+        yield target(settings.postgres_url.reveal())
+        return
+    async with embedded_server(settings.data_directory) as url:
+        yield target(url)
+
+
+async def _migrated(settings: Settings, database: Target) -> None:
+    within = settings.startup_timeout.total_seconds()
+    try:
+        async with asyncio.timeout(within):
+            connection = await connect(database)
+            try:
+                await (migrate.apply(connection) if settings.postgres_auto_migrate else migrate.check(connection))
+            finally:
+                await connection.close()
+    except TimeoutError as late:
+        raise StartFailed(f"the database was not ready within {within:g} s") from late
+    except StorageUnavailable as away:
+        raise StartFailed(f"cannot connect to the database at {database.place}: {away.__cause__ or away}") from away
+
+
+@asynccontextmanager
+async def _runtime(settings: Settings, database: Target, dispatcher: Dispatcher) -> AsyncIterator[Runtime]:
+    """Pools, caches and background work.
+
+    Commits and reads by id have connections of their own, which nothing slow can take.
+    """
+    ids = IdSource()
+    searching = max(1, min(settings.postgres_max_conns // 4, MOST_SEARCH_CONNECTIONS))
+    reserved = COMMIT_CONNECTIONS + READ_CONNECTIONS + searching + JOB_CONNECTIONS
+    shared = max(settings.postgres_max_conns - reserved, 1)
+    async with AsyncExitStack() as stack:
+        pool = await stack.enter_async_context(
+            Pool(database, size=shared, keep=min(settings.postgres_min_conns, shared))
+        )
+        reads = await stack.enter_async_context(Pool(database, size=READ_CONNECTIONS, keep=READ_CONNECTIONS))
+        commits = await stack.enter_async_context(Pool(database, size=COMMIT_CONNECTIONS, keep=COMMIT_CONNECTIONS))
+        searches = await stack.enter_async_context(
+            Pool(search_sessions(database, timeout=settings.search_timeout), size=searching)
+        )
+        workers = await stack.enter_async_context(Pool(search_sessions(database), size=JOB_CONNECTIONS))
+        definitions = DefinitionCache(pool, system_clock, lease=settings.model_cache_lease)
+        group_commit = GroupCommit(commits)
+        tasks = StoredTasks(pool)
+        transactions = OpenTransactions(_transaction_tokens(settings))
+        outliving: set[asyncio.Task[object]] = set()
+        jobs = SearchJobs(pool, workers, retention=settings.search_snapshot_ttl)
+        indexes = SearchIndexes(pool, database)
+        builder = IndexBuilder(indexes)
+        runner = SearchRunner(jobs, definitions, reap_interval=settings.search_reap_interval)
+        runtime = Runtime(
+            pool=pool,
+            reader=EntityReader(reads),
+            commits=group_commit,
+            tasks=tasks,
+            definitions=definitions,
+            engine=Engine(
+                Desk(callouts=dispatcher, tokens=transactions, ids=ids),
+                tasks,
+                max_visits=settings.max_state_visits,
+                retry=Retry(
+                    attempts=settings.retry_attempts, delay_ms=settings.retry_delay // timedelta(milliseconds=1)
+                ),
+                checks_output=settings.processor_output == "strict",
+            ),
+            transactions=transactions,
+            ids=ids,
+            clock=system_clock,
+            outliving=outliving,
+            search=SearchDatabase(searches, timeout=settings.search_timeout, scan_budget=settings.search_scan_budget),
+            search_jobs=jobs,
+            search_runner=runner,
+            search_indexes=indexes,
+            index_builder=builder,
+            stats_group_max=settings.stats_group_max,
+            max_sort_keys=settings.search_max_sort_keys,
+        )
+        background = [
+            asyncio.create_task(
+                announcements.follow(database, definitions.forget, definitions.forget_all), name="announcements"
+            ),
+            asyncio.create_task(Refresher(pool, definitions, system_clock).run(), name="definition-refresh"),
+            asyncio.create_task(runner.run(), name="search-jobs"),
+            asyncio.create_task(runner.reap(), name="search-expiry"),
+            asyncio.create_task(builder.run(), name="search-indexes"),
+        ]
+        stack.push_async_callback(_cancelled, background)
+        stack.push_async_callback(group_commit.drain)
+        stack.push_async_callback(_finished, outliving, settings.shutdown_timeout)
+        yield runtime
+
+
+@asynccontextmanager
+async def _scheduling(settings: Settings, runtime: Runtime) -> AsyncIterator[None]:
+    """Scheduled transitions fire inside the block; those under way at its end are outliving runs like others."""
+    pace = Pace(
+        scan_interval=settings.scheduler_scan_interval,
+        batch_size=settings.scheduler_batch_size,
+        backoff=settings.scheduler_redispatch_backoff,
+        expiry_grace=settings.scheduler_expiry_grace,
+    )
+    task = asyncio.create_task(Scheduler(runtime, pace).run(), name="scheduler")
+    try:
+        yield
+    finally:
+        await _cancelled([task])
+
+
+async def _cancelled(tasks: list["asyncio.Task[None]"]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+async def _finished(tasks: "set[asyncio.Task[object]]", within: timedelta) -> None:
+    """Let runs whose client has gone come to their end, for a while."""
+    if tasks:
+        _, late = await asyncio.wait(set(tasks), timeout=within.total_seconds())
+        for task in late:
+            task.cancel()
+
+
+def _transaction_tokens(settings: Settings) -> TransactionTokens:
+    secret = settings.hmac_secret.key_bytes() if settings.hmac_secret else secrets.token_bytes(32)
+    return TransactionTokens(secret, node="local", ttl=settings.tx_token_ttl.total_seconds(), clock=system_clock)
+
+
+async def _identity(settings: Settings) -> Identity:
+    principal = mock_principal(settings.iam_mock_roles, settings.iam_mock_kind)
+    rules = TokenRules(
+        issuer=settings.jwt_issuer, audience=settings.jwt_audience, expiry_seconds=settings.jwt_expiry_seconds
+    )
+    if settings.iam_mode == "mock":
+        tokens = MockTokenEndpoint(principal, rules, system_clock)
+        return Identity(authenticator=MockAuthenticator(principal), tokens=tokens, published_keys=None)
+    key = configured_key(settings, system_clock())
+    ring = KeyRing(*([key] if key else []))
+    client = await bootstrap_client(settings)
+    clients = ClientSecrets(FixedClients(*([client] if client else [])))
+    return Identity(
+        authenticator=JwtAuthenticator(TokenVerifier(ring, rules, system_clock)),
+        tokens=TokenEndpoint(clients, TokenIssuer(ring, rules, system_clock), NoTrustedKeys(), system_clock),
+        published_keys=lambda: ring.published(system_clock()),
+    )
+
+
+@asynccontextmanager
+async def _grpc(
+    settings: Settings, streams: MemberStreams, requests: Served, dispatcher: Dispatcher
+) -> AsyncIterator[int]:
+    listening = Listening(
+        host=settings.host, port=settings.grpc_port, max_receive_bytes=settings.grpc_max_message_bytes
+    )
+    server = await listen(CloudEventsService(streams, requests), listening)
+    try:
+        yield server.port
+    finally:
+        await server.stop(streams, dispatcher, grace=settings.shutdown_timeout.total_seconds())
+
+
+def _keep_alive(settings: Settings) -> KeepAlive:
+    return KeepAlive(
+        interval=settings.keepalive_interval.total_seconds(), timeout=settings.keepalive_timeout.total_seconds()
+    )
+
+
+class _Uvicorn(uvicorn.Server):
+    """uvicorn inside our own process: signals are ours, and so is the listening socket."""
+
+    @contextmanager
+    def capture_signals(self):  # type: ignore[no-untyped-def]
+        yield
+
+
+@asynccontextmanager
+async def _http(
+    application: Callable[..., Awaitable[None]], host: str, port: int, stopped: asyncio.Event, *, grace: timedelta
+) -> AsyncIterator[int]:
+    """Serve an ASGI application; open requests may take ``grace`` to finish at the end.
+
+    Raises ``OSError`` when the port is taken.
+    """
+    listener = _listener(host, port)
+    config = uvicorn.Config(
+        application,
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # we do not ask who called or how; a middleware less for every request
+        timeout_graceful_shutdown=max(1, round(grace.total_seconds())),
+        timeout_keep_alive=75,
+        backlog=2048,
+    )
+    server = _Uvicorn(config)
+    task = asyncio.create_task(server.serve(sockets=[listener]), name=f"http-{port}")
+    task.add_done_callback(lambda _task: stopped.set())
+    try:
+        while not server.started and not task.done():  # noqa: ASYNC110 - uvicorn sets a plain attribute
+            await asyncio.sleep(0.005)
+        if task.done():
+            raise StartFailed(f"cannot serve on {host}:{port}")
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([task])
+        listener.close()
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise OSError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    listener.set_inheritable(False)
+    return listener
+
+
+def _on_signals(stopped: asyncio.Event) -> None:
+    """The first signal drains, the second one ends the process at once."""
+
+    def received() -> None:
+        if stopped.is_set():
+            log.warning("hard_exit_forced_by_second_signal")
+            os._exit(2)
+        stopped.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, received)
+
+
+def _tune_garbage_collection() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+
+
+def print_banner(settings: Settings, service: Service) -> None:
+    """Tell a person at the terminal where everything is; loud about mock authentication (decision A3)."""
+    lines = [
+        "",
+        "  Statewright",
+        f"  REST   http://{settings.host}:{service.http_port}{settings.context_path}   (described at /docs)",
+        f"  gRPC   {settings.host}:{service.grpc_port}",
+        f"  admin  http://{settings.admin_bind_address}:{service.admin_port}   (/livez /readyz /metrics)",
+        f"  data   {'PostgreSQL by URL' if settings.storage == 'postgres' else settings.data_directory}",
+    ]
+    if settings.iam_mode == "mock":
+        lines += [
+            "",
+            "  WARNING: mock authentication. Every caller is an administrator of one tenant. Never expose this.",
+        ]
+    sys.stdout.write("\n".join([*lines, "", ""]))
+    sys.stdout.flush()
+
+
+__all__ = ["Document", "Service", "StartFailed", "apply_migrations", "openapi_document", "running", "serve"]

@@ -1,0 +1,102 @@
+"""Whom a client may act for: the subject token of a token exchange (RFC 8693; spec/auth-and-operations.md §6.2).
+
+Only keys that the client's own tenant has registered as trusted count. Neither first-party nor federated tokens are
+subject tokens, and a subject token is no bearer token.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from msgspec import Struct
+
+from statewright.auth import jws
+from statewright.auth.clients import Client
+from statewright.auth.principals import Claims, text_claim
+from statewright.identity import TenantId
+
+GRANT_TYPE = "urn:ietf:params:oauth:grant-type:token-exchange"
+TOKEN_TYPE = "urn:ietf:params:oauth:token-type:jwt"  # noqa: S105 (a name, no secret)
+_SECOND = 1_000_000
+"""Microseconds."""
+
+
+class InvalidGrant(Exception):
+    """The subject token cannot be exchanged; the message goes to the client."""
+
+
+class TenantMismatch(InvalidGrant):
+    """The subject belongs to another tenant than the client."""
+
+
+class TrustedKey(Struct, frozen=True, kw_only=True):
+    """The public key of an external signer (§11). Times in microseconds since 1970; no ``issuers``: any."""
+
+    kid: str
+    public: RSAPublicKey
+    active: bool
+    valid_from: int
+    valid_to: int
+    issuers: tuple[str, ...] = ()
+
+
+class TrustedKeys(Protocol):
+    """The trusted keys of all tenants, each visible to its own."""
+
+    async def find(self, tenant: TenantId, kid: str) -> TrustedKey | None:
+        """The key that ``tenant`` has registered under this id."""
+        ...
+
+
+class NoTrustedKeys:
+    """The store of a service on which no key was registered."""
+
+    async def find(self, tenant: TenantId, kid: str) -> TrustedKey | None:
+        """Nothing."""
+        return None
+
+
+async def verified_subject(form: Mapping[str, str], *, client: Client, trusted: TrustedKeys, now: int) -> Claims:
+    """The claims of the subject token. Raises :class:`InvalidGrant` by the first check that fails."""
+    if form.get("subject_token_type") != TOKEN_TYPE:
+        raise InvalidGrant("unsupported subject_token_type")
+    token = _taken_apart(form.get("subject_token", ""))
+    key = _usable(await trusted.find(client.tenant, token.kid), now)
+    _check_claims(token, key, now)
+    if text_claim(token.claims, "caas_org_id") != client.tenant:
+        raise TenantMismatch("tenant mismatch")
+    return token.claims
+
+
+def _taken_apart(token: str) -> jws.Jws:
+    try:
+        parsed = jws.parse(token)
+    except jws.MalformedToken:
+        raise InvalidGrant("invalid subject token") from None
+    if not parsed.is_rs256:
+        raise InvalidGrant("unsupported token algorithm")
+    if not parsed.kid:
+        raise InvalidGrant("missing kid in subject token")
+    return parsed
+
+
+def _usable(key: TrustedKey | None, now: int) -> TrustedKey:
+    if key is None or now > key.valid_to:
+        raise InvalidGrant("unknown trusted key")
+    if not key.active:
+        raise InvalidGrant("trusted key is inactive")
+    if now < key.valid_from:
+        raise InvalidGrant("trusted key not yet valid")
+    return key
+
+
+def _check_claims(token: jws.Jws, key: TrustedKey, now: int) -> None:
+    if not jws.is_signed_by(key.public, token):
+        raise InvalidGrant("signature verification failed")
+    if key.issuers and text_claim(token.claims, "iss") not in key.issuers:
+        raise InvalidGrant("untrusted token issuer")
+    problem = jws.time_problem(token.claims, now // _SECOND)
+    if problem is not None:
+        raise InvalidGrant(problem)
+    if not text_claim(token.claims, "sub"):
+        raise InvalidGrant("subject token missing sub claim")

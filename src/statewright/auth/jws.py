@@ -1,0 +1,128 @@
+"""Signed tokens in their compact form, RS256 only (RFC 7515, RFC 7519; spec/auth-and-operations.md §5.1).
+
+Taking apart and checking are separate steps here, because the order of the checks is part of the contract: an unknown
+key must be told from a bad signature, and a malformed token from an unsupported algorithm. JWT libraries do both in one
+call, in an order of their own, and skip characters that are no base64. The cryptography is that of ``cryptography``.
+"""
+
+import base64
+import re
+from typing import Any
+
+import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from msgspec import Struct
+
+from statewright.auth.principals import Claims, text_claim
+
+ALGORITHM = "RS256"
+CLOCK_SKEW = 30
+"""Seconds by which the clocks of issuer and verifier may differ."""
+
+_BASE64URL = re.compile(r"[A-Za-z0-9_-]*")
+_OBJECT = msgspec.json.Decoder(dict[str, Any])  # Any: handed out as `object` only
+_PADDING = PKCS1v15()
+_HASH = SHA256()
+
+
+class MalformedToken(ValueError):
+    """Not three base64url parts of which the first two are JSON objects."""
+
+
+class Jws(Struct, frozen=True):
+    """A token taken apart, nothing about it verified."""
+
+    header: Claims
+    claims: Claims
+    signed: bytes
+    signature: bytes
+
+    @property
+    def is_rs256(self) -> bool:
+        """Whether the algorithm is the only one accepted. ``none`` and the HMAC family must never get further."""
+        return self.header.get("alg") == ALGORITHM
+
+    @property
+    def kid(self) -> str:
+        """The key id; empty when there is none."""
+        return text_claim(self.header, "kid")
+
+
+def parse(token: str) -> Jws:
+    """Raises :class:`MalformedToken`; its text says which part is wrong and holds nothing of the token."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        raise MalformedToken("not three parts")
+    header, claims = _json_object(parts[0], "header"), _json_object(parts[1], "claims")
+    if "crit" in header:
+        raise MalformedToken("critical extensions are not understood")  # RFC 7515 §4.1.11
+    return Jws(header, claims, f"{parts[0]}.{parts[1]}".encode(), _decoded(parts[2], "signature"))
+
+
+def is_signed_by(key: RSAPublicKey, jws: Jws) -> bool:
+    """Whether the signature is that of ``key``."""
+    try:
+        key.verify(jws.signature, jws.signed, _PADDING, _HASH)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def encode(claims: Claims, *, kid: str, key: RSAPrivateKey) -> str:
+    """A signed token."""
+    signed = encode_unsigned({"alg": ALGORITHM, "kid": kid, "typ": "JWT"}, claims)
+    return f"{signed}.{base64url(key.sign(signed.encode(), _PADDING, _HASH))}"
+
+
+def encode_unsigned(header: Claims, claims: Claims) -> str:
+    """The first two parts of a token."""
+    return f"{base64url(msgspec.json.encode(header))}.{base64url(msgspec.json.encode(claims))}"
+
+
+def base64url(raw: bytes) -> str:
+    """base64url without padding."""
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
+
+
+def time_problem(claims: Claims, now: int) -> str | None:
+    """Why the token is not valid at ``now`` (seconds since 1970), in the phrases of §6.2; ``None`` if it is."""
+    expires, issued, begins = (_seconds(claims.get(name)) for name in ("exp", "iat", "nbf"))
+    if expires is None:
+        return "missing exp claim"
+    if now > expires + CLOCK_SKEW:
+        return "token expired"
+    if issued is None:
+        return "missing iat claim"
+    if issued > now + CLOCK_SKEW:
+        return "iat is in the future"
+    if begins is not None and now < begins - CLOCK_SKEW:
+        return "token not yet valid (nbf)"
+    return None
+
+
+def expiry(claims: Claims) -> int:
+    """``exp`` in seconds since 1970, of claims that have no time problem."""
+    return _seconds(claims.get("exp")) or 0
+
+
+def _seconds(value: object) -> int | None:
+    """Fractions are cut off. ``true`` is a boolean and no number, whatever Python says."""
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _decoded(part: str, name: str) -> bytes:
+    if len(part) % 4 == 1 or not _BASE64URL.fullmatch(part):
+        raise MalformedToken(f"{name} is not base64url")
+    return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+
+
+def _json_object(part: str, name: str) -> Claims:
+    try:
+        return _OBJECT.decode(_decoded(part, name))
+    except MalformedToken:
+        raise
+    except (ValueError, RecursionError, msgspec.MsgspecError):
+        raise MalformedToken(f"{name} is not a JSON object") from None

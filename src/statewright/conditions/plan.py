@@ -1,0 +1,122 @@
+"""The typed plan of a condition: what has to hold of an entity, with every operand resolved (spec/search.md §18.1).
+
+A plan is what all evaluators share. It no longer knows of declared types, or how operators and operands were written: a
+leaf is a place and a list of *branches*, one per kind of stored value that can match. A stored value meets only the
+branches of its own kind, and the leaf holds when any of them does. So null, and a value of a kind without a branch,
+matches nothing, also under a negated operator.
+
+There is no negation in a plan. Whoever can only narrow a leaf may replace it by something weaker: AND and OR of weaker
+parts are weaker than the whole, never stronger.
+"""
+
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from statewright.conditions.metafields import MetaField
+from statewright.conditions.operators import Order, TextOperator
+from statewright.conditions.paths import Path
+from statewright.jsonval.datatypes import DataType
+from statewright.jsonval.numbers import Number
+
+
+class Numbers(Struct, frozen=True):
+    """A stored number for which all comparisons hold, by exact value (decision S1)."""
+
+    comparisons: tuple[tuple[Order, Number], ...]
+
+
+class Temporals(Struct, frozen=True):
+    """A stored string of exactly this natural subtype whose instant, in floored epoch milliseconds, compares so."""
+
+    subtype: DataType
+    comparisons: tuple[tuple[Order, int], ...]
+
+
+class Texts(Struct, frozen=True):
+    """A stored string that compares so by code points."""
+
+    comparisons: tuple[tuple[Order, str], ...]
+
+
+class Characters(Struct, frozen=True):
+    """A stored string of exactly one code point that compares so."""
+
+    comparisons: tuple[tuple[Order, str], ...]
+
+
+class Uuids(Struct, frozen=True):
+    """A stored string that is a UUID and equals, or does not equal, the given one; any version when that is empty."""
+
+    equal: bool
+    expected: str
+    version: str
+
+
+class Booleans(Struct, frozen=True):
+    """This very stored boolean."""
+
+    expected: bool
+
+
+class Matching(Struct, frozen=True):
+    """A stored string for which the text operator holds."""
+
+    operator: TextOperator
+    operand: str
+
+
+Branch: TypeAlias = Numbers | Temporals | Texts | Characters | Uuids | Booleans | Matching
+Branches: TypeAlias = tuple[Branch, ...]
+
+
+class FieldTest(Struct, frozen=True):
+    """Some value at the path satisfies some branch; with wildcards the path has any number of values."""
+
+    path: Path
+    branches: Branches
+
+
+class FieldPresence(Struct, frozen=True):
+    """The field is null (or absent), or is not; for wildcards see spec/search.md §4.4. No path: absent everywhere."""
+
+    path: Path | None
+    is_null: bool
+
+
+class ArrayTest(Struct, frozen=True):
+    """An array at the path has at each of the positions an element that satisfies some branch."""
+
+    path: Path
+    positions: tuple[tuple[int, Branches], ...]
+
+
+class MetaTest(Struct, frozen=True):
+    """The metadata field, a text or an instant in epoch milliseconds, satisfies some branch."""
+
+    field: MetaField
+    branches: Branches
+
+
+class Unanswerable(Struct, frozen=True):
+    """Cannot be evaluated; a group that is decided before it gets here does not mind."""
+
+    reason: str
+
+
+class AllOf(Struct, frozen=True):
+    """Every part holds, looked at from left to right until one does not."""
+
+    parts: tuple["Plan", ...]
+
+
+class AnyOf(Struct, frozen=True):
+    """Some part holds, looked at from left to right until one does."""
+
+    parts: tuple["Plan", ...]
+
+
+Plan: TypeAlias = FieldTest | FieldPresence | ArrayTest | MetaTest | Unanswerable | AllOf | AnyOf
+
+ALWAYS: Final = AllOf(())
+NEVER: Final = AnyOf(())

@@ -1,0 +1,232 @@
+"""The order of search results: keys as written, resolved against a model, and applied (spec/search.md §11).
+
+A resolved order exists twice, in SQL and in memory, and both mean the same: absent values, null and values of another
+kind than the key's come last in either direction; texts compare by code points, numbers by exact value, instants by
+milliseconds; the entity id decides what is left.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from enum import Enum, auto
+from operator import attrgetter
+from typing import Any, Final, Literal, TypeVar, assert_never
+
+from msgspec import Struct
+
+from statewright.conditions.lookup import lookup
+from statewright.conditions.metafields import META_FIELDS, MetaField
+from statewright.conditions.paths import Path, is_field, parse_path, types_at
+from statewright.conditions.sql_terms import DOCUMENT, Argument, Parameters, place_of
+from statewright.entity import EntityMeta
+from statewright.failures import InvalidFieldPath
+from statewright.jsonval.datatypes import DataType
+from statewright.jsonval.numbers import NUMERIC_TYPES
+from statewright.jsonval.temporals import TEMPORAL_TYPES
+from statewright.jsonval.values import JsonValue
+from statewright.schema.flatten import Declared
+
+Item = TypeVar("Item")
+
+_SEGMENTS = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
+
+SORTABLE_META: Final = {name: field for name, field in META_FIELDS.items() if name != "previousTransition"}
+
+COLUMNS: Final[Mapping[MetaField, str]] = {
+    MetaField.ID: "id",
+    MetaField.STATE: """(NULLIF(state, '') COLLATE "C")""",
+    MetaField.TRANSITION: """(NULLIF(transition, '') COLLATE "C")""",
+    MetaField.TRANSACTION_ID: "transaction_id",
+    MetaField.CREATION_DATE: "(created_at / 1000)",
+    MetaField.LAST_UPDATE_TIME: "(valid_from / 1000)",
+}
+"""UUIDs sort like their texts; an empty text counts as missing."""
+
+
+class SortKey(Struct, frozen=True, kw_only=True):
+    """One key as asked for: a path into the document, without ``$.``, or the name of a metadata field."""
+
+    path: str
+    source: Literal["data", "meta"] = "data"
+    descending: bool = False
+
+
+class OrderingClass(Enum):
+    """How the values of a key compare."""
+
+    TEXT = auto()
+    NUMBER = auto()
+    BOOLEAN = auto()
+
+
+CLASSES: Final[Mapping[DataType, OrderingClass]] = {
+    **dict.fromkeys(
+        (DataType.STRING, DataType.CHARACTER, DataType.UUID_TYPE, DataType.TIME_UUID_TYPE, *TEMPORAL_TYPES),
+        OrderingClass.TEXT,
+    ),
+    **dict.fromkeys(NUMERIC_TYPES, OrderingClass.NUMBER),
+    DataType.BOOLEAN: OrderingClass.BOOLEAN,
+}
+"""Declared type -> how its values are ordered; absent = they are not."""
+
+
+class DataOrder(Struct, frozen=True, kw_only=True):
+    """By the value at a path."""
+
+    path: Path
+    values: OrderingClass
+    descending: bool
+
+
+class MetaOrder(Struct, frozen=True, kw_only=True):
+    """By a metadata field."""
+
+    field: MetaField
+    descending: bool
+
+
+SortOrder = tuple[DataOrder | MetaOrder, ...]
+"""Keys by precedence; empty means by id."""
+
+BY_ID: Final[SortOrder] = ()
+
+
+class OrderBy(Struct, frozen=True):
+    """The expressions of an ``ORDER BY`` clause, complete down to the id, and their arguments."""
+
+    text: str
+    args: tuple[Argument, ...]
+
+
+def parse_sort(tokens: Iterable[str], *, most: int) -> tuple[SortKey, ...]:
+    """The keys that ``sort`` parameters name. Raises :class:`InvalidFieldPath`, which quotes the token at fault."""
+    keys = tuple(map(_parse, tokens))
+    check_keys(keys, most=most)
+    return keys
+
+
+def check_keys(keys: Sequence[SortKey], *, most: int) -> None:
+    """What can be told of the keys without the model. Raises :class:`InvalidFieldPath`."""
+    if len(keys) > most:
+        raise InvalidFieldPath(f"too many sort keys: {len(keys)} exceeds maximum {most}")
+    seen: set[tuple[str, str]] = set()
+    for key in keys:
+        if (key.source, key.path) in seen:
+            raise InvalidFieldPath(f'duplicate sort key "{_shown(key)}"')
+        seen.add((key.source, key.path))
+
+
+def resolve_sort(keys: Iterable[SortKey], declared: Mapping[str, Declared]) -> SortOrder:
+    """The order that the keys ask for in a model. Raises :class:`InvalidFieldPath`, which names the key."""
+    return tuple(_meta_order(key) if key.source == "meta" else _data_order(key, declared) for key in keys)
+
+
+def order_by(order: SortOrder, *, first: int = 1) -> OrderBy:
+    """The order in SQL; its parameters begin at ``$first``."""
+    parameters = Parameters(first)
+    terms = [
+        f"{expression} {'DESC' if key.descending else 'ASC'} NULLS LAST"
+        for key in order
+        for expression in _expressions(key, parameters)
+    ]
+    return OrderBy(", ".join([*terms, "id"]), parameters.values)
+
+
+def sorted_by(
+    order: SortOrder, items: Iterable[Item], see: Callable[[Item], tuple[JsonValue, EntityMeta]]
+) -> list[Item]:
+    """The items in order; ``see`` gives what an item is sorted by."""
+    seen = [(item, *see(item)) for item in items]
+    seen.sort(key=lambda entry: entry[2].id)
+    for key in reversed(order):  # the last key first: sorting is stable, also in reverse
+        value_of = _reader(key)
+        valued = [(value_of(document, meta), (item, document, meta)) for item, document, meta in seen]
+        present = [pair for pair in valued if pair[0] is not None]
+        present.sort(key=lambda pair: pair[0], reverse=key.descending)
+        seen = [entry for _, entry in present] + [entry for value, entry in valued if value is None]
+    return [item for item, _, _ in seen]
+
+
+def needs_document(order: SortOrder) -> bool:
+    """Whether sorting looks into documents."""
+    return any(isinstance(key, DataOrder) for key in order)
+
+
+def _parse(token: str) -> SortKey:
+    name, colon, direction = token.rpartition(":")
+    if not colon:
+        name, direction = token, "asc"
+    if direction not in ("asc", "desc"):
+        raise InvalidFieldPath(f'malformed sort key "{token}": the direction is asc or desc')
+    if name.startswith("@"):
+        if name[1:] not in SORTABLE_META:
+            raise InvalidFieldPath(f'unknown metadata field in sort key "{token}"; valid: {", ".join(SORTABLE_META)}')
+        return SortKey(path=name[1:], source="meta", descending=direction == "desc")
+    path = name.removeprefix("$.")
+    if not _SEGMENTS.fullmatch(path):
+        raise InvalidFieldPath(f'malformed sort key "{token}": a path is letters, digits, _ and - between dots')
+    return SortKey(path=path, descending=direction == "desc")
+
+
+def _meta_order(key: SortKey) -> MetaOrder:
+    field = SORTABLE_META.get(key.path)
+    if field is None:
+        raise InvalidFieldPath(f'unknown metadata field in sort key "{_shown(key)}"')
+    return MetaOrder(field=field, descending=key.descending)
+
+
+def _data_order(key: SortKey, declared: Mapping[str, Declared]) -> DataOrder:
+    path = parse_path(key.path) if _SEGMENTS.fullmatch(key.path) else None
+    if path is None or not is_field(path, declared):
+        raise InvalidFieldPath(f'sort key "{_shown(key)}" is no field of the model that holds one value')
+    types = types_at(path, declared) - {DataType.NULL}
+    classes = {CLASSES.get(declared_type) for declared_type in types}
+    values = classes.pop() if len(classes) == 1 else None
+    if values is None:
+        names = ", ".join(declared_type for declared_type in DataType if declared_type in types) or DataType.NULL
+        raise InvalidFieldPath(f'sort key "{_shown(key)}" has no order: its declared types are [{names}]')
+    return DataOrder(path=path, values=values, descending=key.descending)
+
+
+def _shown(key: SortKey) -> str:
+    return f"@{key.path}" if key.source == "meta" else key.path
+
+
+def _expressions(key: DataOrder | MetaOrder, parameters: Parameters) -> tuple[str, ...]:
+    """One for most keys; a text is sorted by its head first, for which there may be an index."""
+    if isinstance(key, MetaOrder):
+        return (COLUMNS[key.field],)
+    place = place_of(DOCUMENT, _steps(key.path), parameters)
+    match key.values:
+        case OrderingClass.TEXT:
+            return place.string.head, place.string.whole
+        case OrderingClass.NUMBER:
+            return (place.number,)
+        case OrderingClass.BOOLEAN:
+            return (place.boolean,)
+        case _:
+            assert_never(key.values)
+
+
+def _steps(path: Path) -> list[str | int]:
+    return [step for step in path.steps if isinstance(step, str | int)]
+
+
+def _reader(key: DataOrder | MetaOrder) -> Callable[[JsonValue, EntityMeta], Any]:  # Any: comparable with its likes
+    if isinstance(key, MetaOrder):
+        read = attrgetter(key.field.value)
+        return lambda document, meta: None if (value := read(meta)) == "" else value
+    get, accepts = lookup(key.path), _ACCEPTS[key.values]
+
+    def value_of(document: JsonValue, meta: EntityMeta) -> Any:  # Any: as above
+        value = get(document)
+        return value if accepts(value) else None
+
+    return value_of
+
+
+_ACCEPTS: Final[Mapping[OrderingClass, Callable[[object], bool]]] = {
+    OrderingClass.TEXT: lambda value: isinstance(value, str),
+    OrderingClass.NUMBER: lambda value: isinstance(value, int | Decimal) and not isinstance(value, bool),
+    OrderingClass.BOOLEAN: lambda value: isinstance(value, bool),
+}

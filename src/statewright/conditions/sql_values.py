@@ -1,0 +1,210 @@
+"""What a plan's leaf asks of one stored value, in SQL (spec/search.md §18.2): one term per branch."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from decimal import Decimal
+from typing import Final, assert_never
+
+from msgspec import Struct
+
+from statewright.conditions.operators import Order
+from statewright.conditions.plan import (
+    Booleans,
+    Branch,
+    Branches,
+    Characters,
+    Matching,
+    Numbers,
+    Temporals,
+    Texts,
+    Uuids,
+)
+from statewright.conditions.sql_terms import FALSE, Binder, Place, Term, Text, all_of, any_of
+from statewright.conditions.sql_texts import is_string, text_term
+from statewright.jsonval.datatypes import DataType
+from statewright.jsonval.numbers import Number
+from statewright.jsonval.temporals import MS_PER_DAY
+
+SQL_ORDER: Final[Mapping[Order, str]] = {
+    Order.EQUALS: "=",
+    Order.NOT_EQUAL: "<>",
+    Order.GREATER_THAN: ">",
+    Order.GREATER_OR_EQUAL: ">=",
+    Order.LESS_THAN: "<",
+    Order.LESS_OR_EQUAL: "<=",
+}
+
+MAX_EXPONENT: Final = 6144
+"""Magnitude beyond which a number is not sent: decision S1 lets nothing larger in, and expanding it costs its length.
+"""
+
+UUID_SHAPE: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-%s[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$"
+
+_MONTH: Final = "(0[1-9]|1[0-2])"
+_LEAP_YEAR: Final = "([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)"
+_DAY_OF_MONTH: Final = (
+    "(0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8])"
+)
+
+
+class Period(Struct, frozen=True):
+    """A temporal subtype that spells each of its values in one way, in chronological order: ``form`` is a date cut to
+    ``length`` characters, ``shape`` the regular expression of all valid texts.
+    """
+
+    length: int
+    shape: str
+
+
+PERIODS: Final[Mapping[DataType, Period]] = {
+    DataType.YEAR: Period(4, "^[0-9]{4}$"),
+    DataType.YEAR_MONTH: Period(7, f"^[0-9]{{4}}-{_MONTH}$"),
+    DataType.LOCAL_DATE: Period(10, f"^([0-9]{{4}}-({_DAY_OF_MONTH})|{_LEAP_YEAR}-02-29)$"),
+}
+
+_LONGEST_OFFSET_MS: Final = 25 * 3_600_000
+"""A zone reads ``±24:60`` at most, so a text begins with a date no further than this from its instant's in UTC."""
+
+_EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
+
+_FROM: Final = (Order.EQUALS, Order.GREATER_THAN, Order.GREATER_OR_EQUAL)
+_UP_TO: Final = (Order.EQUALS, Order.LESS_THAN, Order.LESS_OR_EQUAL)
+
+
+def value_term(branches: Branches, place: Place, binder: Binder) -> Term:
+    """Whether the value at the place satisfies some branch. Raises ``Unsendable``."""
+    return any_of(_branch(branch, place, binder) for branch in branches)
+
+
+def instant_term(branches: Branches, column: str, binder: Binder) -> Term:
+    """Whether a column of epoch microseconds, floored to milliseconds, satisfies some branch."""
+    temporals = (branch for branch in branches if isinstance(branch, Temporals))
+    return any_of(
+        all_of(_instant(order, ms, column, binder) for order, ms in branch.comparisons) for branch in temporals
+    )
+
+
+def string_term(branches: Branches, stored: Text, binder: Binder) -> Term:
+    """Whether a column of text satisfies some branch. Raises ``Unsendable``."""
+    return any_of(_string(branch, stored, binder) for branch in branches)
+
+
+def is_moderate(operand: Number) -> bool:
+    """Whether the number may be sent."""
+    value = Decimal(operand)
+    exponent = value.as_tuple().exponent
+    return not value or (
+        abs(value.adjusted()) <= MAX_EXPONENT and isinstance(exponent, int) and -exponent <= MAX_EXPONENT
+    )
+
+
+def _branch(branch: Branch, place: Place, binder: Binder) -> Term:
+    match branch:
+        case Numbers():
+            return all_of(_number(order, operand, place, binder) for order, operand in branch.comparisons)
+        case Booleans(expected=expected):
+            return Term(place.boolean if expected else f"NOT {place.boolean}")
+        case _:
+            return _string(branch, place.string, binder)
+
+
+def _string(branch: Branch, stored: Text, binder: Binder) -> Term:
+    """Of an expression that is NULL for other kinds of values."""
+    match branch:
+        case Texts(comparisons=comparisons):
+            return _compared(comparisons, stored, binder)
+        case Characters(comparisons=comparisons):
+            return all_of((_compared(comparisons, stored, binder), Term(f"char_length({stored.head}) = 1")))
+        case Matching(operator=operator, operand=operand):
+            return text_term(operator, operand, stored, binder)
+        case Temporals():
+            return _temporal(branch, stored, binder)
+        case Uuids():
+            return _uuid(branch, stored, binder)
+        case Numbers() | Booleans():
+            return FALSE
+        case _:
+            assert_never(branch)
+
+
+def _number(order: Order, operand: Number, place: Place, binder: Binder) -> Term:
+    if not is_moderate(operand):
+        return Term(f"{place.number} IS NOT NULL", is_exact=False)
+    return Term(f"{place.number} {SQL_ORDER[order]} {binder.bind(Decimal(operand), 'numeric')}")
+
+
+def _compared(comparisons: Sequence[tuple[Order, str]], stored: Text, binder: Binder) -> Term:
+    return all_of(
+        Term(f"{stored.beside(text)} {SQL_ORDER[order]} {binder.bind(text, 'text')}") for order, text in comparisons
+    )
+
+
+def _uuid(branch: Uuids, stored: Text, binder: Binder) -> Term:
+    lowered = f"lower({stored.whole})"
+    expected = binder.bind(branch.expected, "text")
+    if branch.equal:  # what is expected has the form and the version that are asked for
+        return Term(f"{lowered} = {expected}")
+    shape = binder.bind(UUID_SHAPE % (branch.version or "[0-9a-f]"), "text")
+    return Term(f"({lowered} <> {expected} AND {lowered} ~ {shape})")
+
+
+def _instant(order: Order, ms: int, column: str, binder: Binder) -> Term:
+    def start() -> str:
+        return binder.bind(ms * 1000, "bigint")
+
+    def end() -> str:
+        return binder.bind((ms + 1) * 1000, "bigint")
+
+    match order:
+        case Order.EQUALS:
+            return Term(f"({column} >= {start()} AND {column} < {end()})")
+        case Order.NOT_EQUAL:
+            return Term(f"({column} < {start()} OR {column} >= {end()})")
+        case Order.GREATER_THAN:
+            return Term(f"{column} >= {end()}")
+        case Order.GREATER_OR_EQUAL:
+            return Term(f"{column} >= {start()}")
+        case Order.LESS_THAN:
+            return Term(f"{column} < {start()}")
+        case Order.LESS_OR_EQUAL:
+            return Term(f"{column} < {end()}")
+        case _:
+            assert_never(order)
+
+
+def _temporal(branch: Temporals, stored: Text, binder: Binder) -> Term:
+    period = PERIODS.get(branch.subtype)
+    if period is not None:
+        return _period(branch, period, stored, binder)
+    if branch.subtype in (DataType.LOCAL_DATE_TIME, DataType.ZONED_DATE_TIME):
+        return _window(branch, stored, binder)
+    return is_string(stored)
+
+
+def _period(branch: Temporals, period: Period, stored: Text, binder: Binder) -> Term:
+    texts = [(order, _date_text(ms)) for order, ms in branch.comparisons]
+    if not all(text for _, text in texts):
+        return is_string(stored)
+    compared = _compared([(order, text[: period.length]) for order, text in texts], stored, binder)
+    if texts[0][0] is Order.EQUALS:
+        return compared
+    return all_of((compared, Term(f"{stored.head} ~ {binder.bind(period.shape, 'text')}")))
+
+
+def _window(branch: Temporals, stored: Text, binder: Binder) -> Term:
+    """Date-times have several spellings; in byte order only their dates count. The letter tells them from dates."""
+    slack = _LONGEST_OFFSET_MS if branch.subtype is DataType.ZONED_DATE_TIME else 0
+    terms = [Term(f"substr({stored.head}, 11, 1) = 'T'", is_exact=False)]
+    for order, ms in branch.comparisons:
+        first, day_after = _date_text(ms - slack), _date_text(ms + slack + MS_PER_DAY)
+        if order in _FROM and first:
+            terms.append(Term(f"{stored.head} >= {binder.bind(first, 'text')}"))
+        if order in _UP_TO and day_after:
+            terms.append(Term(f"{stored.head} < {binder.bind(day_after, 'text')}"))
+    return all_of(terms)
+
+
+def _date_text(epoch_ms: int) -> str:
+    """The date of an instant; empty outside the years 1 to 9999, which ``date`` does not know."""
+    ordinal = _EPOCH_ORDINAL + epoch_ms // MS_PER_DAY
+    return date.fromordinal(ordinal).isoformat() if 1 <= ordinal <= date.max.toordinal() else ""

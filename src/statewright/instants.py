@@ -1,0 +1,58 @@
+"""Instants on the wire: microseconds since the epoch to RFC 3339 and back (spec/entities.md §1.3, §3, §16)."""
+
+import re
+from datetime import UTC, date, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - it formats without an offset
+_SECOND = 1_000_000
+_MAX_OFFSET_HOURS, _MAX_OFFSET_MINUTES = 23, 59
+_FIRST, _LAST = -62_135_596_800 * _SECOND, 253_402_300_800 * _SECOND - 1
+"""The first and the last microsecond of the years 1 to 9999."""
+
+_DATE_TIME = re.compile(
+    r"(\d{4})-(\d{2})-(\d{2})[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?"
+    r"(?:([Zz])|([+\- ])(\d{2}):(\d{2}))?"
+)
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def to_rfc3339(instant: int) -> str:
+    """UTC with ``Z``; as many fraction digits as needed, none when the fraction is zero."""
+    seconds, micros = divmod(instant, _SECOND)
+    text = (_NAIVE_EPOCH + timedelta(seconds=seconds)).isoformat()  # strftime takes ten times as long
+    return f"{text}.{micros:06d}".rstrip("0") + "Z" if micros else f"{text}Z"
+
+
+def from_rfc3339(text: str) -> int | None:
+    """Epoch microseconds, or None when the text is no date-time.
+
+    Lenient as decision S10 asks: a missing offset means UTC, a blank stands for the ``+`` a client forgot to escape, a
+    bare date is midnight UTC. Fractions finer than a microsecond are cut, which keeps ``valid_from <= T`` exact for
+    stored instants.
+    """
+    match = _DATE_TIME.fullmatch(text)
+    try:
+        if match is None:
+            return (
+                _micros(datetime.combine(date.fromisoformat(text), datetime.min.time(), UTC))
+                if _DATE.fullmatch(text)
+                else None
+            )
+        year, month, day, hour, minute, second, fraction, _, sign, offset_hours, offset_minutes = match.groups()
+        moment = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second or 0), tzinfo=UTC)
+    except ValueError:
+        return None
+    instant = _micros(moment) + int((fraction or "").ljust(6, "0")[:6])
+    if sign is None:
+        return instant
+    hours, minutes = int(offset_hours), int(offset_minutes)
+    if hours > _MAX_OFFSET_HOURS or minutes > _MAX_OFFSET_MINUTES:
+        return None
+    offset = (hours * 60 + minutes) * 60 * _SECOND
+    # The ends of the calendar are far enough: whatever lies beyond is before, or after, everything there is.
+    return max(_FIRST, min(instant + offset if sign == "-" else instant - offset, _LAST))
+
+
+def _micros(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(microseconds=1)

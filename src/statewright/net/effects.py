@@ -1,0 +1,141 @@
+"""What a step of the kernel asks of its shell, to be carried out in the transaction that stores the new marking.
+
+Every task, human task and timer is closed exactly once: by an effect here, in the same step at the earliest.
+"""
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from statewright.jsonval.values import JsonValue
+from statewright.net.identifiers import ExecutionId, NodeId, TimerId, WorkId
+from statewright.net.marking import Phase
+
+ExitStatus: TypeAlias = Literal["COMPLETED", "FAILED", "SKIPPED"]
+WorkStatus: TypeAlias = Literal["COMPLETED", "FAILED", "CANCELLED"]
+
+
+class RecordEntry(Struct, frozen=True, kw_only=True):
+    """A node was entered: a new line in the history, running."""
+
+    execution: ExecutionId
+    node: NodeId
+    attempt: int
+    input: JsonValue
+
+
+class RecordExit(Struct, frozen=True, kw_only=True):
+    """An execution ended."""
+
+    execution: ExecutionId
+    node: NodeId
+    status: ExitStatus
+    output: JsonValue = None
+    reason: str | None = None
+
+
+class EnqueueTask(Struct, frozen=True, kw_only=True):
+    """A task for the job queue, to be claimed by any worker for its kind."""
+
+    task: WorkId
+    execution: ExecutionId
+    node: NodeId
+    kind: str
+    retries: int
+    input: JsonValue
+
+
+class CloseTask(Struct, frozen=True, kw_only=True):
+    """A task is done, or must not be done any more."""
+
+    task: WorkId
+    status: WorkStatus
+
+
+class OpenHumanTask(Struct, frozen=True, kw_only=True):
+    """A task for a person."""
+
+    task: WorkId
+    execution: ExecutionId
+    node: NodeId
+    kind: str
+    input: JsonValue
+
+
+class CloseHumanTask(Struct, frozen=True, kw_only=True):
+    """A person's task is done, or not needed any more."""
+
+    task: WorkId
+    status: WorkStatus
+    result: JsonValue = None
+    by: str | None = None
+
+
+class ArmTimer(Struct, frozen=True, kw_only=True):
+    """A timer to be reported at ``at``, in microseconds of the epoch, or later."""
+
+    timer: TimerId
+    execution: ExecutionId
+    node: NodeId
+    at: int
+    target: NodeId
+    interrupting: bool
+
+
+class FireTimer(Struct, frozen=True):
+    """A timer had its effect and is used up."""
+
+    timer: TimerId
+
+
+class DisarmTimer(Struct, frozen=True):
+    """A timer must not fire any more."""
+
+    timer: TimerId
+
+
+class StartChild(Struct, frozen=True, kw_only=True):
+    """Start an instance of another definition; ``awaited_by`` ``None``: nobody waits for its end."""
+
+    net: str
+    input: JsonValue
+    awaited_by: ExecutionId | None = None
+
+
+class CancelChild(Struct, frozen=True):
+    """The instance this execution awaits is not needed any more."""
+
+    execution: ExecutionId
+
+
+class HoldWork(Struct, frozen=True):
+    """The instance failed: hand out none of its tasks, fire none of its timers, but keep them."""
+
+
+class ReleaseWork(Struct, frozen=True):
+    """The instance runs again: undo :class:`HoldWork`."""
+
+
+class ChangePhase(Struct, frozen=True, kw_only=True):
+    """The instance entered another phase."""
+
+    phase: Phase
+    reason: str | None = None
+
+
+Effect: TypeAlias = (
+    RecordEntry
+    | RecordExit
+    | EnqueueTask
+    | CloseTask
+    | OpenHumanTask
+    | CloseHumanTask
+    | ArmTimer
+    | FireTimer
+    | DisarmTimer
+    | StartChild
+    | CancelChild
+    | HoldWork
+    | ReleaseWork
+    | ChangePhase
+)

@@ -1,0 +1,73 @@
+"""What can happen to an instance. An event that no longer applies (late, repeated) changes nothing."""
+
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net.identifiers import ExecutionId, NodeId, TimerId, WorkId
+
+
+class Started(Struct, frozen=True):
+    """The first event of every instance."""
+
+
+class TaskCompleted(Struct, frozen=True):
+    """A worker finished a task."""
+
+    task: WorkId
+    output: JsonValue = None
+
+
+class TaskFailed(Struct, frozen=True):
+    """A task failed for good: no retry is left, or none makes sense."""
+
+    task: WorkId
+    reason: str
+
+
+class HumanCompleted(Struct, frozen=True):
+    """A person finished a task. ``by`` may be unknown."""
+
+    task: WorkId
+    output: JsonValue = None
+    by: str | None = None
+
+
+class Signalled(Struct, frozen=True):
+    """A signal for the oldest token parked at a node."""
+
+    node: NodeId
+    output: JsonValue = None
+
+
+class TimerFired(Struct, frozen=True):
+    """A timer is due."""
+
+    timer: TimerId
+
+
+class ChildEnded(Struct, frozen=True):
+    """An awaited instance ended: with ``output``, or without success for ``reason``."""
+
+    execution: ExecutionId
+    output: JsonValue = None
+    reason: str | None = None
+
+
+class Cancelled(Struct, frozen=True):
+    """Somebody stops the instance."""
+
+    reason: str
+
+
+class Retried(Struct, frozen=True):
+    """Somebody has the failed node of a failed instance run again, after ``changes`` to the data."""
+
+    node: NodeId
+    changes: JsonObject
+
+
+Event: TypeAlias = (
+    Started | TaskCompleted | TaskFailed | HumanCompleted | Signalled | TimerFired | ChildEnded | Cancelled | Retried
+)

@@ -1,0 +1,136 @@
+"""Nets: what a definition of any of the process languages is compiled into (spec/playbook-routing.md §19.2).
+
+A node has an arrival rule (when do tokens make it fire?), an activity (what is done then?) and a routing rule (where do
+tokens go afterwards?). How data reaches an activity and what its result changes is the language's business: see
+:mod:`statewright.net.language`.
+"""
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from statewright.net.durations import Delay
+from statewright.net.identifiers import NodeId
+
+
+class Each(Struct, frozen=True):
+    """Every token that arrives fires the node."""
+
+
+class AllOf(Struct, frozen=True):
+    """Tokens wait until every source of one of the sets has sent one; the oldest of each are taken together.
+
+    The sets are tried in order. A token counts for the node it comes from.
+    """
+
+    sets: tuple[tuple[NodeId, ...], ...]
+
+
+class AllBranches(Struct, frozen=True):
+    """Tokens wait until all branches of the activation they belong to have arrived, however long those are.
+
+    Such a node has no activity: its work is to wait. ``unmatched`` is the reason to fail when a token belongs to no
+    activation that ends here.
+    """
+
+    unmatched: str
+
+
+Arrival: TypeAlias = Each | AllOf | AllBranches
+
+
+class Nothing(Struct, frozen=True):
+    """No activity: the node completes as soon as it fires. Its work is its data rule and its routing."""
+
+
+class Task(Struct, frozen=True):
+    """Work for the job queue. ``retries``: how often a failed attempt is repeated before it counts."""
+
+    kind: str
+    retries: int = 0
+
+
+class Human(Struct, frozen=True):
+    """Work for a person. ``kind``: which form or list it belongs to, maybe empty."""
+
+    kind: str = ""
+
+
+class Wait(Struct, frozen=True):
+    """Parked until a signal comes."""
+
+
+class SubNet(Struct, frozen=True):
+    """Another net, run as an instance of its own and awaited. ``net`` names its definition."""
+
+    net: str
+
+
+Activity: TypeAlias = Nothing | Task | Human | Wait | SubNet
+
+
+class Arc(Struct, frozen=True):
+    """A way on. ``guard``: an expression of the language, ``None`` = always open."""
+
+    target: NodeId
+    guard: str | None = None
+
+
+class Routing(Struct, frozen=True, kw_only=True):
+    """Which arcs a token takes when the activity is done.
+
+    ``FIRST``: the first whose guard holds; later ones are not evaluated. ``EVERY``: all whose guard holds. ``ALL``:
+    all, whatever their guards.
+    """
+
+    mode: Literal["FIRST", "EVERY", "ALL"] = "FIRST"
+    arcs: tuple[Arc, ...] = ()
+    unmatched: str | None = None
+    """Why the node fails when it has arcs and none is taken; ``None``: the token ends."""
+    stays: bool = False
+    """Whether a token without any arc remains at the node for ever, or ends."""
+    joined_at: NodeId | None = None
+    """The node that collects the branches this one opens, one branch per arc taken; ``None``: they are independent."""
+
+
+class BoundaryTimer(Struct, frozen=True, kw_only=True):
+    """Runs while the activity does. Interrupting, it ends the activity and moves the token; else it adds a token."""
+
+    delay: Delay
+    target: NodeId
+    interrupting: bool = False
+
+
+class Node(Struct, frozen=True, kw_only=True):
+    """A place where tokens arrive, work is done, and tokens leave."""
+
+    id: NodeId
+    arrival: Arrival = Each()
+    activity: Activity = Nothing()
+    routing: Routing = Routing()
+    timers: tuple[BoundaryTimer, ...] = ()
+    ends: bool = False
+    """Whether completing this node completes the instance at once."""
+    successor: str | None = None
+    """At an end: the definition of which an instance is started then, and not awaited."""
+    defect: str | None = None
+    """Why the node cannot be entered: it fails as soon as it is."""
+
+    @property
+    def parks(self) -> bool:
+        """Whether an instance waits for the outside world, not for a worker, while it is here."""
+        return isinstance(self.activity, Human | Wait)
+
+
+class Net(Struct, frozen=True, kw_only=True):
+    """A compiled definition; immutable, shared by all its instances."""
+
+    nodes: Mapping[NodeId, Node]
+    entries: tuple[NodeId, ...]
+    ending: Literal["END_NODE", "QUIESCENCE"] = "END_NODE"
+    """``QUIESCENCE``: the instance is complete when no token works or waits for others."""
+    max_entries: int = 10_000
+    """How many nodes may be entered in one step before the instance fails: it would never pause."""
+    noun: str = "node"
+    """What the language calls a node, for messages."""

@@ -1,0 +1,26 @@
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable
+
+import grpc.aio
+
+from statewright.proto import cloudevents_pb2
+
+class CloudEventsServiceStub:
+    def __init__(self, channel: grpc.aio.Channel) -> None: ...
+    startStreaming: grpc.aio.StreamStreamMultiCallable[cloudevents_pb2.CloudEvent, cloudevents_pb2.CloudEvent]
+    entityModelManage: grpc.aio.UnaryUnaryMultiCallable[cloudevents_pb2.CloudEvent, cloudevents_pb2.CloudEvent]
+    entityManage: grpc.aio.UnaryUnaryMultiCallable[cloudevents_pb2.CloudEvent, cloudevents_pb2.CloudEvent]
+    entityManageCollection: grpc.aio.UnaryStreamMultiCallable[cloudevents_pb2.CloudEvent, cloudevents_pb2.CloudEvent]
+    entitySearch: grpc.aio.UnaryUnaryMultiCallable[cloudevents_pb2.CloudEvent, cloudevents_pb2.CloudEvent]
+    entitySearchCollection: grpc.aio.UnaryStreamMultiCallable[cloudevents_pb2.CloudEvent, cloudevents_pb2.CloudEvent]
+
+class CloudEventsServiceServicer:
+    def startStreaming(self, request: AsyncIterator[cloudevents_pb2.CloudEvent], context: grpc.aio.ServicerContext[cloudevents_pb2.CloudEvent, cloudevents_pb2.CloudEvent], /) -> AsyncIterable[cloudevents_pb2.CloudEvent] | Awaitable[None]: ...
+    def entityModelManage(self, request: cloudevents_pb2.CloudEvent, context: grpc.aio.ServicerContext[cloudevents_pb2.CloudEvent, cloudevents_pb2.CloudEvent], /) -> Awaitable[cloudevents_pb2.CloudEvent]: ...
+    def entityManage(self, request: cloudevents_pb2.CloudEvent, context: grpc.aio.ServicerContext[cloudevents_pb2.CloudEvent, cloudevents_pb2.CloudEvent], /) -> Awaitable[cloudevents_pb2.CloudEvent]: ...
+    def entityManageCollection(self, request: cloudevents_pb2.CloudEvent, context: grpc.aio.ServicerContext[cloudevents_pb2.CloudEvent, cloudevents_pb2.CloudEvent], /) -> AsyncIterable[cloudevents_pb2.CloudEvent] | Awaitable[None]: ...
+    def entitySearch(self, request: cloudevents_pb2.CloudEvent, context: grpc.aio.ServicerContext[cloudevents_pb2.CloudEvent, cloudevents_pb2.CloudEvent], /) -> Awaitable[cloudevents_pb2.CloudEvent]: ...
+    def entitySearchCollection(self, request: cloudevents_pb2.CloudEvent, context: grpc.aio.ServicerContext[cloudevents_pb2.CloudEvent, cloudevents_pb2.CloudEvent], /) -> AsyncIterable[cloudevents_pb2.CloudEvent] | Awaitable[None]: ...
+
+def add_CloudEventsServiceServicer_to_server(
+    servicer: CloudEventsServiceServicer, server: grpc.aio.Server
+) -> None: ...

@@ -1,0 +1,123 @@
+"""Schemas compiled into nested closures that answer yes or no; they run on every write.
+
+Only a document that got a no is walked again by :mod:`statewright.schema.validation`, to say what is wrong with it.
+"""
+
+import math
+from collections.abc import Callable, Container, Mapping
+from decimal import Decimal
+from functools import partial
+from typing import Final, TypeAlias
+
+from statewright.jsonval.datatypes import DataType
+from statewright.jsonval.numbers import classify_number
+from statewright.jsonval.temporals import classify_text
+from statewright.jsonval.values import JsonValue
+from statewright.schema.node import Kind, Node, TypeSet, element_of
+from statewright.schema.validation import MAX_DEPTH, Violation, admits, admits_beside, validate
+
+Validator: TypeAlias = Callable[[JsonValue], tuple[Violation, ...]]
+Test: TypeAlias = Callable[[JsonValue], bool]
+
+_RANGES: Final[Mapping[DataType, tuple[float, float]]] = {
+    DataType.INTEGER: (-(1 << 31), (1 << 31) - 1),
+    DataType.LONG: (-(1 << 63), (1 << 63) - 1),
+    DataType.BIG_INTEGER: (-(1 << 127), (1 << 127) - 1),
+    DataType.UNBOUND_INTEGER: (-math.inf, math.inf),
+}
+"""Whole types, narrow to wide (spec/models.md §5.3)."""
+
+_SHORT: Final = 10
+"""Characters of a decimal that has fewer than 15 digits and, if it is whole, lies in the range of an ``INTEGER``."""
+
+
+def compile_validator(node: Node) -> Validator:
+    """:func:`statewright.schema.validation.validate` for one schema, and quick with valid documents."""
+    accepts = compile_test(node)
+
+    def validator(document: JsonValue) -> tuple[Violation, ...]:
+        return () if accepts(document) else validate(node, document)
+
+    return validator
+
+
+def compile_test(node: Node, depth: int = 0) -> Test:
+    """Whether a value is valid at a place of the given depth; the root's is 0."""
+    if depth >= MAX_DEPTH:
+        return never
+    if node.kind is Kind.LEAF:
+        return leaf_test(node.types)
+    beside = partial(admits_beside, node) if node.types else never
+    if node.kind is Kind.ARRAY:
+        return array_test(compile_test(element_of(node), depth + 1), beside, accepts_empty=True)
+    children = dict[str, Test]()
+    for name, child in node.children.items():
+        children[name] = compile_test(child, depth + 1)
+    return object_test(children, beside)
+
+
+def object_test(children: Mapping[str, Test], beside: Test) -> Test:
+    """Whether a value is an object of known members that pass their tests; ``beside`` judges values of other kinds."""
+    test_of = children.get
+
+    def accepts(value: JsonValue) -> bool:
+        if type(value) is not dict:
+            return beside(value)
+        for name, member in value.items():
+            test = test_of(name)
+            if test is None or not test(member):
+                return False
+        return True
+
+    return accepts
+
+
+def array_test(accepts_item: Test, beside: Test, *, accepts_empty: bool) -> Test:
+    """Whether a value is an array of items that pass the test; ``beside`` judges values of other kinds."""
+
+    def accepts(value: JsonValue) -> bool:
+        if type(value) is not list:
+            return beside(value)
+        for item in value:  # all() would take two more stack frames per level of the document
+            if not accepts_item(item):
+                return False
+        return accepts_empty or value != []
+
+    return accepts
+
+
+def leaf_test(types: TypeSet) -> Test:
+    """Whether a value is a scalar that may be stored where ``types`` are declared."""
+    admitted = frozenset(actual for actual in DataType if admits(types, actual))
+    low, high = _whole_range(admitted)
+    is_boolean = DataType.BOOLEAN in admitted
+    is_double = DataType.DOUBLE in admitted  # and so is INTEGER
+    is_text = DataType.STRING in admitted
+
+    def accepts(value: JsonValue) -> bool:
+        if type(value) is str:
+            return (is_text and not "0" <= value[:1] <= "9") or classify_text(value) in admitted
+        if type(value) is int:
+            return low <= value <= high
+        if type(value) is Decimal:
+            return (is_double and _is_short(value)) or classify_number(value) in admitted
+        return value is None or (is_boolean and type(value) is bool)
+
+    return accepts
+
+
+def _whole_range(admitted: Container[DataType]) -> tuple[float, float]:
+    """What integers a leaf admits; where a whole type is admitted, the narrower ones are too."""
+    ranges = [bounds for data_type, bounds in _RANGES.items() if data_type in admitted]
+    return ranges[-1] if ranges else (1, 0)
+
+
+def _is_short(value: Decimal) -> bool:
+    """Whether the number is certainly a ``DOUBLE`` or an ``INTEGER``: quicker to see than which of the two."""
+    text = str(value)
+    return len(text) <= _SHORT and "E" not in text
+
+
+def never(_: JsonValue) -> bool:
+    """The test that nothing passes."""
+    return False

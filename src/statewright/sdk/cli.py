@@ -1,0 +1,65 @@
+"""``statewright node module:app`` (the command itself is declared in ``statewright.cli``)."""
+
+import importlib
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from statewright.sdk import default_node
+from statewright.sdk.endpoint import UnusableEndpoint
+from statewright.sdk.functions import UnfitSignature
+from statewright.sdk.node import Node
+from statewright.sdk.tokens import Token
+
+
+class UnusableTarget(ValueError):
+    """The target names no module, or no node in it."""
+
+
+def run(
+    target: str, *, endpoint: str | None = None, token: Token = None, tags: str | Iterable[str] | None = None
+) -> int:
+    """Runs the node that ``module:name`` names until it is told to stop; the exit status of the program.
+
+    Modules are looked for in the current directory first. Without a name it is the module's only node, or the one
+    behind the module-level decorators.
+    """
+    try:
+        node = find(target)
+        node.run(endpoint, token=token, tags=tags)
+    except (UnusableTarget, UnfitSignature, UnusableEndpoint) as error:
+        sys.stderr.write(f"statewright node: {error}\n")
+        return 2
+    return 0
+
+
+def find(target: str) -> Node:
+    """The node a target names. Raises :class:`UnusableTarget`."""
+    module_name, _, name = target.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise
+        raise UnusableTarget(f"there is no module {module_name}") from error
+    members: dict[str, object] = vars(module)
+    return _named(members, target, name) if name else _only(members, target)
+
+
+def _named(members: dict[str, object], target: str, name: str) -> Node:
+    node = members.get(name)
+    if not isinstance(node, Node):
+        raise UnusableTarget(f"{target} is not a Node")
+    return node
+
+
+def _only(members: dict[str, object], target: str) -> Node:
+    nodes = list({id(member): member for member in members.values() if isinstance(member, Node)}.values())
+    if not nodes and default_node.functions:
+        return default_node
+    if len(nodes) != 1:
+        raise UnusableTarget(f"{target} has {len(nodes) or 'no'} nodes; name one as {target}:name")
+    return nodes[0]

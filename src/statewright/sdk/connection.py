@@ -1,0 +1,74 @@
+"""Keeping a node connected: one stream after another, with pauses in between."""
+
+import asyncio
+import logging
+from contextlib import suppress
+
+import grpc
+import grpc.aio
+
+from statewright.proto.cyoda_cloud_api_pb2_grpc import CloudEventsServiceStub
+from statewright.sdk.backoff import BackOff
+from statewright.sdk.endpoint import Endpoint
+from statewright.sdk.session import NotAdmitted, Session
+from statewright.sdk.tokens import TokenSource, TokenUnavailable
+from statewright.sdk.wire import Greeting
+from statewright.sdk.worker import Worker
+
+log = logging.getLogger("statewright.sdk")
+
+
+class Connection:
+    """Joins a server again and again; a good greeting makes the next pause a short one."""
+
+    def __init__(self, endpoint: Endpoint, tokens: TokenSource, worker: Worker, *, tags: tuple[str, ...]) -> None:
+        self._endpoint = endpoint
+        self._tokens = tokens
+        self._worker = worker
+        self._tags = tags
+        self._pauses = BackOff()
+
+    async def keep_up(self, leave: asyncio.Event, *, grace: float) -> None:
+        """Returns when ``leave`` is set and the last stream has ended; ``grace`` is for functions still running
+        then."""
+        while not leave.is_set():
+            try:
+                await self._connect(leave, grace=grace)
+                log.info("node_disconnected endpoint=%s", self._endpoint.target)
+            except grpc.aio.AioRpcError as error:
+                self._rejected(error)
+            except (TimeoutError, NotAdmitted, TokenUnavailable) as error:
+                log.warning("node_disconnected endpoint=%s reason=%s", self._endpoint.target, error or "no greeting")
+            await self._pause(leave)
+
+    async def _connect(self, leave: asyncio.Event, *, grace: float) -> None:
+        token = await self._tokens.token()
+        metadata = [("authorization", f"Bearer {token}")] if token else None
+        async with self._endpoint.channel() as channel:
+            call = CloudEventsServiceStub(channel).startStreaming(metadata=metadata)
+            await Session(call, self._worker, greeted=self._greeted).run(self._tags, leave, grace=grace)
+
+    def _greeted(self, greeting: Greeting) -> None:
+        self._pauses.reset()
+        log.info(
+            "node_joined endpoint=%s member=%s tenant=%s tags=%s",
+            self._endpoint.target,
+            greeting.member_id,
+            greeting.joined_legal_entity_id,
+            ",".join(self._tags),
+        )
+
+    def _rejected(self, error: grpc.aio.AioRpcError) -> None:
+        if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+            self._tokens.rejected()
+        log.warning(
+            "node_disconnected endpoint=%s status=%s reason=%s",
+            self._endpoint.target,
+            error.code().name,
+            error.details(),
+        )
+
+    async def _pause(self, leave: asyncio.Event) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._pauses.next()):
+                await leave.wait()

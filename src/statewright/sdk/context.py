@@ -1,0 +1,59 @@
+"""What a function may know about the callout it serves, besides the document."""
+
+from msgspec import Struct
+
+from statewright.jsonval.values import JsonObject
+
+
+class Caller(Struct, frozen=True, kw_only=True):
+    """On whose behalf the callout runs; ``kind`` is ``user``, ``service`` or ``system`` (spec/grpc.md §2)."""
+
+    id: str = ""
+    kind: str = ""
+    roles: tuple[str, ...] = ()
+
+
+class Context(Struct, frozen=True, kw_only=True):
+    """The surroundings of one callout (spec/grpc.md §14).
+
+    ``state`` is the entity's state before the transition. ``transition`` and its two states are empty while a
+    workflow is being selected. ``transaction_id`` is empty outside a transaction, and ``tx_token`` None.
+    ``parameters`` is the text that the workflow configures as ``context``. ``meta`` is the entity's metadata, empty
+    when the entity is not attached.
+    """
+
+    name: str
+    request_id: str
+    entity_id: str
+    workflow: str = ""
+    transition: str = ""
+    state_from: str = ""
+    state_to: str = ""
+    transaction_id: str = ""
+    tx_token: str | None = None
+    parameters: str = ""
+    principal: Caller = Caller()
+    meta: JsonObject = {}
+    warnings: list[str] = []
+
+    @property
+    def state(self) -> str:
+        return str(self.meta.get("state") or self.state_from)
+
+    @property
+    def model(self) -> tuple[str, int] | None:
+        """Name and version of the entity's model; None when the entity is not attached."""
+        key = self.meta.get("modelKey")
+        if not isinstance(key, dict):
+            return None
+        name, version = key.get("name"), key.get("version")
+        return (name, version) if isinstance(name, str) and isinstance(version, int) else None
+
+    @property
+    def callback_headers(self) -> dict[str, str]:
+        """What an HTTP request back to the server sends along to take part in the transaction (spec/grpc.md §16)."""
+        return {"X-Tx-Token": self.tx_token} if self.tx_token else {}
+
+    def warn(self, text: str) -> None:
+        """Adds a warning to the answer; the server passes it on to whoever caused the transition."""
+        self.warnings.append(text)

@@ -1,0 +1,69 @@
+"""Where the server is, and how to reach it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+import grpc
+import grpc.aio
+from msgspec import Struct
+
+ENDPOINT_VARIABLES: Final = ("STATEWRIGHT_COMPUTE_ENDPOINT", "CYODA_COMPUTE_GRPC_ENDPOINT")
+TOKEN_VARIABLES: Final = ("STATEWRIGHT_COMPUTE_TOKEN", "CYODA_COMPUTE_TOKEN")
+TAGS_VARIABLES: Final = ("STATEWRIGHT_COMPUTE_TAGS",)
+
+DEFAULT_ENDPOINT: Final = "localhost:9090"
+
+_PORTS: Final = {"http": 9090, "grpc": 9090, "https": 443, "grpcs": 443}
+
+CHANNEL_OPTIONS: Final = [
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    # Finds out within 40 s that the network is gone although nobody said so.
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    # A channel lives for one connection: the node's own back-off decides when to try again, not one inherited from
+    # an earlier channel to the same address.
+    ("grpc.use_local_subchannel_pool", 1),
+]
+
+
+class UnusableEndpoint(ValueError):
+    """A text that names no server."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"not an endpoint (host:port, or https://host): {text}")
+
+
+class Endpoint(Struct, frozen=True):
+    """A server's address, and whether the connection is encrypted."""
+
+    target: str
+    is_encrypted: bool
+
+    def channel(self) -> grpc.aio.Channel:
+        if self.is_encrypted:
+            return grpc.aio.secure_channel(self.target, grpc.ssl_channel_credentials(), options=CHANNEL_OPTIONS)
+        return grpc.aio.insecure_channel(self.target, options=CHANNEL_OPTIONS)
+
+
+def parse_endpoint(text: str) -> Endpoint:
+    """``host:port``, ``http://host:port`` or ``https://host``; the last one encrypted.
+
+    Raises :class:`UnusableEndpoint`.
+    """
+    try:
+        parts = urlsplit(text if "://" in text else f"http://{text}")
+        host, port = parts.hostname, parts.port or _PORTS[parts.scheme]
+    except (ValueError, KeyError) as error:
+        raise UnusableEndpoint(text) from error
+    if not host:
+        raise UnusableEndpoint(text)
+    target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return Endpoint(target, parts.scheme in {"https", "grpcs"})
+
+
+def first_set(environment: Mapping[str, str], names: Sequence[str]) -> str | None:
+    """The value of the first variable that is set and not empty."""
+    return next((value for name in names if (value := environment.get(name))), None)

@@ -1,0 +1,144 @@
+"""Functions of a node, called as their signatures ask: with the document, with the context, in a thread or not."""
+
+import asyncio
+import contextvars
+import inspect
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from functools import cached_property, partial
+from types import NoneType, UnionType
+from typing import Final, Literal, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Struct
+
+from statewright.jsonval.codec import MalformedJson, decode
+from statewright.jsonval.values import JsonValue
+from statewright.sdk.context import Context
+from statewright.sdk.outcomes import overlaid
+
+Kind: TypeAlias = Literal["processor", "criteria", "function"]
+"""The kinds of callouts as the protocol speaks of them."""
+
+Handler: TypeAlias = Callable[..., object]
+"""What users write: ``f()``, ``f(document)``, ``f(document, context)`` or ``f(context: Context)``, plain or async."""
+
+MOST_ARGUMENTS: Final = 2
+
+
+class UnfitDocument(ValueError):
+    """The document is not what the function's annotation asks for."""
+
+
+class UnfitSignature(TypeError):
+    """A function cannot be called with a document and a context."""
+
+
+class Shape(Struct, frozen=True, kw_only=True):
+    """How a handler wants to be called. ``view`` is the struct its document is decoded into, None for plain values."""
+
+    takes_document: bool
+    takes_context: bool
+    view: type[Struct] | None
+
+
+class Function:
+    """One handler under one name."""
+
+    def __init__(self, kind: Kind, name: str, handler: Handler) -> None:
+        self.kind = kind
+        self.name = name
+        self._handler = handler
+        self._is_async = inspect.iscoroutinefunction(handler)
+
+    @cached_property
+    def shape(self) -> Shape:
+        """Read from the signature at the start of a node, when all annotations can be resolved. Raises
+        ``TypeError``."""
+        return shape_of(self._handler, name=self.name)
+
+    async def call(self, document: bytes | None, context: Context, threads: Executor) -> object:
+        """What the handler returns for a document, None when it is not attached; plain functions run in a thread.
+
+        A struct of the annotated type comes back as the whole document. Raises :class:`UnfitDocument`, or what the
+        handler raises.
+        """
+        value = self._decoded(document) if self.shape.takes_document else None
+        outcome = await self._run(self._arguments(value, context), threads)
+        if document is not None and self.shape.view is not None and type(outcome) is self.shape.view:
+            return overlaid(decode(document), outcome)
+        return outcome
+
+    async def _run(self, arguments: list[object], threads: Executor) -> object:
+        if self._is_async:
+            return await cast("Awaitable[object]", self._handler(*arguments))  # which is what being async means
+        # Context variables go along, as with asyncio.to_thread, whose threads are not limited by the node.
+        in_context = partial(contextvars.copy_context().run, _plainly, self._handler, *arguments)
+        outcome = await asyncio.get_running_loop().run_in_executor(threads, in_context)
+        return await outcome if inspect.isawaitable(outcome) else outcome  # an async function in a plain disguise
+
+    def _arguments(self, document: object, context: Context) -> list[object]:
+        arguments: list[object] = [document] if self.shape.takes_document else []
+        return [*arguments, context] if self.shape.takes_context else arguments
+
+    def _decoded(self, document: bytes | None) -> "Struct | JsonValue":
+        if document is None:
+            return None
+        try:
+            return self._decoder.decode(document) if self._decoder else decode(document)
+        except (msgspec.DecodeError, MalformedJson) as error:
+            raise UnfitDocument(f"the document does not fit {self.kind} {self.name}: {error}") from error
+
+    @cached_property
+    def _decoder(self) -> msgspec.json.Decoder[Struct] | None:
+        view = self.shape.view
+        return msgspec.json.Decoder(view) if view else None
+
+
+def _plainly(handler: Handler, *arguments: object) -> object:
+    try:
+        return handler(*arguments)
+    except StopIteration as error:  # which no future can carry: its waiter would wait for ever
+        raise RuntimeError("the function raised StopIteration") from error
+
+
+def shape_of(handler: Handler, *, name: str) -> Shape:
+    """How to call a handler, by its parameters and their annotations. Raises :class:`UnfitSignature`."""
+    parameters = _positional(handler, name=name)
+    required = [p for p in parameters if p.default is inspect.Parameter.empty]
+    if len(required) > MOST_ARGUMENTS:
+        raise UnfitSignature(f"{name}: a function takes a document and a context, not {len(required)} arguments")
+    hints = _hints(handler, name=name)
+    types = [_plain(hints.get(parameter.name)) for parameter in parameters[:MOST_ARGUMENTS]]
+    if types[:1] == [Context]:
+        return Shape(takes_document=False, takes_context=True, view=None)
+    return Shape(takes_document=len(types) > 0, takes_context=len(types) > 1, view=_struct(types[0]) if types else None)
+
+
+def _positional(handler: Handler, *, name: str) -> list[inspect.Parameter]:
+    try:
+        parameters = inspect.signature(handler).parameters.values()
+    except ValueError as error:  # some functions written in C
+        raise UnfitSignature(f"{name}: {error}") from error
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [parameter for parameter in parameters if parameter.kind in kinds]
+
+
+def _hints(handler: Handler, *, name: str) -> dict[str, object]:
+    function = handler if inspect.isroutine(handler) else type(handler).__call__
+    try:
+        return get_type_hints(function)
+    except NameError as error:
+        raise UnfitSignature(f"{name}: an annotation cannot be resolved: {error}") from error
+
+
+def _plain(hint: object) -> object:
+    """The annotation without ``None``: a document may always be missing."""
+    if get_origin(hint) not in (Union, UnionType):
+        return hint
+    alternatives = [alternative for alternative in get_args(hint) if alternative is not NoneType]
+    return alternatives[0] if len(alternatives) == 1 else hint
+
+
+def _struct(hint: object) -> type[Struct] | None:
+    return hint if inspect.isclass(hint) and issubclass(hint, Struct) else None

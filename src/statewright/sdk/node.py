@@ -1,0 +1,140 @@
+"""A calculation node: named functions, and a connection that keeps itself up."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Final, TypeVar
+
+import uvloop
+
+from statewright.sdk.connection import Connection
+from statewright.sdk.endpoint import (
+    DEFAULT_ENDPOINT,
+    ENDPOINT_VARIABLES,
+    TAGS_VARIABLES,
+    TOKEN_VARIABLES,
+    first_set,
+    parse_endpoint,
+)
+from statewright.sdk.functions import Function, Handler, Kind
+from statewright.sdk.tokens import Token, token_source
+from statewright.sdk.worker import Worker
+
+HandlerT = TypeVar("HandlerT", bound=Handler)
+
+DEFAULT_CONCURRENCY: Final = 64
+DEFAULT_GRACE: Final = 30.0
+
+
+class Node:
+    """Processors, criteria and functions that answer callouts for some tags.
+
+    ``tags`` are one text, separated by commas, or several; None takes them from ``STATEWRIGHT_COMPUTE_TAGS``. At most
+    ``concurrency`` functions run at once, plain ones in threads. When the node is told to stop it gives running
+    functions ``grace`` seconds to finish.
+    """
+
+    def __init__(
+        self,
+        tags: str | Iterable[str] | None = None,
+        *,
+        concurrency: int = DEFAULT_CONCURRENCY,
+        grace: float = DEFAULT_GRACE,
+    ) -> None:
+        self._tags = tags
+        self._concurrency = concurrency
+        self._grace = grace
+        self._functions: dict[tuple[Kind, str], Function] = {}
+        self._leave: asyncio.Event | None = None
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        """What is registered, in order."""
+        return tuple(self._functions.values())
+
+    def processor(self, name: str) -> Callable[[HandlerT], HandlerT]:
+        """Registers a function that returns the new document, or None to leave it as it is.
+
+        An exception fails the transition with its message. The function may take the document (as plain values with
+        exact numbers, or as the ``msgspec.Struct`` its parameter is annotated with) and a :class:`Context`.
+        """
+        return self._registrar("processor", name)
+
+    def criterion(self, name: str) -> Callable[[HandlerT], HandlerT]:
+        """Registers a function that says whether a transition may be taken; ``No(reason)`` is a refusal that says
+        why."""
+        return self._registrar("criteria", name)
+
+    def function(self, name: str) -> Callable[[HandlerT], HandlerT]:
+        """Registers a function that tells when a scheduled transition fires: a ``timedelta``, a ``datetime`` or a
+        dict."""
+        return self._registrar("function", name)
+
+    def run(self, endpoint: str | None = None, *, token: Token = None, tags: str | Iterable[str] | None = None) -> None:
+        """Serves until SIGTERM or SIGINT; a second signal does not wait for running functions. Parameters:
+        :meth:`serve`."""
+        if not logging.getLogger().handlers:
+            logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+        with suppress(KeyboardInterrupt, asyncio.CancelledError):
+            uvloop.run(self._run_until_told(endpoint, token=token, tags=tags))
+
+    async def serve(
+        self, endpoint: str | None = None, *, token: Token = None, tags: str | Iterable[str] | None = None
+    ) -> None:
+        """Connects, serves callouts and connects again whenever the stream ends, until :meth:`stop`.
+
+        What is not given comes from the node itself or the environment: ``STATEWRIGHT_COMPUTE_ENDPOINT`` or
+        ``CYODA_COMPUTE_GRPC_ENDPOINT`` (default ``localhost:9090``), ``STATEWRIGHT_COMPUTE_TOKEN`` or
+        ``CYODA_COMPUTE_TOKEN`` (default: none, for a server without authentication).
+        """
+        where = parse_endpoint(endpoint or first_set(os.environ, ENDPOINT_VARIABLES) or DEFAULT_ENDPOINT)
+        tokens = token_source(token if token is not None else first_set(os.environ, TOKEN_VARIABLES))
+        for function in self.functions:
+            _ = function.shape  # so that a signature that cannot work stops the start, not the first callout
+        leave = self._leave = asyncio.Event()
+        worker = Worker(self._functions, concurrency=self._concurrency)
+        declared = several(tags if tags is not None else self._own_tags())
+        try:
+            await Connection(where, tokens, worker, tags=declared).keep_up(leave, grace=self._grace)
+        finally:
+            await worker.close()
+            self._leave = None
+
+    def stop(self) -> None:
+        """Ends :meth:`serve` gracefully: no new callouts, running functions may finish, then the stream is closed."""
+        if self._leave is not None:
+            self._leave.set()
+
+    def _registrar(self, kind: Kind, name: str) -> Callable[[HandlerT], HandlerT]:
+        if (kind, name) in self._functions:
+            raise ValueError(f"there is already a {kind} named {name}")
+
+        def register(handler: HandlerT) -> HandlerT:
+            self._functions[kind, name] = Function(kind, name, handler)
+            return handler
+
+        return register
+
+    def _own_tags(self) -> str | Iterable[str]:
+        return self._tags if self._tags is not None else first_set(os.environ, TAGS_VARIABLES) or ()
+
+    async def _run_until_told(self, endpoint: str | None, *, token: Token, tags: str | Iterable[str] | None) -> None:
+        serving = asyncio.ensure_future(self.serve(endpoint, token=token, tags=tags))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self._told, serving)
+        await serving
+
+    def _told(self, serving: "asyncio.Future[None]") -> None:
+        if self._leave is None or self._leave.is_set():
+            serving.cancel()
+        else:
+            self.stop()
+
+
+def several(tags: str | Iterable[str]) -> tuple[str, ...]:
+    """The tags that a text separated by commas or semicolons, or a collection, names."""
+    listed = tags.replace(";", ",").split(",") if isinstance(tags, str) else tags
+    return tuple(trimmed for tag in listed if (trimmed := tag.strip()))

@@ -1,0 +1,235 @@
+"""Callouts and answers as CloudEvents, seen from the node (spec/grpc.md §2, §13, §14)."""
+
+from collections.abc import Mapping
+from typing import Final, TypeVar
+from uuid import uuid4
+
+import msgspec
+from msgspec import Struct
+
+from statewright.jsonval.codec import MalformedJson, decode
+from statewright.jsonval.values import JsonObject
+from statewright.proto.cloudevents_pb2 import CloudEvent
+from statewright.sdk.context import Caller, Context
+from statewright.sdk.functions import Kind
+from statewright.sdk.outcomes import No, encode, schedule
+
+JOIN: Final = "CalculationMemberJoinEvent"
+GREET: Final = "CalculationMemberGreetEvent"
+KEEP_ALIVE: Final = "CalculationMemberKeepAliveEvent"
+ACK: Final = "EventAckResponse"
+
+KINDS: Final[dict[str, Kind]] = {
+    "EntityProcessorCalculationRequest": "processor",
+    "EntityCriteriaCalculationRequest": "criteria",
+    "EntityFunctionCalculationRequest": "function",
+}
+"""What is asked, by the type of the event."""
+
+RESPONSES: Final[dict[Kind, str]] = {
+    "processor": "EntityProcessorCalculationResponse",
+    "criteria": "EntityCriteriaCalculationResponse",
+    "function": "EntityFunctionCalculationResponse",
+}
+
+
+class Request(Struct, frozen=True):
+    """One callout. ``document`` is JSON text, None when the entity is not attached."""
+
+    kind: Kind
+    document: bytes | None
+    context: Context
+
+
+class Greeting(Struct, frozen=True, rename="camel"):
+    """The server's answer to a join. Hosted installations may refuse with it (spec/grpc.md §27)."""
+
+    member_id: str = ""
+    joined_legal_entity_id: str = ""
+    success: bool = True
+    error: "EventError | None" = None
+
+
+class EventError(Struct, frozen=True):
+    """Why something did not succeed."""
+
+    message: str = ""
+
+
+class UnreadableEvent(ValueError):
+    """An event that is not what its type promises."""
+
+
+def join(tags: tuple[str, ...]) -> CloudEvent:
+    return _event(JOIN, {"tags": tags})
+
+
+def acknowledgement(probe: CloudEvent) -> CloudEvent:
+    """The sign of life that a probe asks for. Raises :class:`UnreadableEvent`."""
+    return _event(ACK, {"sourceEventId": _decoded(_PROBE, probe).id, "success": True})
+
+
+def read_greeting(event: CloudEvent) -> Greeting:
+    """Raises :class:`UnreadableEvent`."""
+    return _decoded(_GREETING, event)
+
+
+def read_request(event: CloudEvent) -> Request:
+    """The callout that an event carries; its type is one of ``KINDS``. Raises :class:`UnreadableEvent`."""
+    wire, kind = _decoded(_REQUEST, event), KINDS[event.type]
+    payload = wire.payload or _NOT_ATTACHED
+    names: dict[Kind, str] = {
+        "processor": wire.processor_name,
+        "criteria": wire.criteria_name,
+        "function": wire.function_name,
+    }
+    context = Context(
+        name=names[kind],
+        request_id=wire.request_id,
+        entity_id=wire.entity_id,
+        workflow=wire.workflow.name,
+        transition=wire.transition.name,
+        state_from=wire.transition.state_from,
+        state_to=wire.transition.state_to,
+        transaction_id=wire.transaction_id,
+        tx_token=_attribute(event, "cyodatxtoken") or None,
+        parameters=_text(wire.parameters),
+        principal=_caller(event),
+        meta=_object(payload.meta),
+    )
+    return Request(kind, bytes(payload.data) or None, context)
+
+
+def answer(request: Request, outcome: object) -> CloudEvent:
+    """A successful answer. Raises ``NotJson`` when the outcome cannot be written."""
+    members = _echo(request, success=True)
+    match request.kind:
+        case "processor":
+            if outcome is not None:
+                members["payload"] = {"type": "JSON", "data": msgspec.Raw(encode(outcome))}
+        case "criteria":
+            members["matches"] = bool(outcome)
+            if isinstance(outcome, No):
+                members["reason"] = _unicode(outcome.reason)
+        case "function":
+            members["resultKind"] = "Schedule"
+            members["result"] = msgspec.Raw(encode(schedule(outcome)))
+    return _event(RESPONSES[request.kind], members)
+
+
+def failure(request: Request, *, code: str, message: str) -> CloudEvent:
+    """An answer that fails the callout."""
+    error = {"code": code, "message": _unicode(message)}
+    return _event(RESPONSES[request.kind], _echo(request, success=False) | {"error": error})
+
+
+class _Probe(Struct, frozen=True):
+    id: str = ""
+
+
+class _Named(Struct, frozen=True):
+    name: str = ""
+
+
+class _Transition(Struct, frozen=True, rename="camel"):
+    name: str = ""
+    state_from: str = ""
+    state_to: str = ""
+
+
+class _Payload(Struct, frozen=True):
+    data: msgspec.Raw = msgspec.Raw()
+    meta: msgspec.Raw = msgspec.Raw()
+
+
+_NOT_ATTACHED = _Payload()
+
+
+class _Request(Struct, frozen=True, rename="camel"):
+    request_id: str
+    entity_id: str = ""
+    processor_name: str = ""
+    criteria_name: str = ""
+    function_name: str = ""
+    workflow: _Named = _Named()
+    transition: _Transition = _Transition()
+    transaction_id: str = ""
+    parameters: object = None
+    payload: _Payload | None = None  # null counts as absent
+
+
+class _HostedClaims(Struct, frozen=True):
+    roles: tuple[str, ...] = ()
+
+
+_PROBE = msgspec.json.Decoder(_Probe)
+_GREETING = msgspec.json.Decoder(Greeting)
+_REQUEST = msgspec.json.Decoder(_Request)
+_CLAIMS = msgspec.json.Decoder(_HostedClaims)
+
+DecodedT = TypeVar("DecodedT")
+
+
+def _decoded(decoder: msgspec.json.Decoder[DecodedT], event: CloudEvent) -> DecodedT:
+    try:
+        return decoder.decode(event.text_data or event.binary_data)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise UnreadableEvent(f"{event.type}: {error}") from error
+
+
+def _object(text: msgspec.Raw) -> JsonObject:
+    try:
+        value = decode(bytes(text)) if text else None
+    except MalformedJson as error:
+        raise UnreadableEvent(f"metadata: {error}") from error
+    return value if isinstance(value, dict) else {}
+
+
+def _text(parameters: object) -> str:
+    """The configured context; hosted installations may send a JSON value where the schema wants its text."""
+    if isinstance(parameters, str):
+        return parameters
+    return "" if parameters is None else msgspec.json.encode(parameters).decode()
+
+
+def _attribute(event: CloudEvent, name: str) -> str:
+    # Asking a protobuf map for a key it lacks would add it.
+    return event.attributes[name].ce_string if name in event.attributes else ""
+
+
+def _caller(event: CloudEvent) -> Caller:
+    claims = _attribute(event, "authclaims")
+    return Caller(id=_attribute(event, "authid"), kind=_attribute(event, "authtype"), roles=_roles(claims))
+
+
+def _roles(claims: str) -> tuple[str, ...]:
+    """Roles separated by commas, or, from hosted installations, in a JSON object (spec/grpc.md §27)."""
+    if not claims.startswith("{"):
+        return tuple(role for role in claims.split(",") if role)
+    try:
+        return _CLAIMS.decode(claims).roles
+    except msgspec.DecodeError:
+        return ()
+
+
+def _echo(request: Request, *, success: bool) -> dict[str, object]:
+    """What every answer starts with."""
+    context = request.context
+    members: dict[str, object] = {
+        "requestId": context.request_id,
+        "entityId": context.entity_id,
+        "success": success,
+    }
+    if context.warnings:
+        members["warnings"] = [_unicode(warning) for warning in context.warnings]
+    return members
+
+
+def _event(event_type: str, members: Mapping[str, object]) -> CloudEvent:
+    text = msgspec.json.encode({"id": str(uuid4()), **members}).decode()
+    return CloudEvent(id=str(uuid4()), source="statewright-node", spec_version="1.0", type=event_type, text_data=text)
+
+
+def _unicode(text: str) -> str:
+    """The text without lone surrogates, which file names in error messages may contain and JSON may not."""
+    return text.encode(errors="replace").decode()

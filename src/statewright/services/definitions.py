@@ -1,0 +1,218 @@
+"""Compiled definitions of models, cached per process.
+
+A hot create or transition reads no definition and parses none. An entry is dropped when any process announces a change,
+when the safety net finds a newer revision (an announcement can be lost with its connection), and when its lease ends.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import timedelta
+from random import Random
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from statewright.engine.documents import Documents
+from statewright.engine.model import Model
+from statewright.entity import ModelKey
+from statewright.identity import Clock, ModelId, TenantId, model_id
+from statewright.jsonval.codec import decode
+from statewright.jsonval.values import JsonValue
+from statewright.schema import (
+    ChangeLevel,
+    Node,
+    UniqueKey,
+    Violation,
+    compile_extender,
+    compile_validator,
+    declared_types,
+    from_stored,
+)
+from statewright.storage import models
+from statewright.storage.pool import Pool
+from statewright.workflow import Workflow
+from statewright.workflow import from_stored as workflows_from_stored
+
+MAX_ENTRIES = 10_000
+
+_jitter = Random()  # noqa: S311 - spreads loads, guards nothing
+"""Our own: the module's shared state is what tests of laws reset, and compare afterwards."""
+
+_unique_keys = msgspec.json.Decoder(tuple[UniqueKey, ...]).decode
+
+log = structlog.get_logger(__name__)
+
+
+class Definition(Struct, frozen=True, kw_only=True, eq=False):
+    """A model with everything derived from its row.
+
+    ``validate`` gives the strict violations of a document, none when it is valid.
+    """
+
+    stored: models.StoredModel
+    schema: Node
+    validate: Callable[[JsonValue], tuple[Violation, ...]]
+    model: Model
+
+    @property
+    def is_locked(self) -> bool:
+        return self.stored.state == "LOCKED"
+
+
+class _Entry(Struct):
+    definition: Definition
+    expires_at: int
+
+
+class DefinitionCache:
+    """Definitions by tenant and model id, at most ``MAX_ENTRIES`` of them, the least recently used dropped first."""
+
+    def __init__(self, pool: Pool, clock: Clock, *, lease: timedelta = timedelta(minutes=5)) -> None:
+        self._pool = pool
+        self._clock = clock
+        self._lease_us = lease // timedelta(microseconds=1)
+        self._entries: OrderedDict[tuple[TenantId, ModelId], _Entry] = OrderedDict()
+        self._loading: dict[tuple[TenantId, ModelId], asyncio.Task[Definition | None]] = {}
+
+    async def find(self, tenant: TenantId, key: ModelKey) -> Definition | None:
+        """The definition of a model by name and version; None when the tenant has no such model."""
+        return await self.by_id(tenant, model_id(key.name, key.version))
+
+    async def by_id(self, tenant: TenantId, model: ModelId) -> Definition | None:
+        """The definition of a model.
+
+        One that is not cached is looked up, so a model created elsewhere is usable at once.
+        """
+        key = (tenant, model)
+        entry = self._entries.get(key)
+        if entry is not None and entry.expires_at > self._clock():
+            self._entries.move_to_end(key)
+            return entry.definition
+        loading = self._loading.get(key)
+        if loading is None:
+            loading = self._loading[key] = asyncio.create_task(self._load(key), name="definition-load")
+        return await asyncio.shield(loading)
+
+    async def renewed(self, definition: Definition) -> Definition | None:
+        """The definition of the same model when there is a newer one than this; None when there is none.
+
+        Announcements of other processes take a moment to arrive, so whoever is about to refuse something should ask.
+        """
+        tenant, model = definition.stored.tenant, definition.stored.id
+        revision = await models.revision(self._pool, tenant, model)
+        if revision is None or revision == definition.stored.revision:
+            return None
+        if self.revision(tenant, model) != revision:
+            self.forget(tenant, model)
+        return await self.by_id(tenant, model)
+
+    def forget(self, tenant: TenantId, model: ModelId) -> None:
+        """Drop a definition that was changed; a load under way is not trusted either."""
+        self._entries.pop((tenant, model), None)
+        self._loading.pop((tenant, model), None)
+
+    def forget_all(self) -> None:
+        """Drop everything."""
+        self._entries.clear()
+        self._loading.clear()
+
+    def revision(self, tenant: TenantId, model: ModelId) -> int | None:
+        """The revision that is cached, if any; for tests and the safety net."""
+        entry = self._entries.get((tenant, model))
+        return entry.definition.stored.revision if entry else None
+
+    async def _load(self, key: tuple[TenantId, ModelId]) -> Definition | None:
+        task = asyncio.current_task()
+        try:
+            stored = await models.definitions(self._pool, *key)
+            definition = None if stored is None else compiled(stored)
+            if definition is not None and self._loading.get(key) is task:  # not forgotten meanwhile
+                self._remember(key, definition)
+            return definition
+        finally:
+            if self._loading.get(key) is task:
+                del self._loading[key]
+
+    def _remember(self, key: tuple[TenantId, ModelId], definition: Definition) -> None:
+        # The lease is jittered, so that models loaded together at start-up do not all expire together.
+        jitter = _jitter.uniform(0.9, 1.1)
+        self._entries[key] = _Entry(definition, self._clock() + int(self._lease_us * jitter))
+        self._entries.move_to_end(key)
+        while len(self._entries) > MAX_ENTRIES:
+            self._entries.popitem(last=False)
+
+
+def compiled(definitions: models.Definitions) -> Definition:
+    """Everything derived from a model row and its workflows."""
+    stored, imported = definitions.model, definitions.workflows
+    schema = from_stored(decode(stored.schema))
+    workflows = workflows_from_stored(imported.text.encode()) if imported else ()
+    documents = _documents(stored, schema)
+    return Definition(
+        stored=stored,
+        schema=schema,
+        validate=documents.validate,
+        model=Model(
+            key=stored.key,
+            id=stored.id,
+            declared=declared_types(schema),
+            documents=documents,
+            workflows=workflows,
+            workflows_revision=imported.revision if imported else 0,
+            may_segment=any(map(segments, workflows)),
+        ),
+    )
+
+
+def _documents(stored: models.StoredModel, schema: Node) -> Documents:
+    level = None if stored.change_level is None else ChangeLevel(stored.change_level)
+    unique_keys = _unique_keys(stored.unique_keys)
+    return Documents(
+        model=stored.id,
+        key=stored.key,
+        schema=schema,
+        validate=compile_validator(schema),
+        level=level,
+        extend=None if level is None else compile_extender(schema, level, unique_keys),
+        unique_keys=unique_keys,
+    )
+
+
+def segments(workflow: Workflow) -> bool:
+    """Whether some processor of the workflow commits a segment before it is dispatched."""
+    transitions = (transition for state in workflow.states.values() for transition in state.transitions)
+    processors = (processor for transition in transitions for processor in transition.processors)
+    return any(processor.mode == "COMMIT_BEFORE_DISPATCH" for processor in processors)
+
+
+class Refresher:
+    """The safety net under announcements: looks for recent changes now and then and drops what is older."""
+
+    LOOK_BACK_US = 60_000_000
+    """Revisions are taken before their transaction commits, so a change may show up a little after a newer one."""
+
+    def __init__(
+        self, pool: Pool, cache: DefinitionCache, clock: Clock, *, every: timedelta = timedelta(seconds=5)
+    ) -> None:
+        self._pool = pool
+        self._cache = cache
+        self._clock = clock
+        self._every = every.total_seconds()
+
+    async def run(self) -> None:
+        """Look for changes until cancelled."""
+        while True:
+            await asyncio.sleep(self._every * _jitter.uniform(0.8, 1.2))
+            try:
+                await self.run_once()
+            except Exception as error:  # a background loop must outlive the failure of one round
+                log.warning("definition_refresh_failed", error=repr(error))
+
+    async def run_once(self) -> int:
+        """Drop all definitions changed within the last minute; how many were looked at."""
+        changed = await models.changed_since(self._pool, self._clock() - self.LOOK_BACK_US)
+        for tenant, model in changed:
+            self._cache.forget(tenant, model)
+        return len(changed)

@@ -1,0 +1,156 @@
+"""Use cases of searching: directly, within a joined transaction, and how a search would be carried out."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from statewright.conditions import (
+    Condition,
+    MalformedCondition,
+    Plan,
+    check_against,
+    check_form,
+    compile_plan,
+    parse,
+    plan_of,
+    unknown_paths,
+)
+from statewright.conditions.sorting import SortKey, SortOrder, resolve_sort
+from statewright.entity import Entity, ModelKey
+from statewright.failures import BadRequest, ModelNotFound, SearchResultLimit
+from statewright.identity import TenantId
+from statewright.jsonval.codec import MalformedJson, decode
+from statewright.services.definitions import Definition
+from statewright.services.runtime import Caller, Runtime
+from statewright.storage import models
+from statewright.storage.search import Explanation, Match, Query, in_order, meta_of
+
+DEFAULT_LIMIT = 1000
+MAX_LIMIT = 10_000
+
+
+class Search(Struct, frozen=True, kw_only=True):
+    """What is looked for in a model, as asked; ``instant`` is in epoch microseconds, None = now."""
+
+    key: ModelKey
+    condition: Condition
+    sort: tuple[SortKey, ...] = ()
+    instant: int | None = None
+
+
+class Prepared(Struct, frozen=True, kw_only=True):
+    """A search that was checked against its model."""
+
+    definition: Definition
+    plan: Plan
+    order: SortOrder
+    instant: int | None
+
+    def query(self, *, without: Sequence[Entity] = ()) -> Query:
+        """What the database is asked for."""
+        stored = self.definition.stored
+        return Query(
+            tenant=stored.tenant,
+            model=stored.id,
+            plan=self.plan,
+            instant=self.instant,
+            without=tuple(entity.id for entity in without),
+        )
+
+
+def read_condition(body: bytes) -> Condition:
+    """The condition of a request body. Raises ``BadRequest`` (spec/search.md §9.1 step 3)."""
+    try:
+        return parse(decode(body))
+    except (MalformedJson, MalformedCondition) as malformed:
+        raise BadRequest(f"invalid condition: {malformed}") from malformed
+
+
+def check_limit(limit: int) -> int:
+    """The limit of a direct search. Raises ``BadRequest``."""
+    if limit < 1:
+        raise BadRequest("invalid limit: must be at least 1")
+    if limit > MAX_LIMIT:
+        raise BadRequest(f"limit exceeds maximum {MAX_LIMIT}")
+    return limit
+
+
+async def prepare(runtime: Runtime, tenant: TenantId, search: Search) -> Prepared:
+    """Checks in the order of spec/search.md §9.1, steps 6 to 11; raises their failures."""
+    check_form(search.condition)
+    definition = await _definition(runtime, tenant, search)
+    declared = definition.model.declared
+    check_against(search.condition, declared)
+    return Prepared(
+        definition=definition,
+        plan=plan_of(search.condition, declared),
+        order=resolve_sort(search.sort, declared),
+        instant=search.instant,
+    )
+
+
+async def direct(
+    runtime: Runtime, caller: Caller, search: Search, *, limit: int = DEFAULT_LIMIT, tracking: bool = False
+) -> list[Entity]:
+    """All matching entities in order, within the transaction that the caller joins, if any.
+
+    Raises the failures of ``prepare`` and of ``SearchDatabase.direct``. With ``tracking`` the joined transaction fails
+    when somebody else changes a returned entity first (spec/search.md §13).
+    """
+    prepared = await prepare(runtime, caller.tenant, search)
+    if caller.transaction is None or search.instant is not None:  # the past is what was committed then
+        return await runtime.search.direct(prepared.query(), limit=limit, order=prepared.order)
+    return await _joined(runtime, caller, prepared, limit=limit, tracking=tracking)
+
+
+async def explain(
+    runtime: Runtime, caller: Caller, search: Search, *, limit: int = DEFAULT_LIMIT, analyze: bool = False
+) -> Explanation:
+    """How a direct search would be carried out; with ``analyze``, how it was. Raises as ``direct`` does, but never for
+    the number of matches.
+    """
+    prepared = await prepare(runtime, caller.tenant, search)
+    return await runtime.search.explain(prepared.query(), limit=limit, order=prepared.order, analyze=analyze)
+
+
+async def _joined(runtime: Runtime, caller: Caller, prepared: Prepared, *, limit: int, tracking: bool) -> list[Entity]:
+    """What is committed, and what the transaction has made of it."""
+    async with runtime.unit(caller) as unit:
+        staged = unit.staged.values()
+        own = _matches([write.entity for write in staged if not write.deletes], prepared)
+        query = prepared.query(without=[write.entity for write in staged])
+        room = limit - len(own)
+        try:
+            committed = await runtime.search.direct(query, limit=max(room, 0))
+        except SearchResultLimit:
+            raise SearchResultLimit(limit) from None
+        if room < 0:
+            raise SearchResultLimit(limit)
+        if tracking:
+            for entity in committed:
+                unit.expect(entity.id, entity.transaction_id)
+            await unit.commit()
+    return in_order([*own, *map(Match, committed)], prepared.order)
+
+
+def _matches(entities: Sequence[Entity], prepared: Prepared) -> list[Match]:
+    holds = compile_plan(prepared.plan)
+    model = prepared.definition.stored.id
+    decoded = [Match(entity, decode(entity.document)) for entity in entities if entity.model == model]
+    return [match for match in decoded if holds(match.document, meta_of(match.entity))]
+
+
+async def _definition(runtime: Runtime, tenant: TenantId, search: Search) -> Definition:
+    """The definition of the model; as it is now when the cached one lacks a path, which another process may have added.
+
+    Raises ``ModelNotFound``.
+    """
+    definition = await runtime.definitions.find(tenant, search.key)
+    if definition is not None and unknown_paths(search.condition, definition.model.declared):
+        newest = await models.definitions(runtime.pool, tenant, definition.stored.id)
+        if newest is None or newest.model.revision != definition.stored.revision:
+            runtime.definitions.forget(tenant, definition.stored.id)
+            definition = await runtime.definitions.find(tenant, search.key)
+    if definition is None:
+        raise ModelNotFound(f"model {search.key.name}/{search.key.version} not found")
+    return definition

@@ -1,0 +1,95 @@
+"""Use cases of asynchronous searches (spec/search.md §14)."""
+
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from statewright.conditions import serialise
+from statewright.entity import Entity, ModelKey
+from statewright.failures import BadRequest, SearchJobAlreadyTerminal, SearchJobNotFound
+from statewright.jsonval.codec import encode
+from statewright.services.runtime import Caller, Runtime
+from statewright.services.search import Search, prepare
+from statewright.storage.search_jobs import Job, JobId, NewJob
+
+MAX_PAGE_SIZE: Final = 10_000
+DEFAULT_PAGE_SIZE: Final = 1000
+MAX_PAGE_NUMBER: Final = 214_748
+
+_write_sort = msgspec.json.Encoder().encode
+
+
+class ResultPage(Struct, frozen=True, kw_only=True):
+    """A page of a finished job, and how much there is altogether."""
+
+    key: ModelKey
+    entities: list[Entity]
+    number: int
+    size: int
+    total: int
+
+    @property
+    def total_pages(self) -> int:
+        return -(-self.total // self.size)
+
+
+async def submit(runtime: Runtime, caller: Caller, search: Search) -> JobId:
+    """Have a search carried out in the background on committed data. Raises the failures of ``prepare``."""
+    prepared = await prepare(runtime, caller.tenant, search)
+    job = NewJob(
+        tenant=caller.tenant,
+        id=JobId(runtime.ids()),
+        model=prepared.definition.stored.id,
+        key=search.key,
+        condition=encode(serialise(search.condition)).decode(),
+        sort=_write_sort(search.sort).decode(),
+        instant=search.instant,
+    )
+    await runtime.search_jobs.submit(job)
+    runtime.search_runner.wake()
+    return job.id
+
+
+async def find(runtime: Runtime, caller: Caller, job_id: JobId) -> Job:
+    """The job as it is now. Raises ``SearchJobNotFound``."""
+    job = await runtime.search_jobs.find(caller.tenant, job_id)
+    if job is None:
+        raise SearchJobNotFound(job_id)
+    return job
+
+
+async def cancel(runtime: Runtime, caller: Caller, job_id: JobId) -> None:
+    """End a running job. Raises ``SearchJobNotFound``, ``SearchJobAlreadyTerminal``."""
+    if await runtime.search_jobs.cancel(caller.tenant, job_id):
+        runtime.search_runner.stop(caller.tenant, job_id)
+        return
+    job = await find(runtime, caller, job_id)
+    raise SearchJobAlreadyTerminal(job.id, job.status)
+
+
+def check_page(*, size: int, number: int) -> int:
+    """The size that is meant: nothing or less asks for the default. Raises ``BadRequest``, naming the parameter."""
+    if size > MAX_PAGE_SIZE:
+        raise BadRequest(f"pageSize exceeds maximum {MAX_PAGE_SIZE}")
+    if number < 0:
+        raise BadRequest("invalid pageNumber: must not be negative")
+    if number > MAX_PAGE_NUMBER:
+        raise BadRequest(f"pageNumber exceeds maximum {MAX_PAGE_NUMBER}")
+    return size if size > 0 else DEFAULT_PAGE_SIZE
+
+
+async def page(runtime: Runtime, caller: Caller, job_id: JobId, *, size: int, number: int) -> ResultPage:
+    """A page of the matches, each as it was at the job's instant.
+
+    Raises ``BadRequest`` for the page and for a job that was not successful (yet), ``SearchJobNotFound``.
+    """
+    size = check_page(size=size, number=number)
+    job = await find(runtime, caller, job_id)
+    if job.status != "SUCCESSFUL":
+        raise BadRequest(f"search job {job_id} is not complete (status: {job.status})")
+    offset = size * number
+    entities = (
+        [] if offset >= job.hits else await runtime.search_jobs.page(job.tenant, job.id, offset=offset, size=size)
+    )
+    return ResultPage(key=job.key, entities=entities, number=number, size=size, total=job.hits)

@@ -1,0 +1,61 @@
+"""The transactions of this process that callbacks may join."""
+
+import secrets
+
+from statewright.compute.transaction_tokens import TransactionTokens
+from statewright.entity import Principal
+from statewright.failures import Forbidden, TransactionNotFound
+from statewright.identity import TransactionId
+from statewright.storage.unit_of_work import UnitOfWork
+
+ROOT = ""
+"""The scope of a whole transaction; savepoints and joined requests have scopes of their own."""
+
+
+class OpenTransactions:
+    """Units for which a token was given out, until they end. A unit without callouts never gets here."""
+
+    def __init__(self, tokens: TransactionTokens) -> None:
+        self._tokens = tokens
+        self._units: dict[tuple[TransactionId, str], UnitOfWork] = {}
+        self._scopes: dict[UnitOfWork, tuple[TransactionId, str]] = {}
+
+    def token(self, unit: UnitOfWork) -> str:
+        """A token with which a callback joins ``unit``, which is in its present segment."""
+        key = self._scopes.get(unit)
+        if key is None or key[0] != unit.id:
+            key = self._register(unit)
+        return self._tokens.sign(*key)
+
+    def find(self, token: str, principal: Principal) -> UnitOfWork:
+        """The unit that a request of ``principal`` may join.
+
+        Raises ``Unauthorized``, ``TransactionExpired``, ``TransactionNotFound``, ``Forbidden``.
+        """
+        ticket = self._tokens.verify(token)
+        unit = self._units.get((ticket.transaction, ticket.scope))
+        if unit is None or unit.id != ticket.transaction:
+            raise TransactionNotFound
+        if unit.tenant != principal.tenant:
+            raise Forbidden("transaction belongs to a different tenant")
+        return unit
+
+    @property
+    def count(self) -> int:
+        """Units that can be joined now."""
+        return len(self._units)
+
+    def _register(self, unit: UnitOfWork) -> tuple[TransactionId, str]:
+        scope = ROOT if unit.parent is None else secrets.token_urlsafe(9)
+        former = self._scopes.get(unit)
+        if former is None:
+            unit.on_close.append(lambda: self._forget(unit))
+        else:
+            del self._units[former]  # the segment it named is committed
+        key = (unit.id, scope)
+        self._units[key] = unit
+        self._scopes[unit] = key
+        return key
+
+    def _forget(self, unit: UnitOfWork) -> None:
+        self._units.pop(self._scopes.pop(unit), None)

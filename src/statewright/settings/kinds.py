@@ -1,0 +1,323 @@
+"""How the text of a setting is read: one :class:`Reader` per kind of value, and :class:`Secret`.
+
+A reader turns text into a value or raises ``ValueError`` with the rest of a sentence that starts with that text
+("is not an integer"); who calls it adds the variable's name. ``read`` and ``show`` are inverse to each other.
+"""
+
+import base64
+import binascii
+import hmac
+import re
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from decimal import Decimal
+from ipaddress import AddressValueError, IPv6Address, ip_address
+from pathlib import Path
+from typing import cast
+
+from msgspec import Struct
+
+MASK = "********"
+"""What a secret shows in a repr, a log line or a message."""
+
+_HEX = re.compile(r"(?:[0-9a-fA-F]{2})+")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+_DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_DURATION = re.compile(rf"\+?(?:{_DURATION_PART.pattern})+")
+_MICROSECONDS = {
+    "h": Decimal(3_600_000_000),
+    "m": Decimal(60_000_000),
+    "s": Decimal(1_000_000),
+    "ms": Decimal(1_000),
+    "us": Decimal(1),
+    "µs": Decimal(1),
+    "μs": Decimal(1),
+    "ns": Decimal("0.001"),
+}
+_LEVELS = {"debug": "debug", "info": "info", "warn": "warn", "warning": "warn", "error": "error"}
+_ORIGIN = re.compile(r"(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(?P<port>[1-9][0-9]{0,4}))?")
+_DEFAULT_PORTS = {"http": "80", "https": "443"}
+
+
+class Secret:
+    """Text that must not be shown: its repr and str are a mask, and comparing two takes constant time."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """The text itself, to be used and not to be kept or logged."""
+        return self._text
+
+    def key_bytes(self) -> bytes:
+        """The secret as a key: the bytes it names in hex, else its own (spec/auth-and-operations.md §25.3)."""
+        if _HEX.fullmatch(self._text):
+            return bytes.fromhex(self._text)
+        return self._bytes()
+
+    def __repr__(self) -> str:
+        return MASK
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and hmac.compare_digest(self._bytes(), other._bytes())
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def _bytes(self) -> bytes:
+        # The environment hands over bytes that are no UTF-8 as lone surrogates; this gives the same bytes back.
+        return self._text.encode("utf-8", "surrogateescape")
+
+
+class Reader(Struct, frozen=True, kw_only=True):
+    """One way of reading text. ``shape`` tells a person what may stand there.
+
+    ``keeps_empty``: the empty text is a value of its own. Everywhere else a variable set to nothing counts as unset.
+    """
+
+    shape: str
+    read: Callable[[str], object]
+    show: Callable[[object], str] = str
+    is_secret: bool = False
+    keeps_empty: bool = False
+
+
+def integer(low: int, high: int | None = None, *, unit: str = "") -> Reader:
+    """A whole number in ``low … high``."""
+    limits = f"at least {low}" if high is None else f"{low} to {high}"
+
+    def read(text: str) -> int:
+        number = _whole_number(text)
+        if number < low or (high is not None and number > high):
+            raise ValueError(f"is not an integer {'of ' if high is None else 'from '}{limits}")
+        return number
+
+    return Reader(shape=f"integer, {limits}" + (f", {unit}" if unit else ""), read=read)
+
+
+def positive_or(fallback: int, *, unit: str = "") -> Reader:
+    """A whole number; zero and below restore ``fallback``, as deployments of the reference expect."""
+
+    def read(text: str) -> int:
+        number = _whole_number(text)
+        return number if number > 0 else fallback
+
+    return Reader(shape=f"integer, 0 or less restores {fallback}" + (f", {unit}" if unit else ""), read=read)
+
+
+def choice(*words: str) -> Reader:
+    """One of ``words``, to the letter."""
+
+    def read(text: str) -> str:
+        if text.strip() not in words:
+            raise ValueError(f"is not one of {', '.join(words)}")
+        return text.strip()
+
+    return Reader(shape=" \\| ".join(f"`{word}`" for word in words), read=read)
+
+
+def duration(*, zero: bool = False) -> Reader:
+    """Units make a duration, as in ``300ms``, ``90s``, ``1h30m`` (spec/auth-and-operations.md §25.2)."""
+
+    def read(text: str) -> timedelta:
+        return _long_enough(read_duration(text), zero=zero)
+
+    return Reader(shape="duration" + (", may be 0" if zero else ""), read=read, show=_shown_duration)
+
+
+def seconds() -> Reader:
+    """A duration; a bare whole number means seconds."""
+
+    def read(text: str) -> timedelta:
+        if text.strip().isdecimal():
+            text = f"{text.strip()}s"
+        return _long_enough(read_duration(text), zero=False)
+
+    return Reader(shape="seconds, or a duration", read=read, show=_shown_duration)
+
+
+def read_duration(text: str) -> timedelta:
+    """A span of time of whole microseconds, finer parts cut off. A bare number other than ``0`` is refused."""
+    text = text.strip()
+    if text == "0":
+        return timedelta(0)
+    if len(text) > 60 or not _DURATION.fullmatch(text):
+        raise ValueError("is not a duration such as 300ms, 90s or 1h30m")
+    parts = cast("list[tuple[str, str]]", _DURATION_PART.findall(text))  # findall is typed as list[Any]
+    total = sum((Decimal(number) * _MICROSECONDS[unit] for number, unit in parts), Decimal(0))
+    try:
+        return timedelta(microseconds=int(total))
+    except OverflowError as too_long:
+        raise ValueError("is longer than any duration can be") from too_long
+
+
+def show_duration(span: timedelta) -> str:
+    """The shortest text that :func:`read_duration` reads back as ``span``: ``1h30m``, ``500ms``, ``0``."""
+    left = span // timedelta(microseconds=1)
+    text = ""
+    for unit in ("h", "m", "s", "ms", "us"):
+        count, left = divmod(left, int(_MICROSECONDS[unit]))
+        text += f"{count}{unit}" if count else ""
+    return text or "0"
+
+
+def read_flag(text: str) -> bool:
+    """The words of spec/auth-and-operations.md §1."""
+    word = text.strip()
+    if word not in _TRUE | _FALSE:
+        raise ValueError("is not a boolean (true or false)")
+    return word in _TRUE
+
+
+def read_names(text: str) -> tuple[str, ...]:
+    """A comma list; entries are trimmed and empty ones dropped."""
+    return tuple(name for name in map(str.strip, text.split(",")) if name)
+
+
+def read_level(text: str) -> str:
+    """A log level in any case; ``warning`` means ``warn``."""
+    word = text.strip().lower()
+    if word not in _LEVELS:
+        raise ValueError("is not one of debug, info, warn, error")
+    return _LEVELS[word]
+
+
+def read_context_path(text: str) -> str:
+    """A path prefix without its trailing slashes; empty is the root."""
+    path = text.strip().rstrip("/")
+    if path and not re.fullmatch(r"(?:/[A-Za-z0-9._~-]+)+", path):
+        raise ValueError("is not a path such as /api")
+    return path
+
+
+def read_bind_address(text: str) -> str:
+    """An address or host name to listen on, IPv6 without its brackets."""
+    address = text.strip().removeprefix("[").removesuffix("]")
+    if not re.fullmatch(r"[A-Za-z0-9._:%-]+", address):
+        raise ValueError("is not an address or a host name")
+    return address
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine can reach ``address``. Host names other than ``localhost`` count as reachable."""
+    if address == "localhost":
+        return True
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def read_secret(text: str) -> Secret:
+    """Text. Bytes that are no UTF-8, which Python keeps as lone surrogates, are refused."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("is not UTF-8 text")
+    return Secret(text)
+
+
+def read_pem(text: str) -> Secret:
+    """PEM text: as it is, with line ends written as ``\\n``, or base64 of the whole."""
+    text = text.strip()
+    if not text.startswith("-----BEGIN"):
+        try:
+            text = base64.b64decode("".join(text.split()), validate=True).decode("ascii").strip()
+        except (binascii.Error, ValueError):
+            text = ""
+    if not text.startswith("-----BEGIN"):
+        raise ValueError("is neither PEM nor base64 of PEM")
+    return read_secret(text.replace("\\r", "").replace("\\n", "\n"))
+
+
+def read_postgres_url(text: str) -> Secret:
+    """A connection URL."""
+    if not re.match(r"postgres(?:ql)?://", text.strip()):
+        raise ValueError("is not a URL that starts with postgres:// or postgresql://")
+    return read_secret(text.strip())
+
+
+def read_origins(text: str) -> tuple[str, ...]:
+    """``*`` alone, or a comma list of origins exactly as browsers send them (spec/auth-and-operations.md §22)."""
+    if not text.strip():
+        return ()
+    if text.strip() == "*":
+        return ("*",)
+    origins = tuple(map(str.strip, text.split(",")))
+    for origin in origins:
+        problem = _origin_problem(origin)
+        if problem is not None:
+            raise ValueError(f"has the entry {origin!r:.80}: {problem}")
+    return origins
+
+
+def _origin_problem(origin: str) -> str | None:
+    """Why a browser never sends this origin; ``None`` if it may."""
+    if not origin:
+        return "entries must not be empty"
+    if "*" in origin:
+        return "* must stand alone"
+    match = _ORIGIN.fullmatch(origin)
+    if match is None:
+        return "expected http:// or https://, a lower-case ASCII host and at most a port, nothing after it"
+    scheme, host, port = match["scheme"], match["host"], match["port"]
+    if port == _DEFAULT_PORTS[scheme]:
+        return "the default port must be left out"
+    if port is not None and int(port) > 65535:
+        return "the port is above 65535"
+    return _host_problem(host)
+
+
+def _host_problem(host: str) -> str | None:
+    if host.startswith("["):
+        try:
+            address = IPv6Address(host[1:-1])
+        except AddressValueError:
+            return "the IPv6 address is malformed"
+        return None if address.compressed == host[1:-1] else f"write the address as [{address.compressed}]"
+    if host.startswith("0x"):
+        return "hexadecimal addresses are not allowed"
+    if any(not label for label in host.split(".")):
+        return "the host has an empty label"
+    return None
+
+
+def _whole_number(text: str) -> int:
+    if not _INTEGER.fullmatch(text.strip()):
+        raise ValueError("is not an integer")
+    return int(text)
+
+
+def _long_enough(span: timedelta, *, zero: bool) -> timedelta:
+    if not zero and span <= timedelta(0):
+        raise ValueError("must be longer than 0")
+    return span
+
+
+def _shown_duration(value: object) -> str:
+    return show_duration(cast("timedelta", value))  # a reader shows only what it has read
+
+
+def _shown_flag(value: object) -> str:
+    return "true" if value else "false"
+
+
+def _shown_names(value: object) -> str:
+    return ",".join(cast("Sequence[str]", value))  # likewise
+
+
+FLAG = Reader(shape="boolean", read=read_flag, show=_shown_flag)
+NAMES = Reader(shape="comma list", read=read_names, show=_shown_names, keeps_empty=True)
+TEXT = Reader(shape="text", read=str, keeps_empty=True)
+LEVEL = Reader(shape="`debug` \\| `info` \\| `warn` \\| `error`, in any case", read=read_level)
+CONTEXT_PATH = Reader(shape="path", read=read_context_path, keeps_empty=True)
+ADDRESS = Reader(shape="address or host name", read=read_bind_address)
+ORIGINS = Reader(shape="comma list of origins, or `*`", read=read_origins, show=_shown_names, keeps_empty=True)
+PORT = integer(0, 65535)
+PATH = Reader(shape="path", read=Path)
+SECRET = Reader(shape="secret", read=read_secret, is_secret=True)
+KEY = Reader(shape="secret: hex, or any bytes", read=Secret, is_secret=True)
+PEM = Reader(shape="secret: PEM, or base64 of PEM", read=read_pem, is_secret=True)
+POSTGRES_URL = Reader(shape="secret: postgres:// URL", read=read_postgres_url, is_secret=True)

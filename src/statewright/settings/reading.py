@@ -1,0 +1,121 @@
+"""From environment variables to values: which variable counts, what a file adds, and which names nobody knows."""
+
+import difflib
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from statewright.settings.kinds import Reader
+from statewright.settings.table import ALIAS_PREFIX, PREFIX, SETTINGS, variables_of
+
+ELSEWHERE = frozenset({
+    "API_URL", "CLIENT_ID", "CLIENT_SECRET", "COMPUTE_GRPC_ENDPOINT", "COMPUTE_HTTP_BASE", "COMPUTE_TOKEN",
+    "COSIGN_VERIFY", "HOST", "IMAGE", "INSTALL_DIR", "VERSION",
+})  # fmt: skip
+"""Names that clients, images and installers read: not settings of the service, and nothing to complain about."""
+
+WITHOUT_EFFECT = frozenset({
+    "DEBUG", "DISPATCH_ALLOW_LOOPBACK_FOR_TESTING", "GOSSIP_ADDR", "GOSSIP_STABILITY_WINDOW", "GRPC_NODE_ADDR",
+    "IAM_TRUSTED_KEY_MAX_JWK_PROPERTIES", "IAM_TRUSTED_KEY_MAX_PER_TENANT", "IAM_TRUSTED_KEY_MAX_VALIDITY_DAYS",
+    "NODE_ADDR", "NODE_ID", "OIDC_ALLOW_PRIVATE_NETWORKS", "OIDC_CONNECTION_REQUEST_TIMEOUT_MS",
+    "OIDC_CONNECT_TIMEOUT_MS", "OIDC_REQUIRE_HTTPS", "OIDC_ROLES_CLAIM", "OIDC_SOCKET_TIMEOUT_MS",
+    "POSTGRES_MAX_CONN_IDLE_TIME", "PROXY_TIMEOUT", "SCHEMA_EXTEND_MAX_RETRIES", "SCHEMA_SAVEPOINT_INTERVAL",
+    "SEED_NODES", "SQLITE_AUTO_MIGRATE", "SQLITE_BUSY_TIMEOUT", "SQLITE_CACHE_SIZE", "SQLITE_PATH",
+    "SQLITE_SEARCH_SCAN_LIMIT", "TX_OUTCOME_TTL", "TX_REAP_INTERVAL", "TX_TTL",
+})  # fmt: skip
+"""Documented names that tune what this service has no need of; accepted in silence."""
+
+UNSUPPORTED = frozenset({
+    "CLUSTER_ENABLED", "IAM_M2M_ADMIN_ROLE_ENABLED", "IAM_TRUSTED_KEY_REGISTRATION_ENABLED", "OTEL_ENABLED", "PROFILES",
+})  # fmt: skip
+"""Documented names that switch on what this service does not offer; anything but false earns a warning."""
+
+_KUBERNETES_LINK = re.compile(
+    r"\w+_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)"
+)
+_KUBERNETES_ADDRESS = re.compile(r"(?:tcp|udp|sctp)://")
+
+
+class SettingsError(ValueError):
+    """A setting, or two together, with which the service must not start. ``variable`` is as its author wrote it."""
+
+    def __init__(self, variable: str, problem: str) -> None:
+        super().__init__(f"{variable}: {problem}")
+        self.variable = variable
+        self.problem = problem
+
+
+class Reading(Struct, frozen=True):
+    """A value and the variable it came from."""
+
+    variable: str
+    value: object
+
+
+def read(names: Collection[str], environment: Mapping[str, str]) -> dict[str, Reading]:
+    """The fields among ``names`` that ``environment`` sets. Raises :class:`SettingsError` if one is malformed."""
+    readings = {name: _reading(name, environment) for name in names}
+    return {name: reading for name, reading in readings.items() if reading is not None}
+
+
+def refuse_unknown(environment: Mapping[str, str]) -> None:
+    """Raises :class:`SettingsError` for a misspelt name of ours: it would be a setting that silently does nothing."""
+    variables = {variable for name in SETTINGS for variable in variables_of(name)}
+    ours = sorted(variable.removeprefix(PREFIX) for variable in variables if variable.startswith(PREFIX))
+    for variable in sorted(environment):
+        name = variable.removeprefix(PREFIX)
+        if name == variable or name in ELSEWHERE or name in ours or _is_kubernetes_link(variable, environment):
+            continue
+        similar = difflib.get_close_matches(name, ours, n=1)
+        raise SettingsError(variable, "unknown setting" + (f"; did you mean {PREFIX}{similar[0]}?" if similar else ""))
+
+
+def unused(environment: Mapping[str, str]) -> Iterator[str]:
+    """A sentence for each variable of the dialect that is set in vain."""
+    known = {variable for name in SETTINGS for variable in variables_of(name)}
+    for variable in sorted(environment):
+        name = variable.removeprefix(ALIAS_PREFIX)
+        if name == variable or variable in known or name in ELSEWHERE | WITHOUT_EFFECT:
+            continue
+        if name not in UNSUPPORTED:
+            yield f"{variable} is unknown and ignored"
+        elif environment[variable].strip().lower() not in ("", "0", "f", "false"):
+            yield f"{variable} has no effect: this service does not offer what it asks for"
+
+
+def _reading(name: str, environment: Mapping[str, str]) -> Reading | None:
+    reader = SETTINGS[name].reader
+    for variable in variables_of(name):
+        text = environment.get(variable)
+        if text and reader.is_secret and variable.endswith("_FILE"):
+            text = _file_text(variable, text)
+        if text or (text is not None and reader.keeps_empty):
+            return Reading(variable, _value(variable, text, reader))
+    return None
+
+
+def _value(variable: str, text: str, reader: Reader) -> object:
+    try:
+        return reader.read(text)
+    except ValueError as malformed:
+        subject = "the value" if reader.is_secret else json.dumps(text[:80])
+        raise SettingsError(variable, f"{subject} {malformed}") from None
+
+
+def _file_text(variable: str, path: str) -> str:
+    """The secret in the file; trailing white space is the editor's, not the secret's."""
+    try:
+        return Path(path).read_bytes().rstrip(b" \t\r\n").decode("utf-8", "surrogateescape")
+    except (OSError, ValueError) as unreadable:  # ValueError: a path with a NUL character
+        reason = getattr(unreadable, "strerror", None) or "not a path"
+        raise SettingsError(variable, f"cannot read {json.dumps(path[:200])}: {reason}") from None
+
+
+def _is_kubernetes_link(variable: str, environment: Mapping[str, str]) -> bool:
+    """Kubernetes tells every container about the services beside it, and one may be called ``statewright``."""
+    if variable.endswith("_PORT") and _KUBERNETES_ADDRESS.match(environment[variable]):
+        return True
+    return _KUBERNETES_LINK.fullmatch(variable) is not None

@@ -1,0 +1,257 @@
+"""Every setting with its section, the way its text is read, its meaning and its default.
+
+Sources: spec/auth-and-operations.md §25.4, spec/grpc.md §18, spec/workflows.md §19, spec/search.md §16.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Literal, get_type_hints
+
+from msgspec import Struct
+
+from statewright.entity import PrincipalKind
+from statewright.settings.kinds import (
+    ADDRESS,
+    CONTEXT_PATH,
+    FLAG,
+    KEY,
+    LEVEL,
+    NAMES,
+    ORIGINS,
+    PATH,
+    PEM,
+    PORT,
+    POSTGRES_URL,
+    SECRET,
+    TEXT,
+    Reader,
+    Secret,
+    choice,
+    duration,
+    integer,
+    positive_or,
+    seconds,
+)
+from statewright.settings.kinds import read_duration as span
+
+LogLevel = Literal["debug", "info", "warn", "error"]
+LogFormat = Literal["text", "json"]
+
+PREFIX = "STATEWRIGHT_"
+ALIAS_PREFIX = "CYODA_"
+
+
+class Setting(Struct, frozen=True):
+    """What a field of :class:`Table` says about itself. ``alias``: the specs have a ``CYODA_`` name for it."""
+
+    section: str
+    reader: Reader
+    meaning: str
+    alias: bool = True
+
+
+_server = partial(Setting, "Server")
+_admin = partial(Setting, "Admin listener and metrics")
+_logging = partial(Setting, "Logging")
+_auth = partial(Setting, "Authentication")
+_cors = partial(Setting, "CORS")
+_storage = partial(Setting, "Storage")
+_workflow = partial(Setting, "Workflows and schedules")
+_compute = partial(Setting, "Calculation members and callouts")
+_search = partial(Setting, "Search and statistics")
+_ours = partial(partial, alias=False)
+
+_DURATION = duration()
+_DURATION_OR_ZERO = duration(zero=True)
+
+
+class Table(Struct, frozen=True, kw_only=True):
+    """The settings of one process. ``statewright.settings.Settings`` adds how they are built from variables."""
+
+    host: Annotated[str, _ours(_server)(ADDRESS, "bind address of HTTP and gRPC; `0.0.0.0` for all interfaces")] = (
+        "127.0.0.1"
+    )
+    http_port: Annotated[int, _server(PORT, "port of the REST API; 0 lets the system choose")] = 8080
+    context_path: Annotated[str, _server(CONTEXT_PATH, "prefix of the REST API; empty is the root")] = "/api"
+    error_response_mode: Annotated[
+        Literal["sanitized", "verbose"],
+        _server(choice("sanitized", "verbose"), "`verbose` shows internal error text in 5xx answers: development only"),
+    ] = "sanitized"
+    suppress_banner: Annotated[bool, _server(FLAG, "hides the banner and the mock authentication warning")] = False
+    startup_timeout: Annotated[timedelta, _server(_DURATION, "longest wait for storage and migrations")] = span("30s")
+    shutdown_timeout: Annotated[
+        timedelta, _ours(_server)(_DURATION_OR_ZERO, "how long open calls may take to finish after a stop signal")
+    ] = span("10s")
+
+    admin_port: Annotated[int, _admin(PORT, "port of `/livez`, `/readyz` and `/metrics`")] = 9091
+    admin_bind_address: Annotated[str, _admin(ADDRESS, "bind address of the admin listener")] = "127.0.0.1"
+    metrics_bearer: Annotated[Secret | None, _admin(SECRET, "bearer token that `/metrics` demands")] = None
+    metrics_require_auth: Annotated[bool, _admin(FLAG, "refuses to start without a metrics bearer")] = False
+
+    log_level: Annotated[LogLevel, _logging(LEVEL, "least severe events that are logged")] = "info"
+    log_format: Annotated[LogFormat, _ours(_logging)(choice("text", "json"), "form of the lines, one per event")] = (
+        "text"
+    )
+
+    iam_mode: Annotated[
+        Literal["mock", "jwt"], _auth(choice("mock", "jwt"), "`mock` accepts every request as one fixed principal")
+    ] = "mock"
+    require_jwt: Annotated[bool, _auth(FLAG, "refuses to start unless the mode is jwt with a signing key")] = False
+    allow_mock_on_public_address: Annotated[
+        bool, _ours(_auth)(FLAG, "permits mock authentication on an address that other machines can reach")
+    ] = False
+    iam_mock_roles: Annotated[
+        tuple[str, ...], _auth(NAMES, "roles of the mock principal; a list without names leaves the default")
+    ] = "ROLE_ADMIN", "ROLE_M2M"
+    iam_mock_kind: Annotated[
+        PrincipalKind, _auth(choice("user", "service", "system"), "kind of the mock principal")
+    ] = "user"
+    jwt_signing_key: Annotated[
+        Secret | None,
+        _auth(PEM, "RSA private key (PKCS#8 or PKCS#1) that signs and verifies tokens; required in jwt mode"),
+    ] = None
+    jwt_issuer: Annotated[str, _auth(TEXT, "issued and required `iss`")] = "cyoda"
+    jwt_audience: Annotated[str, _auth(TEXT, "issued and required `aud`; empty: none")] = ""
+    jwt_expiry_seconds: Annotated[int, _auth(integer(1, 315_360_000, unit="seconds"), "life of issued tokens")] = 3600
+    jwt_bootstrap_audience: Annotated[
+        Literal["client", "human"],
+        _auth(choice("client", "human"), "audience label of the configured key; only a `client` key signs tokens"),
+    ] = "client"
+    iam_keypair_default_validity_days: Annotated[
+        int,
+        _auth(integer(1, 36_500, unit="days"), "how long after the start the configured key signs and is published"),
+    ] = 365
+    bootstrap_client_id: Annotated[str, _auth(TEXT, "id of a client that exists from the start")] = ""
+    bootstrap_client_secret: Annotated[Secret | None, _auth(SECRET, "its secret, 72 bytes at most")] = None
+    bootstrap_tenant_id: Annotated[str, _auth(TEXT, "its tenant")] = "default-tenant"
+    bootstrap_user_id: Annotated[str, _auth(TEXT, "its user id")] = "admin"
+    bootstrap_roles: Annotated[tuple[str, ...], _auth(NAMES, "its roles; empty: none")] = "ROLE_ADMIN", "ROLE_M2M"
+
+    cors_enabled: Annotated[bool, _cors(FLAG, "answers preflights and adds the CORS headers")] = True
+    cors_allowed_origins: Annotated[
+        tuple[str, ...],
+        _cors(ORIGINS, "origins that may call; empty: `http` and `https` on loopback, any port; `*`: all"),
+    ] = ()
+
+    storage_backend: Annotated[
+        Literal["", "postgres", "embedded", "memory", "sqlite"],
+        _storage(
+            choice("postgres", "embedded", "memory", "sqlite"),
+            "`postgres` needs its URL, the others mean the embedded server; unset: `postgres` if there is a URL",
+        ),
+    ] = ""
+    postgres_url: Annotated[
+        Secret | None, _storage(POSTGRES_URL, "the database, `postgres://user:password@host:port/name`")
+    ] = None
+    postgres_max_conns: Annotated[int, _storage(integer(1, 10_000), "most connections of the pool")] = 25
+    postgres_min_conns: Annotated[
+        int, _storage(integer(0, 10_000), "connections kept open; never more than the most")
+    ] = 5
+    postgres_auto_migrate: Annotated[bool, _storage(FLAG, "applies pending migrations at the start")] = True
+    data_directory: Annotated[
+        Path,
+        _ours(_storage)(
+            PATH,
+            "where the embedded server keeps its data; `$XDG_DATA_HOME/statewright` where that is set",
+        ),
+    ] = Path("~/.local/share/statewright")
+    model_cache_lease: Annotated[timedelta, _storage(_DURATION, "longest use of a cached model unchecked")] = span("5m")
+
+    max_state_visits: Annotated[
+        int, _workflow(positive_or(10), "how often one run may enter the same state before it is stopped")
+    ] = 10
+    processor_output: Annotated[
+        Literal["lenient", "strict"],
+        _ours(_workflow)(choice("lenient", "strict"), "`strict` validates what processors return against the model"),
+    ] = "lenient"
+    scheduler_enabled: Annotated[bool, _workflow(FLAG, "fires scheduled transitions; off: only arms them")] = True
+    scheduler_scan_interval: Annotated[timedelta, _workflow(_DURATION, "pause between scans")] = span("1s")
+    scheduler_batch_size: Annotated[int, _workflow(integer(1, 100_000), "most due transitions taken by one scan")] = 100
+    scheduler_redispatch_backoff: Annotated[
+        timedelta, _workflow(_DURATION, "pause before a transition that was taken may be taken again")
+    ] = span("30s")
+    scheduler_expiry_grace: Annotated[
+        timedelta, _workflow(_DURATION_OR_ZERO, "lateness beyond its timeout at which a transition still fires")
+    ] = span("100ms")
+    scheduler_distribution: Annotated[
+        Literal["round-robin", "self"],
+        _workflow(choice("round-robin", "self"), "which nodes fire; one node alone always fires itself"),
+    ] = "round-robin"
+    scheduler_coordinator: Annotated[
+        Literal["lowest-node-id"], _workflow(choice("lowest-node-id"), "which node scans")
+    ] = "lowest-node-id"
+
+    grpc_port: Annotated[int, _compute(PORT, "port of the gRPC CloudEvents service; 0 lets the system choose")] = 9090
+    grpc_max_message_bytes: Annotated[
+        int, _ours(_compute)(integer(1024, 2_147_483_647, unit="bytes"), "largest message that gRPC clients may send")
+    ] = 4_194_304
+    keepalive_interval: Annotated[timedelta, _compute(seconds(), "pause between two probes of a member")] = span("10s")
+    keepalive_timeout: Annotated[timedelta, _compute(seconds(), "silence that disconnects a member")] = span("30s")
+    tx_token_ttl: Annotated[timedelta, _compute(_DURATION, "validity of a callout's transaction token")] = span("90s")
+    hmac_secret: Annotated[
+        Secret | None,
+        _compute(KEY, "signs transaction tokens; the same on all nodes; unset: random"),
+    ] = None
+    dispatch_wait_timeout: Annotated[timedelta, _compute(_DURATION_OR_ZERO, "wait for a member on other nodes")] = span(
+        "5s"
+    )
+    dispatch_forward_timeout: Annotated[timedelta, _compute(_DURATION, "longest callout through a peer")] = span("30s")
+    retry_attempts: Annotated[
+        int, _ours(_compute)(integer(1, 100), "most attempts of a callout whose retry policy is `FIXED`")
+    ] = 3
+    retry_delay: Annotated[timedelta, _ours(_compute)(_DURATION_OR_ZERO, "pause between such attempts")] = span("500ms")
+
+    search_snapshot_ttl: Annotated[
+        timedelta, _search(_DURATION, "how long results of asynchronous searches are kept after their end")
+    ] = span("24h")
+    search_reap_interval: Annotated[timedelta, _search(_DURATION, "pause between removals of expired results")] = span(
+        "5m"
+    )
+    search_max_sort_keys: Annotated[int, _search(positive_or(16), "most sort keys of one search")] = 16
+    search_timeout: Annotated[timedelta, _ours(_search)(_DURATION, "longest time of a direct search")] = span("30s")
+    search_scan_budget: Annotated[
+        int,
+        _ours(_search)(
+            integer(0, 2_147_483_647), "most entities that a direct search judges one by one; 0: any number"
+        ),
+    ] = 1_000_000
+    stats_group_max: Annotated[int, _search(positive_or(10_000), "most groups of one grouped statistic")] = 10_000
+
+    sources: Mapping[str, str] = {}
+    """Field → the variable that set it, as written."""
+    warnings: tuple[str, ...] = ()
+    """Sentences for the log: what was accepted without being done, or is doubtful. Never the text of a secret."""
+
+    @property
+    def storage(self) -> Literal["postgres", "embedded"]:
+        """Where the data is: decision A2."""
+        if self.storage_backend:
+            return "postgres" if self.storage_backend == "postgres" else "embedded"
+        return "embedded" if self.postgres_url is None else "postgres"
+
+    def variable(self, name: str, *, beside: str = "") -> str:
+        """The variable of the field ``name`` as it was written, else in the dialect of the field ``beside``."""
+        if name in self.sources:
+            return self.sources[name]
+        neighbour = self.sources.get(beside, PREFIX)
+        in_alias = neighbour.startswith(ALIAS_PREFIX) and SETTINGS[name].alias
+        return (ALIAS_PREFIX if in_alias else PREFIX) + name.upper()
+
+
+def _settings() -> dict[str, Setting]:
+    hints = get_type_hints(Table, include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items() if hasattr(hint, "__metadata__")}
+
+
+SETTINGS: Mapping[str, Setting] = _settings()
+"""What each field says about itself, by field name and in the order of the reference."""
+
+
+def variables_of(name: str) -> tuple[str, ...]:
+    """The variables that set the field ``name``; the first that is set counts."""
+    setting = SETTINGS[name]
+    prefixes = (PREFIX, ALIAS_PREFIX) if setting.alias else (PREFIX,)
+    endings = ("_FILE", "") if setting.reader.is_secret else ("",)
+    return tuple(f"{prefix}{name.upper()}{ending}" for prefix in prefixes for ending in endings)

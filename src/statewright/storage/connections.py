@@ -1,0 +1,185 @@
+"""Opening connections to PostgreSQL, and telling a database that is away from a statement that is wrong.
+
+A database is named by a URL as libpq understands it (PostgreSQL manual, §32.1.1.2): several hosts, ``sslmode``, a Unix
+socket as ``?host=/directory``. Parameters that only steer other drivers are dropped: asyncpg would pass them on to the
+server, which refuses names it does not know.
+"""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Protocol
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import asyncpg
+from msgspec import Struct
+
+from statewright.failures import StorageUnavailable
+
+CONNECT_WITHIN = timedelta(seconds=5)
+
+FOREIGN_PARAMETERS = frozenset(
+    {
+        # libpq's, for what asyncpg does in its own way or not at all
+        "channel_binding",
+        "client_encoding",
+        "connect_timeout",
+        "fallback_application_name",
+        "gssencmode",
+        "keepalives",
+        "keepalives_count",
+        "keepalives_idle",
+        "keepalives_interval",
+        "load_balance_hosts",
+        "sslcompression",
+        "sslsni",
+        "tcp_user_timeout",
+        # pgx's, the driver of the reference server
+        "default_query_exec_mode",
+        "description_cache_capacity",
+        "pool_health_check_period",
+        "pool_max_conn_idle_time",
+        "pool_max_conns",
+        "pool_max_conn_lifetime",
+        "pool_max_conn_lifetime_jitter",
+        "pool_min_conns",
+        "pool_min_idle_conns",
+        "statement_cache_capacity",
+    }
+)
+
+SILENCE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 20_000}
+"""Seconds, count and milliseconds: a peer that does not answer for half a minute is gone. The kernel's own patience
+is a quarter of an hour, during which requests would hang. Names that the platform lacks are skipped.
+"""
+
+
+class Target(Struct, frozen=True, kw_only=True):
+    """A database and how to connect to it."""
+
+    dsn: str
+    application_name: str = "statewright"
+    connect_within: timedelta = CONNECT_WITHIN
+
+    @property
+    def place(self) -> str:
+        """``host:port/database``, for messages: without user and password."""
+        parts = urlsplit(self.dsn)
+        host = parts.netloc.rpartition("@")[2] or dict(parse_qsl(parts.query)).get("host", "")
+        return f"{host}{parts.path}"
+
+
+def target(url: str, *, application_name: str = "statewright") -> Target:
+    """The database that a URL names; a ``connect_timeout`` in it (seconds) is heeded.
+
+    Raises ``ValueError``, which never quotes the URL: it may hold a password.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("postgres", "postgresql"):
+        raise ValueError("a database URL starts with postgres:// or postgresql://")
+    parameters = parse_qsl(parts.query, keep_blank_values=True)
+    kept = [(name, value) for name, value in parameters if name not in FOREIGN_PARAMETERS]
+    seconds = dict(parameters).get("connect_timeout", "")
+    return Target(
+        dsn=parts._replace(query=urlencode(kept)).geturl(),
+        application_name=application_name,
+        connect_within=timedelta(seconds=int(seconds)) if seconds.isdigit() and int(seconds) else CONNECT_WITHIN,
+    )
+
+
+class _Wire(Protocol):
+    """What we ask of asyncpg's protocol object."""
+
+    def _is_cancelling(self) -> bool: ...
+
+
+class Connection(asyncpg.Connection):
+    """asyncpg's connection, which also knows whether the next user may have it."""
+
+    _protocol: _Wire
+    _transport: asyncio.Transport
+
+    process_id: int
+    """Of the backend; known after the connection is lost, too."""
+
+    is_condemned: bool
+    """Set when an error showed that this connection is of no more use."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the connection is open, outside a transaction, and no cancelled statement may still run on it."""
+        # asyncpg has no public word for the last point, and its own pool asks the same question.
+        return (
+            not self.is_closed()
+            and not self.is_condemned
+            and not self.is_in_transaction()
+            and not self._protocol._is_cancelling()  # pyright: ignore[reportPrivateUsage]
+        )
+
+    def notice_silence(self) -> None:
+        """Have the kernel watch the peer; a Unix socket needs no watching."""
+        peer: socket.socket = self._transport.get_extra_info("socket")
+        if peer.family == socket.AF_UNIX:
+            return
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in _known_options():
+            peer.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def _known_options() -> Iterator[tuple[int, int]]:
+    for name, value in SILENCE.items():
+        option = getattr(socket, name, None)
+        if isinstance(option, int):
+            yield option, value
+
+
+async def connect(database: Target) -> Connection:
+    """A new connection; raises ``StorageUnavailable`` caused by whatever stood in the way."""
+    try:
+        connection = await asyncpg.connect(
+            database.dsn,
+            connection_class=Connection,
+            timeout=database.connect_within.total_seconds(),
+            max_cached_statement_lifetime=0,  # else everything is prepared anew every five minutes
+            server_settings={"application_name": database.application_name, "jit": "off"},
+        )
+    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
+        raise StorageUnavailable from error
+    connection.process_id = connection.get_server_pid()
+    connection.is_condemned = False
+    connection.notice_silence()
+    return connection
+
+
+LOST = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.DatabaseDroppedError,
+    asyncpg.IdleSessionTimeoutError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+)
+"""The server says that the session is over."""
+
+REFUSED = (
+    asyncpg.CannotConnectNowError,
+    asyncpg.InsufficientResourcesError,  # disk full, out of memory, too many connections
+    asyncpg.PostgresSystemError,
+    asyncpg.ReadOnlySQLTransactionError,  # a fail-over made our server a replica; its successor wants a new connection
+)
+"""The server is there and cannot do what it is for."""
+
+
+def is_lost(error: BaseException, connection: Connection) -> bool:
+    """Whether the connection failed under the statement, so that its outcome is not known."""
+    if isinstance(error, LOST):
+        return True
+    if isinstance(error, TimeoutError):  # of the statement; some other code's leaves the connection clean
+        return not connection.is_clean
+    return isinstance(error, OSError | asyncpg.InterfaceError | asyncpg.InternalClientError) and connection.is_closed()
+
+
+def is_refused(error: BaseException) -> bool:
+    """Whether the database turned the statement down for a reason that has nothing to do with the statement."""
+    return isinstance(error, REFUSED)

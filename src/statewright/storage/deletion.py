@@ -1,0 +1,175 @@
+"""Deleting all entities of a model that satisfy a plan, in one database transaction, however many they are.
+
+Such a deletion cannot be a unit of work: what it concerns is known only to the database, and may not fit into one
+statement (docs/adr/0004). It goes in three steps.
+
+1. *Find and lock.* Rows are locked in order of id, like everywhere. What SQL can decide alone is decided again on the
+   newest version of a row that somebody was just writing. What has to be judged here, or was looked for in the past, is
+   found without locks first; a present version that changed between being judged and being locked is a ``Conflict``.
+2. *Take the instant*, behind the fence (storage/fence.py): one for all of them, later than all their versions.
+3. *Delete* in portions, each a statement with a snapshot newer than all locks, so that it sees what the locked entities
+   have claimed of their unique keys.
+
+Scheduled tasks are left: they are dropped when their time comes and their entity is gone.
+"""
+
+from collections.abc import Sequence
+
+import asyncpg
+from msgspec import Struct
+
+from statewright.conditions import compile_plan
+from statewright.conditions.sql import compile_sql
+from statewright.entity import Actor
+from statewright.failures import Conflict, ScanBudgetExhausted
+from statewright.identity import EntityId, TenantId, TransactionId
+from statewright.storage.entities import COLUMNS
+from statewright.storage.fence import settled
+from statewright.storage.pool import Pool
+from statewright.storage.search import FIRST_ARGUMENT, PORTION, Query, Statement, judged, versions
+
+DELETED_AT_ONCE = 1000
+"""Entities per statement."""
+
+
+class Stamp(Struct, frozen=True, kw_only=True):
+    """Who deletes, in which transaction."""
+
+    transaction: TransactionId
+    label: TransactionId
+    attributed: Actor
+    executor: Actor
+
+
+class Deletion(Struct, frozen=True):
+    """What was found, and how many of it were deleted: a version of the past may have no entity any more."""
+
+    matched: tuple[EntityId, ...]
+    removed: int
+
+
+class _Found(Struct, frozen=True):
+    """What a search without locks has found: ids in ascending order, and the versions that were judged, if any."""
+
+    ids: tuple[EntityId, ...]
+    judged: dict[EntityId, TransactionId]
+
+
+async def delete_matching(pool: Pool, query: Query, stamp: Stamp, *, scan_budget: int = 0) -> Deletion:
+    """Delete what satisfies the query, or nothing.
+
+    Raises ``Conflict`` when somebody else changed one of the entities at the same time, ``ScanBudgetExhausted`` when
+    more than ``scan_budget`` rows (0 = any) would have to be judged one by one, ``StorageUnavailable``.
+    """
+    if query.instant is not None:
+        await settled(pool, query.instant)
+    try:
+        async with pool.connection() as connection:
+            return await _delete(connection, query, stamp, scan_budget)
+    except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError) as lost:
+        raise Conflict from lost
+
+
+async def _delete(connection: asyncpg.Connection, query: Query, stamp: Stamp, scan_budget: int) -> Deletion:
+    narrowing = compile_sql(query.plan, first=FIRST_ARGUMENT)
+    found = None
+    if query.instant is not None or not narrowing.is_exact:
+        found = await _find(connection, query, scan_budget)
+    async with connection.transaction(isolation="read_committed"):
+        if found is None:
+            locked = await _lock(connection, versions(query, "id, transaction_id, valid_from", narrowing=narrowing))
+        else:
+            locked = await _lock(connection, Statement(THESE, (query.tenant, found.ids)))
+            _refuse_changed(found, locked)
+        if locked:
+            await _delete_locked(connection, query.tenant, locked, stamp)
+    ids = tuple(EntityId(str(row["id"])) for row in locked)
+    return Deletion(ids if found is None else found.ids, len(locked))
+
+
+async def _find(connection: asyncpg.Connection, query: Query, scan_budget: int) -> _Found:
+    """What satisfies the query, now or in the past, without locks."""
+    narrowing = compile_sql(query.plan, first=FIRST_ARGUMENT)
+    statement = versions(query, "id" if narrowing.is_exact else COLUMNS, narrowing=narrowing)
+    holds = compile_plan(query.plan)
+    ids: list[EntityId] = []
+    seen: dict[EntityId, TransactionId] = {}
+    count = 0
+    async with connection.transaction(readonly=True):
+        cursor = await connection.cursor(statement.text, *statement.args)
+        while rows := await cursor.fetch(PORTION):
+            if narrowing.is_exact:
+                ids += [EntityId(str(row["id"])) for row in rows]
+                continue
+            count += len(rows)
+            if scan_budget and count > scan_budget:
+                raise ScanBudgetExhausted(scan_budget)
+            async for row, _ in judged(rows, holds):
+                ids.append(EntityId(str(row["id"])))
+                seen[ids[-1]] = TransactionId(str(row["transaction_id"]))
+    return _Found(tuple(sorted(ids)), {} if query.instant is not None else seen)
+
+
+THESE = """
+    SELECT id, transaction_id, valid_from FROM entity WHERE tenant = $1 AND id = ANY($2::uuid[])
+"""
+
+
+async def _lock(connection: asyncpg.Connection, selection: Statement) -> list[asyncpg.Record]:
+    """The rows, locked, as they are now. The sort is below the lock: rows are locked in order of id."""
+    return await connection.fetch(f"{selection.text} ORDER BY id FOR NO KEY UPDATE", *selection.args)
+
+
+def _refuse_changed(found: _Found, locked: Sequence[asyncpg.Record]) -> None:
+    present = {EntityId(str(row["id"])): TransactionId(str(row["transaction_id"])) for row in locked}
+    if any(present.get(entity_id) != version for entity_id, version in found.judged.items()):
+        raise Conflict
+
+
+INSTANT = """
+    SELECT CASE WHEN pg_advisory_xact_lock_shared(5371, 1)::text IS NOT NULL THEN greatest(now_us(), $1::bigint + 1) END
+"""
+
+DELETE = """
+    WITH doomed AS MATERIALIZED (
+        SELECT entity.tenant, entity.id, entity.model, entity.state, entity.transaction_id, entity.entry_transaction_id,
+               entity.created_at, entity.valid_from, entity.transition, entity.workflow, entity.workflow_revision,
+               entity.attributed_id, entity.attributed_kind, entity.executor_id, entity.executor_kind, entity.document
+          FROM entity
+         WHERE tenant = $1 AND id = ANY($2::uuid[])
+    ),
+    superseded AS (
+        INSERT INTO entity_history (tenant, id, model, state, transaction_id, entry_transaction_id, created_at,
+                                    valid_from, valid_to, transition, workflow, workflow_revision, attributed_id,
+                                    attributed_kind, executor_id, executor_kind, document)
+        SELECT tenant, id, model, state, transaction_id, entry_transaction_id, created_at, valid_from, $3, transition,
+               workflow, workflow_revision, attributed_id, attributed_kind, executor_id, executor_kind, document
+          FROM doomed
+    ),
+    tombstones AS (
+        INSERT INTO entity_history (tenant, id, model, state, transaction_id, entry_transaction_id, created_at,
+                                    valid_from, valid_to, transition, workflow, workflow_revision, attributed_id,
+                                    attributed_kind, executor_id, executor_kind, document)
+        SELECT tenant, id, model, state, $4, $5, created_at, $3, 9223372036854775807, transition, workflow,
+               workflow_revision, $6, $7, $8, $9, NULL
+          FROM doomed
+    ),
+    released AS (
+        DELETE FROM unique_claim
+         USING doomed
+         WHERE unique_claim.tenant = doomed.tenant AND unique_claim.entity = doomed.id
+    )
+    DELETE FROM entity USING doomed WHERE entity.tenant = doomed.tenant AND entity.id = doomed.id
+"""
+
+
+async def _delete_locked(
+    connection: asyncpg.Connection, tenant: TenantId, locked: Sequence[asyncpg.Record], stamp: Stamp
+) -> None:
+    """Delete rows that this transaction has locked."""
+    at: int = await connection.fetchval(INSTANT, max(row["valid_from"] for row in locked))
+    by, executor = stamp.attributed, stamp.executor
+    who = (stamp.transaction, stamp.label, by.id, by.kind, executor.id, executor.kind)
+    ids = [row["id"] for row in locked]
+    for start in range(0, len(ids), DELETED_AT_ONCE):
+        await connection.execute(DELETE, tenant, ids[start : start + DELETED_AT_ONCE], at, *who)

@@ -1,0 +1,293 @@
+"""Reading entities: current versions, coalesced by id; versions of the past; pages of a model."""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+
+import asyncpg
+from msgspec import Struct
+
+from statewright.entity import Actor, ChangeType, Entity
+from statewright.identity import EntityId, ModelId, TenantId, TransactionId
+from statewright.storage.fence import settled
+from statewright.storage.pool import Pool
+
+MAX_BATCH = 64
+MAX_IN_FLIGHT = 3
+WORTH_ANOTHER = 8
+"""Readers that justify another statement while one is on its way; fewer wait for it and then share the next."""
+
+FOREVER = 2**63 - 1
+"""``valid_to`` of what has no end: a tombstone, or any instant later than all versions."""
+
+COLUMNS = """tenant, id, model, state, transaction_id, entry_transaction_id, created_at, valid_from, transition,
+             workflow, workflow_revision, attributed_id, attributed_kind, executor_id, executor_kind, document"""
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """One entry of an entity's history (spec/entities.md §11)."""
+
+    type: ChangeType
+    at: int
+    attributed: Actor
+    executor: Actor
+    transaction_id: TransactionId
+
+
+def to_entity(row: asyncpg.Record) -> Entity:
+    """An entity from a row with ``COLUMNS`` in order."""
+    (
+        tenant,
+        id_,
+        model,
+        state,
+        transaction,
+        entry,
+        created,
+        valid_from,
+        transition,
+        workflow,
+        revision,
+        by,
+        by_kind,
+        ran,
+        ran_kind,
+        doc,
+    ) = row
+    return Entity(
+        tenant=tenant,
+        id=EntityId(str(id_)),
+        model=ModelId(str(model)),
+        state=state,
+        transaction_id=TransactionId(str(transaction)),
+        entry_transaction_id=TransactionId(str(entry)),
+        created_at=created,
+        updated_at=valid_from,
+        transition=transition,
+        workflow=workflow,
+        workflow_revision=revision,
+        attributed=Actor(by, by_kind),
+        executor=Actor(ran, ran_kind),
+        document=doc,
+    )
+
+
+# LATERAL … LIMIT 1 keeps the planner at one index probe per id, also with statistics taken while the table was empty.
+CURRENT = """
+    SELECT current.*
+      FROM unnest($1::text[], $2::uuid[]) AS wanted (tenant, id)
+     CROSS JOIN LATERAL (
+            SELECT tenant, id, model, state, transaction_id, entry_transaction_id, created_at, valid_from, transition,
+                   workflow, workflow_revision, attributed_id, attributed_kind, executor_id, executor_kind, document
+              FROM entity
+             WHERE entity.tenant = wanted.tenant AND entity.id = wanted.id
+             LIMIT 1) AS current
+"""
+
+
+class EntityReader:
+    """Current versions by id. Readers that ask in the same turn of the event loop share one statement
+    (design/performance.md §4).
+
+    A statement is sent after every request it answers has arrived, so each reader sees all that was committed before it
+    asked.
+    """
+
+    def __init__(self, pool: Pool, *, within: timedelta = timedelta(seconds=10)) -> None:
+        self.pool = pool
+        self._within = within
+        self._waiting: dict[tuple[TenantId, EntityId], list[asyncio.Future[Entity | None]]] = {}
+        self._in_flight: set[asyncio.Task[None]] = set()
+        self._scheduled = False
+
+    async def get(self, tenant: TenantId, entity_id: EntityId) -> Entity | None:
+        """The current version, or None when there is none (any more). Raises ``StorageUnavailable``."""
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[Entity | None] = loop.create_future()
+        self._waiting.setdefault((tenant, entity_id), []).append(waiter)
+        self._schedule(loop)
+        return await waiter
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether a statement may leave now."""
+        busy = len(self._in_flight)
+        return not busy or (busy < MAX_IN_FLIGHT and len(self._waiting) >= WORTH_ANOTHER)
+
+    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not self._scheduled and self._has_room:
+            self._scheduled = True
+            loop.call_soon(self._send)
+
+    def _send(self) -> None:
+        self._scheduled = False
+        while self._waiting and self._has_room:
+            keys = list(self._waiting)[:MAX_BATCH]
+            batch = {key: self._waiting.pop(key) for key in keys}
+            task = asyncio.get_running_loop().create_task(self._answer(batch), name="entity-read")
+            self._in_flight.add(task)
+            task.add_done_callback(self._sent)
+
+    def _sent(self, task: "asyncio.Task[None]") -> None:
+        self._in_flight.discard(task)
+        if self._waiting:
+            self._schedule(task.get_loop())
+
+    async def _answer(self, batch: "dict[tuple[TenantId, EntityId], list[asyncio.Future[Entity | None]]]") -> None:
+        try:
+            async with self.pool.connection(within=self._within) as connection:
+                tenants, ids = [tenant for tenant, _ in batch], [id_ for _, id_ in batch]
+                rows = await connection.fetch(CURRENT, tenants, ids, timeout=self._within.total_seconds())
+        except Exception as error:  # a background task: the readers must learn of it, whatever it is
+            for waiter in _unanswered(batch.values()):
+                waiter.set_exception(error)
+            return
+        for row in rows:
+            entity = to_entity(row)
+            for waiter in _unanswered([batch.pop((entity.tenant, entity.id))]):
+                waiter.set_result(entity)
+        for waiter in _unanswered(batch.values()):
+            waiter.set_result(None)
+
+
+def _unanswered(
+    waiters: "Iterable[list[asyncio.Future[Entity | None]]]",
+) -> "Iterator[asyncio.Future[Entity | None]]":
+    """Those who still wait: a reader may have been cancelled."""
+    return (waiter for readers in waiters for waiter in readers if not waiter.done())
+
+
+AT_INSTANT = f"""
+    SELECT {COLUMNS} FROM entity
+     WHERE tenant = $1 AND id = $2 AND valid_from <= $3
+     UNION ALL
+    SELECT {COLUMNS} FROM entity_history
+     WHERE tenant = $1 AND id = $2 AND valid_from <= $3 AND valid_to > $3
+     LIMIT 1
+"""  # noqa: S608 - the column list is a constant
+
+BY_TRANSACTION = f"""
+    SELECT {COLUMNS} FROM entity
+     WHERE tenant = $1 AND id = $2 AND $3 IN (transaction_id, entry_transaction_id)
+     UNION ALL
+    SELECT {COLUMNS} FROM entity_history
+     WHERE tenant = $1 AND id = $2 AND $3 IN (transaction_id, entry_transaction_id)
+     ORDER BY valid_from DESC
+     LIMIT 1
+"""  # noqa: S608
+
+
+async def entity_at(pool: Pool, tenant: TenantId, entity_id: EntityId, instant: int) -> Entity | None:
+    """The version valid at ``instant`` (epoch microseconds, inclusive); None before creation and from deletion on."""
+    await settled(pool, instant)
+    async with pool.connection() as connection:
+        row = await connection.fetchrow(AT_INSTANT, tenant, entity_id, instant)
+    return None if row is None or row["document"] is None else to_entity(row)
+
+
+async def entity_by_transaction(
+    pool: Pool, tenant: TenantId, entity_id: EntityId, transaction: TransactionId
+) -> Entity | None:
+    """The version that ``transaction`` left behind; None also for the transaction of a deletion."""
+    async with pool.connection() as connection:
+        row = await connection.fetchrow(BY_TRANSACTION, tenant, entity_id, transaction)
+    return None if row is None or row["document"] is None else to_entity(row)
+
+
+# The subquery walks (tenant, model, id) for the page only; OFFSET never fetches a document that is not returned.
+PAGE = f"""
+    SELECT {COLUMNS}
+      FROM entity
+      JOIN (SELECT id AS wanted FROM entity WHERE tenant = $1 AND model = $2 ORDER BY id LIMIT $3 OFFSET $4) AS page
+        ON entity.id = page.wanted
+     WHERE tenant = $1
+     ORDER BY id
+"""  # noqa: S608
+
+# Each branch is cut on its own before the merge: sorting both tables first costs ten times as much.
+PAGE_AT = f"""
+    SELECT * FROM (
+        (SELECT {COLUMNS} FROM entity
+          WHERE tenant = $1 AND model = $2 AND valid_from <= $5
+          ORDER BY id LIMIT $3::bigint + $4::bigint)
+        UNION ALL
+        (SELECT {COLUMNS} FROM entity_history
+          WHERE tenant = $1 AND model = $2 AND valid_from <= $5 AND valid_to > $5 AND document IS NOT NULL
+          ORDER BY id LIMIT $3::bigint + $4::bigint)
+    ) AS versions
+     ORDER BY id LIMIT $3 OFFSET $4
+"""  # noqa: S608
+
+
+async def page(
+    pool: Pool, tenant: TenantId, model: ModelId, *, size: int, number: int, instant: int | None = None
+) -> list[Entity]:
+    """One page of a model's entities in ascending order of id, as they are now or were at ``instant``."""
+    if instant is not None:
+        await settled(pool, instant)
+    async with pool.connection() as connection:
+        if instant is None:
+            rows = await connection.fetch(PAGE, tenant, model, size, size * number)
+        else:
+            rows = await connection.fetch(PAGE_AT, tenant, model, size, size * number, instant)
+    return [to_entity(row) for row in rows]
+
+
+CHANGES = """
+    SELECT valid_from, created_at, attributed_id, attributed_kind, executor_id, executor_kind, transaction_id,
+           false AS deleted
+      FROM entity
+     WHERE tenant = $1 AND id = $2 AND valid_from <= $3
+     UNION ALL
+    SELECT valid_from, created_at, attributed_id, attributed_kind, executor_id, executor_kind, transaction_id,
+           document IS NULL
+      FROM entity_history
+     WHERE tenant = $1 AND id = $2 AND valid_from <= $3
+     ORDER BY valid_from DESC
+     LIMIT $4
+"""
+
+
+async def changes(
+    pool: Pool, tenant: TenantId, entity_id: EntityId, *, until: int = FOREVER, limit: int = 1000
+) -> list[Change]:
+    """The entity's versions up to ``until``, newest first; a deletion is an entry of its own."""
+    if until != FOREVER:
+        await settled(pool, until)
+    async with pool.connection() as connection:
+        rows = await connection.fetch(CHANGES, tenant, entity_id, until, limit)
+    return [_to_change(row) for row in rows]
+
+
+def _to_change(row: asyncpg.Record) -> Change:
+    kind: ChangeType = "DELETE" if row["deleted"] else "CREATE" if row["valid_from"] == row["created_at"] else "UPDATE"
+    return Change(
+        type=kind,
+        at=row["valid_from"],
+        attributed=Actor(row["attributed_id"], row["attributed_kind"]),
+        executor=Actor(row["executor_id"], row["executor_kind"]),
+        transaction_id=TransactionId(str(row["transaction_id"])),
+    )
+
+
+EXISTED = """
+    SELECT EXISTS (SELECT FROM entity WHERE tenant = $1 AND id = $2)
+        OR EXISTS (SELECT FROM entity_history WHERE tenant = $1 AND id = $2)
+"""
+
+
+async def existed(pool: Pool, tenant: TenantId, entity_id: EntityId) -> bool:
+    """Whether the tenant has, or ever had, such an entity."""
+    async with pool.connection() as connection:
+        found: bool = await connection.fetchval(EXISTED, tenant, entity_id)
+    return found
+
+
+FIRST_IDS = "SELECT id FROM entity WHERE tenant = $1 AND model = $2 ORDER BY id LIMIT $3"
+
+
+async def first_ids(pool: Pool, tenant: TenantId, model: ModelId, *, limit: int) -> list[EntityId]:
+    """The first ids of a model's entities in ascending order."""
+    async with pool.connection() as connection:
+        rows = await connection.fetch(FIRST_IDS, tenant, model, limit)
+    return [EntityId(str(row["id"])) for row in rows]

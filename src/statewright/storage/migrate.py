@@ -1,0 +1,143 @@
+"""The schema's migrations: numbered ``.sql`` files, each applied once, in order, by whichever node comes first.
+
+A file is named ``0001_what_it_does.sql`` and runs in a transaction of its own together with its entry in
+``schema_migration``, so it is applied wholly or not at all, and a killed migration leaves nothing to repair. It must
+not contain ``BEGIN`` or ``COMMIT``, nor what PostgreSQL runs outside transactions only. An applied file is never
+edited: its checksum is on record, and a difference stops the start.
+
+Several nodes may start at once. Each migration begins by taking an advisory lock and looks at the record only then:
+one node applies a file, the others wait, look, and find it done. The lock ends with the transaction, whatever happens
+to its holder.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+import asyncpg
+import structlog
+from msgspec import Struct
+
+from statewright.storage.refusals import SchemaDiffers, SchemaNewer, SchemaOutdated
+
+FILE_NAME = re.compile(r"(\d{4})_[a-z0-9_]+\.sql")
+
+LOCK = int.from_bytes(hashlib.sha256(b"statewright schema_migration").digest()[:8], signed=True)
+"""Advisory locks are numbers; this one is nobody else's by chance."""
+
+log: structlog.typing.FilteringBoundLogger = structlog.get_logger(__name__)
+
+
+class Migration(Struct, frozen=True, kw_only=True):
+    """One file."""
+
+    version: int
+    name: str
+    sql: str
+
+    @property
+    def checksum(self) -> str:
+        """SHA-256 in hex; line ends do not count, since tools like to change them."""
+        return hashlib.sha256("\n".join(self.sql.splitlines()).encode()).hexdigest()
+
+
+def read(directory: Traversable) -> tuple[Migration, ...]:
+    """The migrations of a directory, in order; raises ``ValueError`` unless they are numbered 1, 2, 3 …"""
+    names = sorted(entry.name for entry in directory.iterdir() if entry.name.endswith(".sql"))
+    migrations = tuple(_read_one(directory, name) for name in names)
+    if [migration.version for migration in migrations] != list(range(1, len(migrations) + 1)):
+        raise ValueError(f"migrations must be numbered from 0001 without a gap: {', '.join(names)}")
+    return migrations
+
+
+def _read_one(directory: Traversable, name: str) -> Migration:
+    match = FILE_NAME.fullmatch(name)
+    if match is None:
+        raise ValueError(f"{name} is not named like 0001_what_it_does.sql")
+    return Migration(version=int(match[1]), name=name, sql=directory.joinpath(name).read_text(encoding="utf-8"))
+
+
+MIGRATIONS = read(files("statewright.storage").joinpath("migrations"))
+"""Those of this program."""
+
+
+async def pending(
+    connection: asyncpg.Connection, migrations: Sequence[Migration] = MIGRATIONS
+) -> tuple[Migration, ...]:
+    """What ``apply`` would do, in order; raises ``SchemaNewer`` and ``SchemaDiffers``."""
+    return _pending(await _recorded(connection), migrations)
+
+
+async def check(connection: asyncpg.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> None:
+    """Refuse a database that is not exactly at this program's schema; raises a ``SchemaRefused``."""
+    left = await pending(connection, migrations)
+    if left:
+        raise SchemaOutdated(found=left[0].version - 1, needed=left[-1].version)
+
+
+async def apply(connection: asyncpg.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> tuple[Migration, ...]:
+    """Bring the schema up to this program; what this call itself applied. Raises ``SchemaNewer`` and
+    ``SchemaDiffers``.
+    """
+    applied: list[Migration] = []
+    while (migration := await _apply_next(connection, migrations)) is not None:
+        log.info("migration_applied", name=migration.name)
+        applied.append(migration)
+    return tuple(applied)
+
+
+TAKE_LOCK = "SELECT pg_advisory_xact_lock($1)"
+
+CREATE_RECORD = """
+    CREATE TABLE IF NOT EXISTS schema_migration (
+        version    integer     PRIMARY KEY,
+        name       text        NOT NULL,
+        checksum   text        NOT NULL,
+        applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    )
+"""
+
+RECORD = "INSERT INTO schema_migration (version, name, checksum) VALUES ($1, $2, $3)"
+
+
+async def _apply_next(connection: asyncpg.Connection, migrations: Sequence[Migration]) -> Migration | None:
+    """Apply the first pending migration, in one transaction; None when nothing is left to do."""
+    # Read committed, whatever the database's default: the look at the record must come after the lock.
+    async with connection.transaction(isolation="read_committed"):
+        await connection.execute(TAKE_LOCK, LOCK)
+        left = await pending(connection, migrations)
+        if not left:
+            return None
+        migration = left[0]
+        await connection.execute(CREATE_RECORD)
+        await connection.execute(migration.sql)
+        if not connection.is_in_transaction():
+            raise ValueError(f"{migration.name} ends its transaction")
+        await connection.execute(RECORD, migration.version, migration.name, migration.checksum)
+        return migration
+
+
+RECORD_EXISTS = "SELECT to_regclass('schema_migration') IS NOT NULL"
+
+RECORDED = "SELECT version, name, checksum FROM schema_migration"
+
+
+async def _recorded(connection: asyncpg.Connection) -> Mapping[int, tuple[str, str]]:
+    """Name and checksum of what was applied, by version."""
+    if not await connection.fetchval(RECORD_EXISTS):
+        return {}
+    return {version: (name, checksum) for version, name, checksum in await connection.fetch(RECORDED)}
+
+
+def _pending(recorded: Mapping[int, tuple[str, str]], migrations: Sequence[Migration]) -> tuple[Migration, ...]:
+    newest = max(recorded, default=0)
+    if newest > len(migrations):
+        raise SchemaNewer(found=newest, known=len(migrations))
+    for migration in migrations[:newest]:
+        if migration.version not in recorded:
+            raise SchemaDiffers(migration.name, "was left out")
+        if recorded[migration.version][1] != migration.checksum:
+            raise SchemaDiffers(migration.name, "has changed since it was applied")
+    return tuple(migrations[newest:])

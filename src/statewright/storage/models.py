@@ -1,0 +1,237 @@
+"""Models and their workflows: reading them for the definition cache, and changing them one at a time.
+
+Changes to one model are serialised by an advisory lock, so that two imports which both read, merge and write lose
+nothing. Each change takes a new number from ``definition_revision`` and is announced to all processes, which drop what
+they have cached.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Literal
+
+import asyncpg
+from msgspec import Struct
+
+from statewright.entity import ModelKey
+from statewright.identity import ModelId, TenantId, model_id
+from statewright.storage.pool import Pool
+
+CHANNEL = "statewright_definitions"
+"""Payload: ``<tenant>/<model id>``; the id is the last 36 characters.
+
+``EVERYTHING`` stands for all models of all tenants.
+"""
+
+EVERYTHING = "*"
+MAX_PAYLOAD = 7900
+"""Bytes; PostgreSQL refuses a notification of 8000 or more, and tenants may have names of any length."""
+
+ModelState = Literal["UNLOCKED", "LOCKED"]
+
+
+class StoredModel(Struct, frozen=True, kw_only=True):
+    """A model row. ``schema`` and ``unique_keys`` are JSON text; ``imported_at`` is in epoch microseconds."""
+
+    tenant: TenantId
+    id: ModelId
+    key: ModelKey
+    state: ModelState
+    change_level: str | None
+    schema: str
+    unique_keys: str
+    imported_at: int
+    revision: int
+
+
+class StoredWorkflows(Struct, frozen=True):
+    """All workflows of a model in the stored form of the workflow package."""
+
+    text: str
+    revision: int
+
+
+class Definitions(Struct, frozen=True):
+    """What the service needs to know of a model; ``workflows`` is None when none were imported."""
+
+    model: StoredModel
+    workflows: StoredWorkflows | None
+
+
+MODEL_COLUMNS = """model.tenant, model.id, model.name, model.version, model.state, model.change_level, model.schema,
+                   model.unique_keys, model.imported_at, model.revision"""
+
+DEFINITIONS = f"""
+    SELECT {MODEL_COLUMNS}, workflow_set.workflows, workflow_set.revision AS workflows_revision
+      FROM model
+      LEFT JOIN workflow_set ON workflow_set.tenant = model.tenant AND workflow_set.model = model.id
+     WHERE model.tenant = $1 AND model.id = $2
+"""  # noqa: S608 - the column list is a constant
+
+
+async def definitions(pool: Pool, tenant: TenantId, model: ModelId) -> Definitions | None:
+    """A model with its workflows as last committed; None when the tenant has no such model."""
+    async with pool.connection() as connection:
+        row = await connection.fetchrow(DEFINITIONS, tenant, model)
+    if row is None:
+        return None
+    stored = None if row["workflows"] is None else StoredWorkflows(row["workflows"], row["workflows_revision"])
+    return Definitions(_to_model(row), stored)
+
+
+REVISION = "SELECT revision FROM model WHERE tenant = $1 AND id = $2"
+
+
+async def revision(pool: Pool, tenant: TenantId, model: ModelId) -> int | None:
+    """The revision of a model as last committed; None when the tenant has no such model."""
+    async with pool.connection() as connection:
+        found: int | None = await connection.fetchval(REVISION, tenant, model)
+    return found
+
+
+ALL_MODELS = f"SELECT {MODEL_COLUMNS} FROM model WHERE tenant = $1 ORDER BY name, version"  # noqa: S608
+
+
+async def all_models(pool: Pool, tenant: TenantId) -> list[StoredModel]:
+    """Every model of the tenant, by name and version."""
+    async with pool.connection() as connection:
+        return [_to_model(row) for row in await connection.fetch(ALL_MODELS, tenant)]
+
+
+CHANGED_SINCE = """
+    SELECT tenant, id FROM model WHERE changed_at >= $1
+     UNION
+    SELECT tenant, model FROM workflow_set WHERE changed_at >= $1
+"""
+
+
+async def changed_since(pool: Pool, instant: int) -> list[tuple[TenantId, ModelId]]:
+    """Models whose definitions were changed at ``instant`` (epoch microseconds) or later; deletions are not among
+    them.
+    """
+    async with pool.connection() as connection:
+        return [(tenant, ModelId(str(id_))) for tenant, id_ in await connection.fetch(CHANGED_SINCE, instant)]
+
+
+LOCK = "SELECT pg_advisory_xact_lock(hashtextextended($1, 5371))"
+"""5371 is an arbitrary seed of our own, so that these locks do not meet advisory locks of other users."""
+
+ANNOUNCE = "SELECT pg_notify($1, $2)"
+
+
+async def announce(connection: asyncpg.Connection, tenant: TenantId, model: ModelId) -> None:
+    """Tell all processes, when the open transaction commits, that the model has changed."""
+    scope = f"{tenant}/{model}"
+    await connection.execute(ANNOUNCE, CHANNEL, scope if len(scope.encode()) < MAX_PAYLOAD else EVERYTHING)
+
+
+class ModelEdit:
+    """A change of one model in progress. Nobody else changes this model until the block that gave it is left."""
+
+    def __init__(self, connection: asyncpg.Connection, tenant: TenantId, key: ModelKey) -> None:
+        self._connection = connection
+        self.tenant = tenant
+        self.key = key
+        self.id = model_id(key.name, key.version)
+
+    # Growth by entity writes takes the row's lock, too (storage/growth.py); the advisory lock is for models to be.
+    FIND = f"SELECT {MODEL_COLUMNS} FROM model WHERE tenant = $1 AND id = $2 FOR NO KEY UPDATE"  # noqa: S608
+
+    async def model(self) -> StoredModel | None:
+        """The model as it is now."""
+        row = await self._connection.fetchrow(self.FIND, self.tenant, self.id)
+        return None if row is None else _to_model(row)
+
+    SAVE_SCHEMA = """
+        INSERT INTO model (tenant, id, name, version, state, schema, imported_at, changed_at, revision)
+        VALUES ($1, $2, $3, $4, 'UNLOCKED', $5::jsonb, now_us(), now_us(), nextval('definition_revision'))
+            ON CONFLICT (tenant, id) DO UPDATE
+           SET schema = excluded.schema, imported_at = excluded.imported_at, changed_at = excluded.changed_at,
+               revision = excluded.revision
+    """
+
+    async def save_schema(self, schema: str) -> None:
+        """Create the model, unlocked, or replace its schema; both count as an import."""
+        await self._connection.execute(self.SAVE_SCHEMA, self.tenant, self.id, self.key.name, self.key.version, schema)
+
+    SET_STATE = """
+        UPDATE model SET state = $3, changed_at = now_us(), revision = nextval('definition_revision')
+         WHERE tenant = $1 AND id = $2
+    """
+
+    async def set_state(self, state: ModelState) -> None:
+        """Lock or unlock the model."""
+        await self._connection.execute(self.SET_STATE, self.tenant, self.id, state)
+
+    SET_CHANGE_LEVEL = """
+        UPDATE model SET change_level = $3, changed_at = now_us(), revision = nextval('definition_revision')
+         WHERE tenant = $1 AND id = $2
+    """
+
+    async def set_change_level(self, level: str) -> None:
+        """Let entity writes extend the schema up to ``level``."""
+        await self._connection.execute(self.SET_CHANGE_LEVEL, self.tenant, self.id, level)
+
+    SET_UNIQUE_KEYS = """
+        UPDATE model SET unique_keys = $3::jsonb, changed_at = now_us(), revision = nextval('definition_revision')
+         WHERE tenant = $1 AND id = $2
+    """
+
+    async def set_unique_keys(self, unique_keys: str) -> None:
+        """Replace the list of unique keys."""
+        await self._connection.execute(self.SET_UNIQUE_KEYS, self.tenant, self.id, unique_keys)
+
+    DELETE = "DELETE FROM model WHERE tenant = $1 AND id = $2"
+
+    async def delete(self) -> None:
+        """Delete the model; its workflows stay for a later import of the same name and version."""
+        await self._connection.execute(self.DELETE, self.tenant, self.id)
+
+    COUNT = "SELECT count(*) FROM entity WHERE tenant = $1 AND model = $2"
+
+    async def entity_count(self) -> int:
+        """How many live entities the model has."""
+        count: int = await self._connection.fetchval(self.COUNT, self.tenant, self.id)
+        return count
+
+    FIND_WORKFLOWS = "SELECT workflows, revision FROM workflow_set WHERE tenant = $1 AND model = $2"
+
+    async def workflows(self) -> StoredWorkflows | None:
+        """The workflows as they are now."""
+        row = await self._connection.fetchrow(self.FIND_WORKFLOWS, self.tenant, self.id)
+        return None if row is None else StoredWorkflows(row["workflows"], row["revision"])
+
+    SAVE_WORKFLOWS = """
+        INSERT INTO workflow_set (tenant, model, workflows, changed_at, revision)
+        VALUES ($1, $2, $3, now_us(), nextval('definition_revision'))
+            ON CONFLICT (tenant, model) DO UPDATE
+           SET workflows = excluded.workflows, changed_at = excluded.changed_at, revision = excluded.revision
+    """
+
+    async def save_workflows(self, workflows: str) -> None:
+        """Replace the whole list of workflows."""
+        await self._connection.execute(self.SAVE_WORKFLOWS, self.tenant, self.id, workflows)
+
+
+@asynccontextmanager
+async def edit(pool: Pool, tenant: TenantId, key: ModelKey) -> AsyncIterator[ModelEdit]:
+    """Change a model. Leaving the block commits and announces the change; an exception undoes it."""
+    async with pool.connection() as connection, connection.transaction():
+        change = ModelEdit(connection, tenant, key)
+        scope = f"{tenant}/{change.id}"
+        await connection.execute(LOCK, scope)
+        yield change
+        await announce(connection, tenant, change.id)
+
+
+def _to_model(row: asyncpg.Record) -> StoredModel:
+    return StoredModel(
+        tenant=row["tenant"],
+        id=ModelId(str(row["id"])),
+        key=ModelKey(row["name"], row["version"]),
+        state=row["state"],
+        change_level=row["change_level"],
+        schema=row["schema"],
+        unique_keys=row["unique_keys"],
+        imported_at=row["imported_at"],
+        revision=row["revision"],
+    )

@@ -1,0 +1,284 @@
+"""A thin, fair pool of connections.
+
+Why not asyncpg's: it sends a reset query at every release, wraps each connection in a proxy, and can starve a waiter.
+What one may rely on here:
+
+- *Fair.* A released connection goes straight to whoever has waited longest; nobody can overtake.
+- *Bounded.* There are never more than ``size`` connections, and nobody waits longer than they said.
+- *Lazy.* A connection is opened when it is needed, closed when it was idle for long, and replaced when it broke.
+- *Clean.* A connection left inside a transaction, or with a cancelled statement that may still run, is closed rather
+  than handed on. Nothing else is reset: who sets a session variable or takes a session lock undoes it.
+- *One failure.* Whatever is wrong with the database itself surfaces as ``StorageUnavailable``, raised by the ``async
+  with`` block. ``ConnectionLost``, a kind of it, says that a statement may have been carried out all the same.
+
+Counting. Every connection is in one of four places: idle, leased (handed out, or on its way to a waiter), opening, or
+retiring. They never hold more than ``size`` together. When one leaves them for good, its room goes to the longest
+waiter, as leave to open a connection; so whoever waits knows that nothing is idle and that there is no room.
+"""
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+from datetime import timedelta
+from types import TracebackType
+from typing import Self
+
+import structlog
+from msgspec import Struct
+
+from statewright.failures import StorageUnavailable
+from statewright.storage.connections import Connection, Target, connect, is_lost, is_refused
+
+WITHIN = timedelta(seconds=5)
+"""How long to wait for a connection unless told otherwise."""
+
+IDLE_FOR = timedelta(minutes=5)
+"""After so long a connection above ``keep`` is closed."""
+
+CLOSE_WITHIN = timedelta(seconds=5)
+
+STOPPING = "the service is stopping"
+
+log: structlog.typing.FilteringBoundLogger = structlog.get_logger(__name__)
+
+
+class ConnectionLost(StorageUnavailable):
+    """The connection failed under a statement, which may have been carried out, or may even still run."""
+
+    def __init__(self, process_id: int) -> None:
+        super().__init__("the connection to the database was lost")
+        self.process_id = process_id
+        """Of the backend that had the statement."""
+
+
+class PoolState(Struct, frozen=True, kw_only=True):
+    """How a pool is doing, in numbers of connections and of waiting tasks."""
+
+    size: int
+    open: int
+    idle: int
+    waiting: int
+
+
+class Pool:
+    """Up to ``size`` connections to one database, of which ``keep`` stay open when there is nothing to do."""
+
+    def __init__(self, database: Target, *, size: int = 25, keep: int = 0, idle_for: timedelta = IDLE_FOR) -> None:
+        self._database = database
+        self._size = size
+        self._keep = keep
+        self._idle_for_s = idle_for.total_seconds()
+        self._idle: deque[tuple[float, Connection]] = deque()  # with the loop's time of release, oldest first
+        self._leased: set[Connection] = set()
+        self._opening = 0
+        self._retiring: set[asyncio.Task[None]] = set()
+        self._waiters: deque[asyncio.Future[Connection | None]] = deque()  # None is leave to open one
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._parts: list[Pool] = []
+        self._closing = False
+        self._emptied = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def state(self) -> PoolState:
+        """How the pool is doing now; ``dedicated`` connections are not counted."""
+        return PoolState(size=self._size, open=self._open, idle=len(self._idle), waiting=len(self._waiters))
+
+    def connection(self, *, within: timedelta = WITHIN) -> "Lease":
+        """A connection for the length of an ``async with`` block.
+
+        Entering raises ``StorageUnavailable`` when none is to be had ``within`` that time.
+        """
+        return Lease(self, within)
+
+    def dedicated(self, size: int = 1) -> "Pool":
+        """Connections that only their owner takes, beside this pool's; they stay open and are closed with this pool."""
+        part = Pool(self._database, size=size, keep=size)
+        self._parts.append(part)
+        return part
+
+    async def acquire(self, within: timedelta) -> Connection:
+        """A connection that the caller must ``release``; prefer ``connection()``, which does so."""
+        while self._idle:
+            _, connection = self._idle.pop()  # the one used last: its caches are warm, and the others may grow old
+            if not connection.is_closed():
+                self._leased.add(connection)
+                return connection
+        try:
+            async with asyncio.timeout(within.total_seconds()):
+                return await self._obtain()
+        except TimeoutError as late:
+            raise StorageUnavailable("no connection to the database became free in time") from late
+
+    def release(self, connection: Connection) -> None:
+        """Take back what ``acquire`` gave."""
+        if self._closing or not connection.is_clean:
+            self._leased.remove(connection)
+            self._retire(connection)
+        elif (waiter := self._longest_waiter()) is not None:
+            waiter.set_result(connection)
+        else:
+            self._leased.remove(connection)
+            self._rest(connection)
+
+    async def close(self, *, within: timedelta = CLOSE_WITHIN) -> None:
+        """Refuse new users at once, let the present ones finish, close everything; what lasts longer is cut off."""
+        self._closing = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        while (waiter := self._longest_waiter()) is not None:
+            waiter.set_exception(StorageUnavailable(STOPPING))
+        while self._idle:
+            self._retire(self._idle.pop()[1])
+        await asyncio.gather(self._drain(within), *(part.close(within=within) for part in self._parts))
+
+    @property
+    def _open(self) -> int:
+        return len(self._idle) + len(self._leased) + self._opening + len(self._retiring)
+
+    async def _drain(self, within: timedelta) -> None:
+        try:
+            async with asyncio.timeout(within.total_seconds()):
+                if self._open:
+                    await self._emptied.wait()
+        except TimeoutError:
+            log.warning("pool_cut_off", connections=self._open)
+            for connection in self._leased:
+                connection.terminate()
+
+    async def _obtain(self) -> Connection:
+        if self._closing:
+            raise StorageUnavailable(STOPPING)
+        if self._open < self._size:
+            self._opening += 1
+            return await self._open_one()
+        granted = await self._wait()
+        if granted is None:
+            return await self._open_one()
+        if granted.is_closed():  # it broke on its way here
+            self._leased.remove(granted)
+            self._opening += 1
+            return await self._open_one()
+        return granted
+
+    async def _wait(self) -> Connection | None:
+        waiter: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            self._decline(waiter)
+            raise
+
+    def _decline(self, waiter: "asyncio.Future[Connection | None]") -> None:
+        """Leave the queue, and pass on what was granted in the very moment of the cancellation."""
+        if waiter.cancelled():
+            with suppress(ValueError):  # skipped by now
+                self._waiters.remove(waiter)
+        elif waiter.exception() is None:
+            granted = waiter.result()
+            if granted is not None:
+                self.release(granted)
+            else:
+                self._opening -= 1
+                self._pass_room_on()
+
+    async def _open_one(self) -> Connection:
+        """Open a connection for which room is taken as ``opening``."""
+        try:
+            connection = await connect(self._database)
+        except BaseException:
+            self._opening -= 1
+            self._pass_room_on()
+            raise
+        self._opening -= 1
+        self._leased.add(connection)
+        return connection
+
+    def _longest_waiter(self) -> "asyncio.Future[Connection | None] | None":
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                return waiter
+        return None
+
+    def _pass_room_on(self) -> None:
+        if self._closing:
+            if not self._open:
+                self._emptied.set()
+        elif (waiter := self._longest_waiter()) is not None:
+            self._opening += 1
+            waiter.set_result(None)
+
+    def _retire(self, connection: Connection) -> None:
+        """Close a connection that is in none of the four places any more; its room stays taken until then."""
+        task = asyncio.get_running_loop().create_task(_shut(connection), name="retire-connection")
+        self._retiring.add(task)
+        task.add_done_callback(self._retired)
+
+    def _retired(self, task: "asyncio.Task[None]") -> None:
+        self._retiring.remove(task)
+        self._pass_room_on()
+
+    def _rest(self, connection: Connection) -> None:
+        loop = asyncio.get_running_loop()
+        self._idle.append((loop.time(), connection))
+        if self._sweeper is None:
+            self._sweeper = loop.call_later(self._idle_for_s, self._sweep)
+
+    def _sweep(self) -> None:
+        """Close what has been idle for long; come back as long as anything is idle."""
+        loop = asyncio.get_running_loop()
+        spare = len(self._idle) + len(self._leased) + self._opening - self._keep
+        while spare > 0 and self._idle and self._idle[0][0] + self._idle_for_s <= loop.time():
+            self._retire(self._idle.popleft()[1])
+            spare -= 1
+        self._sweeper = loop.call_later(self._idle_for_s, self._sweep) if self._idle else None
+
+
+class Lease:
+    """``async with lease as connection``: the connection is the block's alone."""
+
+    __slots__ = ("_connection", "_pool", "_within")
+
+    def __init__(self, pool: Pool, within: timedelta) -> None:
+        self._pool = pool
+        self._within = within
+
+    async def __aenter__(self) -> Connection:
+        self._connection = await self._pool.acquire(self._within)
+        return self._connection
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        failure = None if error is None else _failure(error, self._connection)
+        if failure is not None:
+            self._connection.is_condemned = True
+        self._pool.release(self._connection)
+        if failure is not None:
+            raise failure from error
+
+
+def _failure(error: BaseException, connection: Connection) -> StorageUnavailable | None:
+    """What an error inside a lease means to the outside; None when it is not about the database itself."""
+    if is_lost(error, connection):
+        return ConnectionLost(connection.process_id)
+    if is_refused(error):
+        return StorageUnavailable()
+    return None
+
+
+async def _shut(connection: Connection) -> None:
+    """Close, after telling the server to stop what may still run; by force when that takes long."""
+    try:
+        await connection.close(timeout=CLOSE_WITHIN.total_seconds())
+    except Exception as error:  # it is aborted then, and nobody needs to know why
+        log.debug("connection_aborted", reason=repr(error))

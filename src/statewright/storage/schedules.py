@@ -1,0 +1,277 @@
+"""Tasks of scheduled transitions: what a unit stages, what the database keeps, who takes them when they are due.
+
+A task belongs to an entity in a state; ``armed_in``, the transaction that armed it last, tells one arming from another.
+Only transactions that write the entity arm it, and whoever removes it names the arming it means. Both are checked in
+the statement that commits, together with the version of the entity: of everything that competes for a task (two nodes
+that took it, a client who moves the entity, its expiry) one commits and the others learn that they came too late.
+
+*Taking* a task marks it with a back-off and hands it to one node; rows that another node is just taking are skipped,
+not waited for. A node that dies leaves a task whose back-off ends. A node that is still at work *holds* its tasks, that
+is, moves their back-off on, so that work which takes longer than the back-off is not begun a second time.
+
+Clocks. ``now`` is always the caller's: the injected clock of a service process, for arming as for taking. When the
+clocks of two nodes differ, a task armed by one and taken by the other fires early or late by the difference; nothing
+else depends on it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import asyncpg
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from statewright.entity import Actor
+from statewright.identity import EntityId, ModelId, TenantId, TransactionId
+from statewright.storage.pool import Pool
+
+
+class TaskKey(Struct, frozen=True):
+    """Names a task of one entity."""
+
+    state: str
+    transition: str
+
+
+class Arming(Struct, frozen=True, kw_only=True):
+    """When a scheduled transition fires, and for whom.
+
+    Times in epoch milliseconds. ``timeout_ms`` is the tolerated lateness, None = any.
+    """
+
+    model: ModelId
+    fire_at: int
+    timeout_ms: int | None
+    armed_at: int
+    principal: Actor
+
+
+class ScheduledTask(Struct, frozen=True, kw_only=True):
+    """A task as it is stored. ``attempts``: how often it was taken since it was armed."""
+
+    tenant: TenantId
+    entity: EntityId
+    key: TaskKey
+    arming: Arming
+    armed_in: TransactionId
+    attempts: int
+
+
+class StagedTask(Struct, frozen=True, kw_only=True):
+    """What a unit does to one task: arm it, withdraw it, or only rely on it.
+
+    ``expected`` is the arming that must be stored when the unit commits; None demands nothing.
+    """
+
+    arming: Arming | None = None
+    withdraws: bool = False
+    expected: TransactionId | None = None
+
+
+class StagedTasks:
+    """The tasks in the overlay of a unit of work; nested units see through to those of the ``outer`` one."""
+
+    def __init__(self, outer: "StagedTasks | None") -> None:
+        self._outer = outer
+        self._tasks: dict[EntityId, dict[TaskKey, StagedTask]] = {}
+        self._rearmed: dict[tuple[EntityId, TaskKey], TransactionId] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._tasks)
+
+    def __iter__(self) -> Iterator[EntityId]:
+        """The entities that have staged tasks."""
+        return iter(self._tasks)
+
+    def arm(self, entity: EntityId, key: TaskKey, arming: Arming) -> None:
+        """Stage a task in place of any that is stored under the key."""
+        self._put(entity, key, StagedTask(arming=arming))
+
+    def withdraw(self, entity: EntityId, key: TaskKey, armed_in: TransactionId | None) -> None:
+        """Stage the removal of a task; ``armed_in`` is None when it was never stored."""
+        self._put(entity, key, StagedTask(withdraws=True, expected=armed_in))
+
+    def expect(self, entity: EntityId, key: TaskKey, armed_in: TransactionId) -> None:
+        """Demand at the next commit that this very arming is still stored."""
+        self._put(entity, key, StagedTask(expected=armed_in))
+
+    def over(self, entity: EntityId, stored: Mapping[TaskKey, ScheduledTask]) -> dict[TaskKey, TransactionId | None]:
+        """The entity's tasks as the unit sees them, with the arming that is stored for each, if any."""
+        seen: dict[TaskKey, TransactionId | None] = {key: task.armed_in for key, task in stored.items()}
+        for key, staged in self._of(entity).items():
+            if staged.withdraws:
+                seen.pop(key, None)
+            elif staged.arming is not None:
+                seen.setdefault(key, None)
+        return seen
+
+    def merge(self, inner: "StagedTasks") -> None:
+        """Take over what a nested unit has staged."""
+        for entity, tasks in inner._tasks.items():
+            self._tasks.setdefault(entity, {}).update(tasks)
+
+    def committed(self, segment: TransactionId) -> None:
+        """Begin anew: what was staged is stored now, armed in ``segment``."""
+        for entity, tasks in self._tasks.items():
+            for key, staged in tasks.items():
+                if staged.arming is not None:
+                    self._rearmed[entity, key] = segment
+        self._tasks = {}
+
+    def rows(self, tenant: TenantId, entity: EntityId, transaction: TransactionId) -> "list[TaskRow]":
+        """What ``transaction`` is to do to the entity's tasks."""
+        return [_row(tenant, entity, key, staged, transaction) for key, staged in self._tasks.get(entity, {}).items()]
+
+    def _put(self, entity: EntityId, key: TaskKey, staged: StagedTask) -> None:
+        # What was relied on before, still is; what an earlier segment of this very unit armed is its own.
+        before = self._of(entity).get(key)
+        expected = before.expected if before is not None and before.expected is not None else staged.expected
+        if expected is not None:
+            expected = self._rearmed.get((entity, key), expected)
+        self._tasks.setdefault(entity, {})[key] = replace(staged, expected=expected)
+
+    def _of(self, entity: EntityId) -> Mapping[TaskKey, StagedTask]:
+        inherited = self._outer._of(entity) if self._outer is not None else {}
+        return {**inherited, **self._tasks.get(entity, {})}
+
+
+class TaskRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A staged task as ``commit.sql`` reads it. ``arms`` is False for a withdrawal, None when it is only relied on."""
+
+    tenant: TenantId
+    entity: EntityId
+    state: str
+    transition: str
+    expected: TransactionId | None = None
+    arms: bool | None = None
+    model: ModelId | None = None
+    fire_at: int | None = None
+    timeout_ms: int | None = None
+    armed_at: int | None = None
+    armed_in: TransactionId | None = None
+    principal_id: str | None = None
+    principal_kind: str | None = None
+
+
+def _row(tenant: TenantId, entity: EntityId, key: TaskKey, staged: StagedTask, transaction: TransactionId) -> TaskRow:
+    row = TaskRow(tenant=tenant, entity=entity, state=key.state, transition=key.transition, expected=staged.expected)
+    arming = staged.arming
+    if arming is None:
+        return replace(row, arms=False) if staged.withdraws else row
+    return replace(
+        row,
+        arms=True,
+        model=arming.model,
+        fire_at=arming.fire_at,
+        timeout_ms=arming.timeout_ms,
+        armed_at=arming.armed_at,
+        armed_in=transaction,
+        principal_id=arming.principal.id,
+        principal_kind=arming.principal.kind,
+    )
+
+
+class _Numbered(Struct, frozen=True):
+    """The tasks of one transaction of a batch."""
+
+    t: int
+    tasks: Sequence[TaskRow]
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def encoded(batch: Sequence[Sequence[TaskRow]]) -> str | None:
+    """The tasks of the transactions of a batch, in its order, for ``commit.sql``; None when there are none."""
+    if not any(batch):
+        return None
+    return _encode([_Numbered(t, tasks) for t, tasks in enumerate(batch) if tasks]).decode()
+
+
+class StoredTasks:
+    """Tasks in the database."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def of_entity(self, tenant: TenantId, entity: EntityId) -> dict[TaskKey, ScheduledTask]:
+        """All committed tasks of an entity."""
+        async with self._pool.connection() as connection:
+            rows = await connection.fetch(OF_ENTITY, tenant, entity)
+        tasks = [_task(row) for row in rows]
+        return {task.key: task for task in tasks}
+
+    async def take(
+        self, *, now: int, until: int, limit: int, passing_over: Sequence[TenantId] = ()
+    ) -> list[ScheduledTask]:
+        """Up to ``limit`` tasks that are due ``now``, earliest first; nobody takes them again before ``until``.
+
+        Tasks of the tenants ``passing_over`` stay where they are.
+        """
+        async with self._pool.connection() as connection:
+            rows = await connection.fetch(TAKE, now, until, limit, list(passing_over))
+        tasks = [_task(row) for row in rows]
+        return sorted(tasks, key=lambda task: (task.arming.fire_at, task.entity))
+
+    async def hold(self, tasks: Sequence[ScheduledTask], *, until: int) -> None:
+        """Keep others from taking tasks that are being worked on before ``until``."""
+        columns = zip(
+            *[(task.tenant, task.entity, task.key.state, task.key.transition, task.armed_in) for task in tasks],
+            strict=True,
+        )
+        async with self._pool.connection() as connection:
+            await connection.execute(HOLD, until, *map(list, columns))
+
+
+COLUMNS = """tenant, entity, state, transition, model, fire_at, timeout_ms, armed_at, armed_in, principal_id,
+             principal_kind, attempts"""
+
+OF_ENTITY = f"SELECT {COLUMNS} FROM scheduled_task WHERE tenant = $1 AND entity = $2"  # noqa: S608 - a constant
+
+# The rows are found and locked first, in the order of scheduled_task_due; as a join, the planner would expect a tenth
+# of the table and hash all of it. A row that somebody else is taking or removing is skipped, so this waits for nobody.
+TAKE = f"""
+    UPDATE scheduled_task
+       SET not_before = $2, attempts = attempts + 1
+     WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM scheduled_task
+             WHERE greatest(fire_at, not_before) <= $1 AND tenant <> ALL ($4::text[])
+             ORDER BY greatest(fire_at, not_before)
+             LIMIT $3 FOR UPDATE SKIP LOCKED))
+ RETURNING {COLUMNS}
+"""  # noqa: S608 - the column list is a constant
+
+# Skips what is locked, since a commit may hold one of these rows and wait for another.
+HOLD = """
+    UPDATE scheduled_task
+       SET not_before = $1
+     WHERE ctid = ANY (ARRAY(
+            SELECT task.ctid
+              FROM unnest($2::text[], $3::uuid[], $4::text[], $5::text[], $6::uuid[])
+                AS held (tenant, entity, state, transition, armed_in)
+             CROSS JOIN LATERAL (
+                    SELECT ctid FROM scheduled_task AS stored
+                     WHERE stored.tenant = held.tenant AND stored.entity = held.entity
+                       AND stored.state = held.state AND stored.transition = held.transition
+                       AND stored.armed_in = held.armed_in
+                       FOR UPDATE SKIP LOCKED) AS task))
+"""
+
+
+def _task(row: asyncpg.Record) -> ScheduledTask:
+    """A task from a row with ``COLUMNS`` in order."""
+    tenant, entity, state, transition, model, fire_at, timeout, armed_at, armed_in, by, by_kind, attempts = row
+    return ScheduledTask(
+        tenant=tenant,
+        entity=EntityId(str(entity)),
+        key=TaskKey(state, transition),
+        arming=Arming(
+            model=ModelId(str(model)),
+            fire_at=fire_at,
+            timeout_ms=timeout,
+            armed_at=armed_at,
+            principal=Actor(by, by_kind),
+        ),
+        armed_in=TransactionId(str(armed_in)),
+        attempts=attempts,
+    )

@@ -1,0 +1,285 @@
+"""Searching the entities of a model, as they are or as they were at an instant.
+
+SQL narrows, the predicate of the same plan has the last word (``conditions/sql.py``). With an exact narrowing the rows
+are the result. Otherwise they arrive in portions and are judged here, in slices short enough for everything else on the
+event loop to go on.
+
+A direct search sorts what it has found, not while it finds: more matches than its limit are a failure, so there are
+never more than that to be sorted. An ``ORDER BY`` around the whole would tempt the planner to walk the index of ids and
+fetch every row at random, up to twenty times slower (design/performance.md §5).
+
+Searches have connections of their own. Whatever a search does, nothing else waits for it. Their sessions are set up for
+it: statements are planned with their arguments in view, because only then does the planner recognise a declared index
+in ``document -> $3`` and know how many rows a value has.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from decimal import Decimal
+from typing import Final
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import asyncpg
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from statewright.conditions import Plan, compile_plan
+from statewright.conditions.describing import described
+from statewright.conditions.sorting import BY_ID, SortOrder, order_by, sorted_by
+from statewright.conditions.sql import Narrowing, compile_sql
+from statewright.entity import Entity, EntityMeta
+from statewright.failures import ScanBudgetExhausted, SearchResultLimit, SearchTimeout
+from statewright.identity import EntityId, ModelId, TenantId
+from statewright.jsonval.codec import decode
+from statewright.jsonval.values import JsonValue
+from statewright.storage.connections import Target
+from statewright.storage.entities import COLUMNS, to_entity
+from statewright.storage.fence import settled
+from statewright.storage.pool import Pool
+
+_read: Final[Callable[[str], JsonValue]] = msgspec.json.Decoder(float_hook=Decimal).decode
+
+FIRST_ARGUMENT = 3
+"""Number of a narrowing's first argument in the statements here; before it are tenant and model."""
+
+PORTION = 200
+"""Rows judged between two looks at the database."""
+
+SLICE_S = 0.004
+"""How long rows are judged before others on the event loop get their turn."""
+
+GRACE = timedelta(seconds=2)
+"""By how much the server's own limit is later than ours: it is for the case that our cancellation is lost."""
+
+
+class Query(Struct, frozen=True, kw_only=True):
+    """Which entities are wanted: those of a model that satisfy the plan, now or at ``instant`` (epoch microseconds).
+
+    ``without`` are left out: a transaction has versions of its own of these.
+    """
+
+    tenant: TenantId
+    model: ModelId
+    plan: Plan
+    instant: int | None = None
+    without: tuple[EntityId, ...] = ()
+
+
+class Statement(Struct, frozen=True):
+    """A statement and its arguments."""
+
+    text: str
+    args: tuple[object, ...]
+
+
+class Explanation(Struct, frozen=True, kw_only=True):
+    """How the database goes about a query: the statement, what is left to be judged row by row, PostgreSQL's plan."""
+
+    statement: Statement
+    judged: tuple[str, ...]
+    plan: tuple[str, ...]
+
+
+class Match(Struct, frozen=True):
+    """A matching entity; ``document`` is decoded where somebody had to look into it."""
+
+    entity: Entity
+    document: JsonValue = None
+
+
+def search_sessions(database: Target, *, timeout: timedelta | None = None) -> Target:
+    """The database as searches connect to it; those in the background take their time."""
+    parts = urlsplit(database.dsn)
+    settings = {"plan_cache_mode": "force_custom_plan"}
+    if timeout is not None:
+        settings["statement_timeout"] = str((timeout + GRACE) // timedelta(milliseconds=1))
+    query = urlencode([*parse_qsl(parts.query, keep_blank_values=True), *settings.items()])
+    return replace(database, dsn=parts._replace(query=query).geturl())
+
+
+def versions(query: Query, columns: str, *, narrowing: Narrowing | None = None) -> Statement:
+    """Selects columns of the candidates of a query, in no order; ``narrowing`` has its arguments from
+    ``FIRST_ARGUMENT``.
+    """
+    narrowing = narrowing or compile_sql(query.plan, first=FIRST_ARGUMENT)
+    args: list[object] = [query.tenant, query.model, *narrowing.args]
+    wanted = ["tenant = $1", "model = $2", f"({narrowing.text})"]
+    if query.without:
+        args.append(query.without)
+        wanted.append(f"id <> ALL (${len(args)}::uuid[])")
+    if query.instant is None:
+        return Statement(f"SELECT {columns} FROM entity WHERE {' AND '.join(wanted)}", tuple(args))  # noqa: S608
+    args.append(query.instant)
+    wanted.append(f"valid_from <= ${len(args)}::bigint")
+    conditions = " AND ".join(wanted)
+    text = f"""
+        SELECT {columns} FROM entity WHERE {conditions}
+         UNION ALL
+        SELECT {columns} FROM entity_history
+         WHERE {conditions} AND valid_to > ${len(args)}::bigint AND document IS NOT NULL
+    """  # noqa: S608 - names are our own, values are arguments
+    return Statement(text, tuple(args))
+
+
+class SearchDatabase:
+    """The connections of searches, and what a direct search may take: time, and rows judged one by one (0 = any)."""
+
+    def __init__(self, pool: Pool, *, timeout: timedelta, scan_budget: int = 0) -> None:
+        self.pool = pool
+        self._timeout_s = timeout.total_seconds()
+        self.scan_budget = scan_budget
+
+    async def direct(self, query: Query, *, limit: int, order: SortOrder = BY_ID) -> list[Entity]:
+        """All matches in order.
+
+        Raises ``SearchResultLimit`` when there are more than ``limit``, ``ScanBudgetExhausted``, ``SearchTimeout``,
+        ``StorageUnavailable``.
+        """
+        narrowing = compile_sql(query.plan, first=FIRST_ARGUMENT)
+        async with self.limited(at=query.instant) as connection:
+            statement = versions(query, COLUMNS, narrowing=narrowing)
+            if narrowing.is_exact:
+                return await _selected(connection, statement, limit, order)
+            matches = await self._judged(connection, statement, query.plan, limit)
+        return in_order(matches, order)
+
+    async def explain(
+        self, query: Query, *, limit: int, order: SortOrder = BY_ID, analyze: bool = False
+    ) -> Explanation:
+        """What ``direct`` does to find committed matches; with ``analyze`` it is done, and timed.
+
+        Raises ``SearchTimeout``, ``StorageUnavailable``.
+        """
+        narrowing = compile_sql(query.plan, first=FIRST_ARGUMENT)
+        statement = versions(query, COLUMNS, narrowing=narrowing)
+        if narrowing.is_exact:
+            statement = _at_most(limit + 1, statement, order)
+        options = "ANALYZE, BUFFERS" if analyze else "ANALYZE false"
+        async with self.limited(at=query.instant) as connection, connection.transaction(readonly=True):
+            rows = await connection.fetch(f"EXPLAIN ({options}) {statement.text}", *statement.args)
+        return Explanation(
+            statement=statement,
+            judged=tuple(dict.fromkeys(map(described, narrowing.loose))),
+            plan=tuple(row[0] for row in rows),
+        )
+
+    @asynccontextmanager
+    async def limited(self, *, at: int | None = None) -> AsyncIterator[asyncpg.Connection]:
+        """A connection for as long as a direct search may take; on which ``at``, if given, can be read for good.
+
+        Raises ``SearchTimeout``.
+        """
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                if at is not None:
+                    await settled(self.pool, at)
+                async with self.pool.connection() as connection:
+                    yield connection
+        except (TimeoutError, asyncpg.QueryCanceledError) as late:
+            raise SearchTimeout(self._timeout_s) from late
+
+    async def _judged(
+        self, connection: asyncpg.Connection, statement: Statement, plan: Plan, limit: int
+    ) -> list[Match]:
+        matches: list[Match] = []
+        holds = compile_plan(plan)
+        seen = 0
+        async with connection.transaction(readonly=True):
+            cursor = await connection.cursor(statement.text, *statement.args)
+            while rows := await cursor.fetch(PORTION):
+                seen += len(rows)
+                if self.scan_budget and seen > self.scan_budget:
+                    raise ScanBudgetExhausted(self.scan_budget)
+                async for row, document in judged(rows, holds):
+                    matches.append(Match(to_entity(row), document))
+                    if len(matches) > limit:
+                        raise SearchResultLimit(limit)
+        return matches
+
+
+Holds = Callable[[JsonValue, EntityMeta], bool]
+
+
+async def judged(rows: Sequence[asyncpg.Record], holds: Holds) -> AsyncIterator[tuple[asyncpg.Record, JsonValue]]:
+    """The rows that match, with their documents; others get their turn every ``SLICE_S``."""
+    clock = asyncio.get_running_loop().time
+    until = clock() + SLICE_S
+    for row in rows:
+        document = stored_document(row["document"])
+        if holds(document, meta_of_row(row)):
+            yield row, document
+        if clock() > until:
+            await asyncio.sleep(0)
+            until = clock() + SLICE_S
+
+
+def in_order(matches: Sequence[Match], order: SortOrder) -> list[Entity]:
+    """The entities in order."""
+    if not order:
+        return sorted((match.entity for match in matches), key=_id)
+    return [match.entity for match in sorted_by(order, matches, _seen)]
+
+
+def stored_document(text: str) -> JsonValue:
+    """A document from the database, which holds only what was examined on its way in: a third of the codec's work."""
+    try:
+        return _read(text)
+    except msgspec.DecodeError:  # an integer of thousands of digits: msgspec reads none, the codec does
+        return decode(text)
+
+
+def _seen(match: Match) -> tuple[JsonValue, EntityMeta]:
+    document = stored_document(match.entity.document) if match.document is None else match.document
+    return document, meta_of(match.entity)
+
+
+def meta_of(entity: Entity) -> EntityMeta:
+    """What lifecycle conditions see of an entity."""
+    return EntityMeta(
+        id=entity.id,
+        state=entity.state,
+        creation_date=entity.created_at // 1000,
+        last_update_time=entity.updated_at // 1000,
+        transition=entity.transition,
+        transaction_id=entity.transaction_id,
+    )
+
+
+def meta_of_row(row: asyncpg.Record) -> EntityMeta:
+    """The same of a row that has these columns."""
+    return EntityMeta(
+        id=str(row["id"]),
+        state=row["state"],
+        creation_date=row["created_at"] // 1000,
+        last_update_time=row["valid_from"] // 1000,
+        transition=row["transition"],
+        transaction_id=str(row["transaction_id"]),
+    )
+
+
+async def _selected(connection: asyncpg.Connection, statement: Statement, limit: int, order: SortOrder) -> list[Entity]:
+    """The rows of an exact statement; one more than the limit is enough to know that there are too many."""
+    cut = _at_most(limit + 1, statement, order)
+    rows = await connection.fetch(cut.text, *cut.args)
+    if len(rows) > limit:
+        raise SearchResultLimit(limit)
+    entities = [to_entity(row) for row in rows]
+    return entities if order else sorted(entities, key=_id)
+
+
+def _at_most(rows: int, statement: Statement, order: SortOrder) -> Statement:
+    """Any so many rows of a statement that selects ``COLUMNS``; sorted, unless by id, which is done faster here."""
+    first = len(statement.args) + 1
+    cut = f"{statement.text} LIMIT ${first}::bigint"
+    if not order:
+        return Statement(cut, (*statement.args, rows))
+    ordering = order_by(order, first=first + 1)
+    text = f"SELECT {COLUMNS} FROM ({cut}) AS match ORDER BY {ordering.text}"  # noqa: S608 - only our own names
+    return Statement(text, (*statement.args, rows, *ordering.args))
+
+
+def _id(entity: Entity) -> str:
+    return entity.id

@@ -1,0 +1,73 @@
+"""The import contracts, and which of them a workflow's ``version`` names.
+
+A version of the form MAJOR.MINOR between 1.1 and the newest one known stands for the strict contract of
+spec/workflows.md: unknown members are refused, ``active`` is honoured, modes and policies are checked. Everything
+else that is not newer (absent, ``1``, ``1.0``, ``draft``) stands for the contract of the first release, where the
+version is a free text that is kept as it is, unknown members are ignored and an imported workflow becomes active.
+What is newer cannot be judged and is refused (decision W1).
+"""
+
+import re
+from enum import StrEnum
+
+from statewright.jsonval.values import JsonObject
+
+_MAJOR = 1
+_MIN_MINOR = 1
+_MAX_MINOR = 3
+
+CURRENT_VERSION = f"{_MAJOR}.{_MAX_MINOR}"
+"""The version that exports of strict workflows carry, whatever was imported (spec/workflows.md §3)."""
+
+_MAJOR_MINOR = re.compile(r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)")
+
+
+class Contract(StrEnum):
+    """The rules under which a workflow was imported. The values are stored with it."""
+
+    SEED = "SEED"
+    STRICT = "STRICT"
+
+
+def contract_of(version: str) -> Contract:
+    """The contract that ``version`` names. One for which :func:`newer_than_known` speaks is to be refused instead."""
+    parts = _MAJOR_MINOR.fullmatch(version)
+    if parts is None or parts[1] != str(_MAJOR):
+        return Contract.SEED
+    return Contract.STRICT if parts[2] in _MINORS else Contract.SEED
+
+
+def newer_than_known(version: str) -> str | None:
+    """Why ``version`` cannot be imported here; ``None`` when it can (spec/workflows.md §3)."""
+    parts = _MAJOR_MINOR.fullmatch(version)
+    if parts is None:
+        return None
+    major, minor = parts[1], parts[2]
+    if _exceeds(major, _MAJOR):
+        return (
+            "workflow schema major version unsupported: "
+            f"workflow schema major version {major} unsupported on this server; supported majors: [{_MAJOR}]"
+        )
+    if major == str(_MAJOR) and _exceeds(minor, _MAX_MINOR):
+        return (
+            "workflow schema minor version too new: "
+            f"this server supports workflow schema up to {CURRENT_VERSION}; payload declares {version}. "
+            "Upgrade the server, or export the workflow for an older schema"
+        )
+    return None
+
+
+def version_discovery() -> JsonObject:
+    """The document of ``GET /help/workflows/schema-version/versions`` (spec/workflows.md §3)."""
+    return {
+        "current": CURRENT_VERSION,
+        "supported": [{"major": _MAJOR, "minMinor": _MIN_MINOR, "maxMinor": _MAX_MINOR}],
+    }
+
+
+_MINORS = frozenset(str(minor) for minor in range(_MIN_MINOR, _MAX_MINOR + 1))
+
+
+def _exceeds(digits: str, limit: int) -> bool:
+    # Compared as text: a version is client input, and a number of thousands of digits costs quadratic time to convert.
+    return (len(digits), digits) > (len(str(limit)), str(limit))

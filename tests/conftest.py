@@ -1,0 +1,57 @@
+"""Fixtures for all tests. Nothing here starts a server before a test asks for a database."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import pytest
+
+from tests.database import Run, Template
+
+# How long an example takes says something about the machine, not about the law it tests.
+hypothesis.settings.register_profile("statewright", deadline=None)
+hypothesis.settings.load_profile("statewright")
+
+RUN = pytest.StashKey[Run]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The main process begins the run; the workers of pytest-xdist join it."""
+    joined: dict[str, str] | None = getattr(config, "workerinput", None)
+    config.stash[RUN] = Run(Path(joined["database_run"])) if joined else Run.begin()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:  # of pytest-xdist, which has no public type for it
+    """Tell a worker which run it belongs to."""
+    node.workerinput["database_run"] = str(node.config.stash[RUN].directory)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """The run ends with its main process."""
+    if not hasattr(config, "workerinput") and RUN in config.stash:
+        config.stash[RUN].end()
+
+
+@pytest.fixture(scope="session")
+def database_server(pytestconfig: pytest.Config) -> str:
+    """The URL of the PostgreSQL server that all tests of this run share."""
+    return pytestconfig.stash[RUN].server()
+
+
+@pytest.fixture(scope="session")
+def database_template(database_server: str) -> Iterator[Template]:
+    """A migrated database to clone; this worker's own."""
+    template = Template(database_server)
+    asyncio.run(template.create())
+    yield template
+    asyncio.run(template.drop())
+
+
+@pytest.fixture
+async def database(database_template: Template) -> AsyncIterator[str]:
+    """The URL of a fresh, migrated database that only this test knows."""
+    async with database_template.clone() as url:
+        yield url

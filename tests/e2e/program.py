@@ -1,0 +1,145 @@
+"""The installed program as a process: started with nothing but environment variables, ended by signals."""
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+from tests.service import Api, eventually
+
+EXECUTABLE = Path(sys.executable).with_name("statewright")
+
+PATIENCE_S = 30.0
+"""After so long a fact that has not come true is taken for a failure."""
+
+PORTS = range(20_000, 32_000)
+"""Below the range from which systems take the ports of outgoing connections."""
+
+
+class Program:
+    """One run of the program."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", log: Path, errors: Path, ports: Mapping[str, int]) -> None:
+        self.process = process
+        self._log = log
+        self._errors = errors
+        self.ports = ports
+
+    @property
+    def root(self) -> str:
+        return f"http://127.0.0.1:{self.ports['HTTP']}"
+
+    @property
+    def grpc(self) -> str:
+        return f"127.0.0.1:{self.ports['GRPC']}"
+
+    def api(self, token: str | None = None, *, context_path: str = "/api") -> Api:
+        return Api(f"{self.root}{context_path}", token)
+
+    @property
+    def admin(self) -> Api:
+        return Api(f"http://127.0.0.1:{self.ports['ADMIN']}")
+
+    @property
+    def log(self) -> str:
+        """What it has written to stdout so far."""
+        return self._log.read_text()
+
+    @property
+    def errors(self) -> list[str]:
+        """The lines it has written to stderr so far."""
+        return self._errors.read_text().splitlines()
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    def ready(self) -> "Program":
+        """Waits until the program says that it is ready."""
+        eventually(lambda: not self.is_running or self._is_ready(), within_s=PATIENCE_S)
+        assert self.is_running, f"it ended with {self.process.returncode}: {self.errors}\n{self.log}"
+        return self
+
+    def _is_ready(self) -> bool:
+        try:
+            return self.admin.get("/readyz").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def tell(self, number: signal.Signals) -> None:
+        """Sends a signal."""
+        self.process.send_signal(number)
+
+    def ended(self) -> int:
+        """The exit code, once there is one."""
+        return self.process.wait(PATIENCE_S)
+
+    def terminate(self) -> int:
+        """Asks it to stop; the exit code."""
+        self.tell(signal.SIGTERM)
+        return self.ended()
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        self.process.kill()
+        self.ended()
+
+
+def free_ports(*names: str) -> dict[str, int]:
+    """Ports on which nobody listens, by name."""
+    chosen: dict[str, int] = {}
+    while len(chosen) < len(names):
+        port = random.choice(PORTS)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        if port not in chosen.values():
+            chosen[names[len(chosen)]] = port
+    return chosen
+
+
+def environment(home: Path, settings: Mapping[str, str]) -> dict[str, str]:
+    """What a launcher passes on: a path, a home, and the settings."""
+    inherited = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    return {**inherited, "HOME": str(home), "LANG": "C.UTF-8", **settings}
+
+
+@contextmanager
+def started(
+    home: Path, *arguments: str, prefix: str = "STATEWRIGHT_", ports: Mapping[str, int] | None = None, **settings: str
+) -> Iterator[Program]:
+    """The program, just started in the directory ``home``; killed at the end if it still runs.
+
+    ``settings`` are given without the ``prefix``. Unless told otherwise it listens on free ports.
+    """
+    listens = free_ports("HTTP", "GRPC", "ADMIN") | dict(ports or {})
+    named = {f"{prefix}{name}_PORT": str(port) for name, port in listens.items()}
+    named |= {f"{prefix}{name}": value for name, value in settings.items()}
+    run = sum(1 for _ in home.glob("run-*.log"))
+    log, errors = home / f"run-{run}.log", home / f"run-{run}.err"
+    with log.open("wb") as out, errors.open("wb") as err:
+        process = subprocess.Popen(
+            [EXECUTABLE, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            cwd=home,
+            env=environment(home, named),
+            start_new_session=True,
+        )
+    try:
+        yield Program(process, log, errors, listens)
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait(PATIENCE_S)

@@ -1,0 +1,149 @@
+"""The OpenAPI document tells the truth (spec/auth-and-operations.md §24)."""
+
+import re
+
+import httpx
+import pytest
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from tests.builders import SAMPLE, Json, a_workflow, manual
+from tests.service import Api, RunningService, done
+
+METHODS = ("get", "post", "put", "patch", "delete")
+UNKNOWN = "00000000-0000-1000-8000-000000000000"
+PUBLIC = [
+    ("get", "/health"),
+    ("get", "/help/workflows/schema-version/versions"),
+    ("post", "/oauth/token"),
+    ("get", "/.well-known/jwks.json"),
+]
+
+
+@pytest.fixture(scope="module")
+def document(service: RunningService) -> Json:
+    """The document as it is served."""
+    return done(Api(service.root).get("/openapi.json"))
+
+
+def operations(document: Json) -> list[tuple[str, str, Json]]:
+    return [
+        (method, path, operation)
+        for path, item in document["paths"].items()
+        for method, operation in item.items()
+        if method in METHODS
+    ]
+
+
+def filled(path: str) -> str:
+    """A path with something that binds in place of every parameter."""
+    numbers = path.replace("{modelVersion}", "1")
+    return re.sub(r"\{[a-zA-Z]*Id\}", UNKNOWN, numbers).replace("{format}", "JSON").replace("{", "").replace("}", "")
+
+
+def test_the_document_is_valid_openapi_3_1(document: Json) -> None:
+    assert document["openapi"] == "3.1.0"
+    assert [str(error) for error in OpenAPIV31SpecValidator(document).iter_errors()] == []
+
+
+def test_the_server_is_the_one_that_was_asked(service: RunningService) -> None:
+    document = done(Api(service.root).get("/openapi.json", Host="api.example.org:8443"))
+    assert document["servers"] == [{"url": "http://api.example.org:8443/api"}]
+    assert document["info"]["version"] == "1.0"
+
+
+def test_operations_have_names_of_their_own(document: Json) -> None:
+    names = [operation["operationId"] for _, _, operation in operations(document)]
+    assert len(set(names)) == len(names)
+    assert all(operation.get("summary") for _, _, operation in operations(document))
+
+
+def test_every_documented_operation_is_served(api: Api, document: Json) -> None:
+    for method, path, _ in operations(document):
+        response = api.request(method.upper(), filled(path))
+        assert response.status_code != 405, (method, path)
+        assert response.text != "404 page not found\n", (method, path)
+
+
+def test_no_path_serves_a_method_that_is_not_documented(api: Api, document: Json) -> None:
+    for path, item in document["paths"].items():
+        for method in set(METHODS) - set(item):
+            response = api.request(method.upper(), filled(path))
+            if response.status_code == 405:
+                continue
+            # Another, more general path may serve it: then that one documents the method.
+            assert any(
+                method in other and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", pattern), filled(path))
+                for pattern, other in document["paths"].items()
+            ), (method, path, response.status_code, response.text)
+
+
+@pytest.mark.parametrize(("method", "path"), PUBLIC)
+def test_routes_without_credentials_are_documented_too(document: Json, method: str, path: str) -> None:
+    assert document["paths"][path][method]["security"] in ([], [{"basicAuth": []}])
+
+
+def test_path_parameters_are_exactly_those_of_the_path(document: Json) -> None:
+    for method, path, operation in operations(document):
+        declared = [parameter["name"] for parameter in operation["parameters"] if parameter["in"] == "path"]
+        assert sorted(declared) == sorted(re.findall(r"\{(\w+)\}", path)), (method, path)
+
+
+def test_a_tour_of_the_api_meets_only_what_is_documented(api: Api, document: Json) -> None:
+    check = Checker(document)
+    check("post", "/model/import/{dataFormat}/{converter}/{entityName}/{modelVersion}", _imported(api))
+    check("put", "/model/{entityName}/{modelVersion}/lock", api.put("/model/prize/1/lock"))
+    check("put", "/model/{entityName}/{modelVersion}/lock", api.put("/model/prize/1/lock"))
+    check("get", "/model/", api.get("/model/"))
+    for converter in ("SIMPLE_VIEW", "JSON_SCHEMA", "NONE"):
+        exported = api.get(f"/model/export/{converter}/prize/1")
+        check("get", "/model/export/{converter}/{entityName}/{modelVersion}", exported)
+    check("post", "/model/validate/{entityName}/{modelVersion}", api.post("/model/validate/prize/1", {"x": 1}))
+    api.import_workflows(a_workflow(New=[manual("GO", to="Gone")], Gone=[]))
+    exported = api.get("/model/prize/1/workflow/export")
+    check("get", "/model/{entityName}/{modelVersion}/workflow/export", exported)
+    created = api.post("/entity/JSON/prize/1", SAMPLE)
+    check("post", "/entity/{format}/{entityName}/{modelVersion}", created)
+    refusal = api.post("/entity/JSON/prize/1", {"year": "x y"})
+    check("post", "/entity/{format}/{entityName}/{modelVersion}", refusal)
+    entity = created.json()[0]["entityIds"][0]
+    check("get", "/entity/{entityId}", api.get(f"/entity/{entity}"))
+    check("get", "/entity/{entityId}", api.get(f"/entity/{UNKNOWN}"))
+    check("get", "/entity/{entityName}/{modelVersion}", api.get("/entity/prize/1?pointInTime=2999-01-01"))
+    check("put", "/entity/{format}/{entityId}", api.put(f"/entity/JSON/{entity}", SAMPLE))
+    check("put", "/entity/{format}/{entityId}", api.put(f"/entity/JSON/{entity}", SAMPLE, If_Match="x"))
+    moved = api.put(f"/entity/JSON/{entity}/GO", SAMPLE)
+    check("put", "/entity/{format}/{entityId}/{transition}", moved)
+    check("put", "/entity/{format}/{entityId}/{transition}", api.put(f"/entity/JSON/{entity}/GO", SAMPLE))
+    check("get", "/entity/{entityId}/changes", api.get(f"/entity/{entity}/changes"))
+    check("get", "/entity/{entityId}/transitions", api.get(f"/entity/{entity}/transitions"))
+    check("get", "/audit/entity/{entityId}", api.get(f"/audit/entity/{entity}?limit=3"))
+    finished = api.get(f"/audit/entity/{entity}/workflow/{moved.json()['transactionId']}/finished")
+    check("get", "/audit/entity/{entityId}/workflow/{transactionId}/finished", finished)
+    check("delete", "/entity/{entityId}", api.delete(f"/entity/{entity}"))
+    check("get", "/entity/{entityId}/changes", api.get(f"/entity/{entity}/changes"))
+    check("get", "/account", api.get("/account"))
+    check("get", "/account", Api(api.url).get("/account"))
+
+
+def _imported(api: Api) -> httpx.Response:
+    return api.post("/model/import/JSON/SAMPLE_DATA/prize/1", SAMPLE)
+
+
+class Checker:
+    """Compares responses with what the document says of their operation."""
+
+    def __init__(self, document: Json) -> None:
+        self._document = document
+
+    def __call__(self, method: str, path: str, response: httpx.Response) -> None:
+        responses = self._document["paths"][path][method]["responses"]
+        assert str(response.status_code) in responses, (method, path, response.status_code, response.text)
+        described = responses[str(response.status_code)]
+        [(media_type, content)] = described["content"].items()
+        assert response.headers["content-type"] == media_type
+        schema = {"$ref": content["schema"]["$ref"], "components": self._document["components"]}
+        errors = [error.message for error in Draft202012Validator(schema).iter_errors(response.json())]
+        assert errors == [], (method, path, response.text)
+        if response.status_code >= 400:
+            assert response.json()["properties"]["errorCode"] in described["description"], (method, path)

@@ -1,0 +1,72 @@
+"""What a direct search may take, and what nobody else notices of it (decision S14)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from tests.database import Template, connected
+from tests.integration.search.finding import EVERYTHING, a_parcel_model, asked, found, parcels, simple
+from tests.service import Api, RunningService, hosted, refused
+
+BUDGET = 3
+
+PAST = "2999-01-01T00:00:00Z"
+
+
+@pytest.fixture(scope="module")
+def strict_service(database_template: Template) -> Iterator[RunningService]:
+    """A service with little patience for searches."""
+    patience = timedelta(seconds=0.3)
+    with hosted(database_template.clone(), search_timeout=patience, search_scan_budget=BUDGET) as running:
+        yield running
+
+
+@pytest.fixture
+def strict_api(strict_service: RunningService, tenant: str) -> Api:
+    api = strict_service.api(tenant)
+    a_parcel_model(api)
+    return api
+
+
+@asynccontextmanager
+async def blocked(service: RunningService, table: str) -> AsyncIterator[None]:
+    """Nobody can read the table inside the block."""
+    async with connected(service.database) as connection, connection.transaction():
+        await connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
+        yield
+
+
+async def test_a_search_that_takes_too_long_ends_with_a_503(strict_service: RunningService, strict_api: Api) -> None:
+    parcels(strict_api, {})
+    for condition in (EVERYTHING, simple("$.name", "MATCHES_PATTERN", ".*")):
+        async with blocked(strict_service, "entity"):
+            problem = refused(await asyncio.to_thread(asked, strict_api, condition), 503, "SEARCH_SHARD_TIMEOUT")
+        assert problem["properties"]["retryable"] is True
+        assert found(strict_api, condition) == ["a"], "its connection is replaced"
+
+
+async def test_searches_that_hang_keep_nobody_else_waiting(strict_service: RunningService, strict_api: Api) -> None:
+    [saved] = parcels(strict_api, {})
+    async with blocked(strict_service, "entity_history"):
+        with ThreadPoolExecutor(20) as threads:
+            loop = asyncio.get_running_loop()
+            hanging = [
+                loop.run_in_executor(threads, lambda: asked(strict_api, EVERYTHING, pointInTime=PAST))
+                for _ in range(20)
+            ]
+            assert (await asyncio.to_thread(strict_api.read, saved.id))["meta"]["id"] == saved.id
+            assert {response.status_code for response in await asyncio.gather(*hanging)} == {503}
+
+
+def test_judging_more_entities_than_the_budget_allows_is_refused(strict_api: Api) -> None:
+    parcels(strict_api, *[{"name": f"p{n}"} for n in range(BUDGET)])
+    pattern = simple("$.name", "MATCHES_PATTERN", "[p].*")
+    assert len(found(strict_api, pattern)) == BUDGET
+    parcels(strict_api, {"name": "q"})
+    refused(asked(strict_api, pattern), 400, "SCAN_BUDGET_EXHAUSTED")
+    assert len(found(strict_api, EVERYTHING)) == BUDGET + 1, "what SQL decides alone is not judged"
+    assert len(found(strict_api, simple("$.name", "MATCHES_PATTERN", "p.*"))) == BUDGET, "a literal beginning narrows"

@@ -1,0 +1,158 @@
+"""The parts that write and read entities, put together as in the service, and questions to the tables behind them."""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import pairwise
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from statewright.entity import Actor, AuditEvent, Entity, Principal
+from statewright.identity import EntityId, IdSource, ModelId, TenantId, TransactionId, model_id, system_clock
+from statewright.storage.connections import target
+from statewright.storage.entities import EntityReader
+from statewright.storage.group_commit import MAX_IN_FLIGHT, GroupCommit
+from statewright.storage.pool import Pool
+from statewright.storage.unit_of_work import UnitOfWork
+from tests.database import connected
+
+ACME = TenantId("acme")
+ALICE = Principal(id="alice", name="Alice", kind="user", tenant=ACME)
+BOB = Principal(id="bob", name="Bob", kind="user", tenant=ACME)
+ROBOT = Principal(id="robot", name="Robot", kind="service", tenant=ACME)
+STRANGER = Principal(id="eve", name="Eve", kind="user", tenant=TenantId("globex"))
+MODEL: ModelId = model_id("prize", 1)
+
+
+class Store(Struct, frozen=True, kw_only=True):
+    """One process's way to the database."""
+
+    url: str
+    pool: Pool
+    reader: EntityReader
+    commits: GroupCommit
+    ids: IdSource
+
+    def unit(self, principal: Principal = ALICE) -> UnitOfWork:
+        """A new transaction."""
+        return UnitOfWork(
+            id=self.ids.transaction(),
+            principal=principal,
+            reader=self.reader,
+            commits=self.commits,
+            clock=system_clock,
+        )
+
+    def new(self, unit: UnitOfWork, data: object = None, *, state: str = "NEW") -> Entity:
+        """An entity staged in the unit."""
+        actor = Actor(unit.principal.id, unit.principal.kind)
+        entity = Entity(
+            tenant=unit.tenant,
+            id=self.ids.entity(),
+            model=MODEL,
+            state=state,
+            transaction_id=unit.id,
+            entry_transaction_id=unit.label,
+            created_at=0,
+            updated_at=0,
+            transition="loopback",
+            workflow="lifecycle",
+            attributed=actor,
+            executor=actor,
+            document=json.dumps(data if data is not None else {"n": 0}),
+        )
+        unit.create(entity)
+        return entity
+
+    async def created(self, data: object = None, *, principal: Principal = ALICE) -> EntityId:
+        """A committed entity."""
+        unit = self.unit(principal)
+        entity = self.new(unit, data)
+        await unit.commit()
+        return entity.id
+
+    async def change(self, entity_id: EntityId, data: object, *, principal: Principal = ALICE) -> TransactionId:
+        """The transaction that gave a committed entity a new document."""
+        unit = self.unit(principal)
+        await rewrite(unit, entity_id, data)
+        await unit.commit()
+        return unit.id
+
+
+async def rewrite(unit: UnitOfWork, entity_id: EntityId, data: object, *, if_match: bool = False) -> Entity:
+    """Stage a new document of an entity that is there."""
+    entity = await unit.entity(entity_id)
+    assert entity is not None
+    version = replace(entity, document=json.dumps(data), transaction_id=unit.id, entry_transaction_id=unit.label)
+    unit.save(version, if_match=if_match)
+    return version
+
+
+async def data_of(unit: UnitOfWork, entity_id: EntityId) -> Any:
+    """The document as the unit sees it; None when there is no such entity."""
+    entity = await unit.entity(entity_id)
+    return None if entity is None else json.loads(entity.document)
+
+
+def happened(unit: UnitOfWork, entity_id: EntityId, kind: str) -> None:
+    """File an audit event."""
+    unit.record(entity_id, AuditEvent(type=kind, at=unit.event_time(), details=kind))
+
+
+@asynccontextmanager
+async def a_store(url: str, *, tables: str | None = None) -> AsyncIterator[Store]:
+    """A store on a database. ``tables``: the URL for questions, when commits take another way."""
+    async with AsyncExitStack() as stack:
+        pool = await stack.enter_async_context(Pool(target(tables or url), size=4))
+        commits = await stack.enter_async_context(Pool(target(url), size=MAX_IN_FLIGHT, keep=MAX_IN_FLIGHT))
+        store = Store(
+            url=tables or url, pool=pool, reader=EntityReader(pool), commits=GroupCommit(commits), ids=IdSource()
+        )
+        stack.push_async_callback(store.commits.drain)
+        yield store
+
+
+async def fetch(store: Store, query: str, *arguments: object) -> list[Any]:
+    """Rows, asked on a connection beside all pools."""
+    async with connected(store.url) as connection:
+        return list(await connection.fetch(query, *arguments))
+
+
+async def scalar(store: Store, query: str, *arguments: object) -> Any:
+    """One value."""
+    [row] = await fetch(store, query, *arguments)
+    return row[0]
+
+
+CHAIN = """
+    SELECT id, valid_from, valid_to, transaction_id::text AS transaction, created_at, document IS NULL AS tombstone,
+           document
+      FROM entity_history
+     UNION ALL
+    SELECT id, valid_from, 9223372036854775807, transaction_id::text, created_at, false, document
+      FROM entity
+     ORDER BY id, valid_from
+"""
+
+
+async def assert_histories_are_whole(store: Store) -> dict[EntityId, list[Any]]:
+    """Every version ends in the very microsecond in which its successor begins, and the last one never."""
+    chains: dict[EntityId, list[Any]] = {}
+    for row in await fetch(store, CHAIN):
+        chains.setdefault(EntityId(str(row["id"])), []).append(row)
+    for versions in chains.values():
+        assert versions[0]["valid_from"] == versions[0]["created_at"]
+        assert all(a["valid_to"] == b["valid_from"] for a, b in pairwise(versions))
+        assert all(a["valid_from"] < b["valid_from"] for a, b in pairwise(versions))
+        assert versions[-1]["valid_to"] == 2**63 - 1
+        assert not any(version["tombstone"] for version in versions[:-1])
+        assert len({version["created_at"] for version in versions}) == 1
+        assert len({version["transaction"] for version in versions}) == len(versions)
+    return chains
+
+
+def transactions(versions: Sequence[Any]) -> list[str]:
+    """Who wrote them, in order."""
+    return [version["transaction"] for version in versions]

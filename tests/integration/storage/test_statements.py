@@ -1,0 +1,93 @@
+"""Every SQL statement of the storage package fits the migrated schema, and the hot ones use their indexes."""
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+
+import asyncpg
+import pytest
+
+from statewright import storage
+from statewright.storage import audit, entities, group_commit, models
+from tests.database import connected
+
+STATEMENT = re.compile(r"\s*(--[^\n]*\n\s*)*(WITH|SELECT|INSERT|UPDATE|DELETE|LISTEN|NOTIFY|CALL|TABLE)\b")
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Every constant of a storage module or class that looks like a statement, by name."""
+    for module in pkgutil.walk_packages(storage.__path__, "statewright.storage."):
+        members = importlib.import_module(module.name)
+        holders = [
+            members,
+            *(c for _, c in inspect.getmembers(members, inspect.isclass) if c.__module__ == module.name),
+        ]
+        for holder in holders:
+            for name, value in vars(holder).items():
+                if name.isupper() and isinstance(value, str) and STATEMENT.match(value):
+                    yield (
+                        f"{module.name.removeprefix('statewright.storage.')}:{holder.__name__.split('.')[-1]}.{name}",
+                        value,
+                    )
+
+
+STATEMENTS = dict(texts())
+
+
+def test_the_search_for_statements_finds_them():
+    assert {group_commit.COMMIT, entities.CURRENT, audit.OF_ENTITY, models.ModelEdit.SAVE_SCHEMA} <= {
+        *STATEMENTS.values()
+    }
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+async def test_every_statement_can_be_prepared(database: str, name: str):
+    async with connected(database) as connection:
+        await connection.prepare(STATEMENTS[name])
+
+
+async def plan_of(connection: asyncpg.Connection, statement: str, *arguments: object) -> str:
+    return "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN (COSTS off) {statement}", *arguments))
+
+
+SOMEBODY = "00000000-0000-1000-8000-000000000000"
+
+HOT = {
+    "read by id": (entities.CURRENT, (["acme"], [SOMEBODY])),
+    "read at an instant": (entities.AT_INSTANT, ("acme", SOMEBODY, 1)),
+    "page": (entities.PAGE, ("acme", SOMEBODY, 20, 0)),
+    "changes": (entities.CHANGES, ("acme", SOMEBODY, 1, 1000)),
+    "events": (audit.OF_ENTITY, ("acme", SOMEBODY)),
+    "definitions": (models.DEFINITIONS, ("acme", SOMEBODY)),
+}
+
+FILL = """
+    INSERT INTO entity (tenant, id, model, state, transaction_id, entry_transaction_id, created_at, valid_from,
+                        transition, workflow, workflow_revision, attributed_id, attributed_kind, executor_id,
+                        executor_kind, document)
+    SELECT 'acme', gen_random_uuid(), '00000000-0000-1000-8000-000000000000', 'S', gen_random_uuid(),
+           gen_random_uuid(), 1, 2, '', '', 0, 'a', 'user', 'a', 'user', '{}'
+      FROM generate_series(1, 5000);
+    INSERT INTO entity_history
+    SELECT tenant, id, model, state, transaction_id, entry_transaction_id, created_at, 1, 2, transition, workflow,
+           workflow_revision, attributed_id, attributed_kind, executor_id, executor_kind, document
+      FROM entity;
+    INSERT INTO entity_audit
+    SELECT tenant, id, 1, transaction_id, 1, '[]' FROM entity;
+    INSERT INTO model (tenant, id, name, version, state, schema, imported_at, changed_at, revision)
+    SELECT 'acme', gen_random_uuid(), 'm', 1, 'LOCKED', '{}', 1, 1, 1 FROM generate_series(1, 5000);
+    INSERT INTO workflow_set SELECT tenant, id, '[]', 1, 1 FROM model;
+    ANALYZE;
+"""
+
+
+@pytest.mark.parametrize("name", HOT)
+async def test_hot_statements_scan_no_table(database: str, name: str):
+    """On tables of some size with fresh statistics; on empty ones a scan is what a planner should choose."""
+    statement, arguments = HOT[name]
+    async with connected(database) as connection:
+        await connection.execute(FILL)
+        plan = await plan_of(connection, statement, *arguments)
+    assert "Seq Scan" not in plan, plan

@@ -1,0 +1,114 @@
+"""Signing keys: loading, naming, publishing (spec/auth-and-operations.md §5.1, §7)."""
+
+import hashlib
+
+import jwt
+import msgspec
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
+
+from statewright.auth import KeyRing, configured_key
+from statewright.auth.keys import UnusableKey, key_id, load_private_key
+from statewright.settings import Secret, Settings, SettingsError
+from tests.unit.auth.builders import FOREVER, NOW, minted, pem, rsa_key, signing_key
+
+MICROS = NOW * 1_000_000
+DAY = 86_400 * 1_000_000
+
+
+@pytest.mark.parametrize("form", [PrivateFormat.PKCS8, PrivateFormat.TraditionalOpenSSL], ids=["PKCS#8", "PKCS#1"])
+def test_both_pem_forms_hold_the_same_key(form: PrivateFormat):
+    loaded = load_private_key(Secret(pem(rsa_key(), form)))
+    assert loaded.private_numbers() == rsa_key().private_numbers()
+
+
+def test_the_key_id_is_the_first_half_of_the_hash_of_the_public_key():
+    public = rsa_key().public_key()
+    der = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    assert key_id(public) == hashlib.sha256(der).hexdigest()[:32]
+
+
+def unusable() -> dict[str, str]:
+    elliptic = ec.generate_private_key(ec.SECP256R1())
+    encrypted = rsa_key().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"x"))
+    return {
+        "garbage": "-----BEGIN PRIVATE KEY-----\nZm9v\n-----END PRIVATE KEY-----",
+        "public": rsa_key().public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode(),
+        "encrypted": encrypted.decode(),
+        "elliptic": elliptic.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode(),
+        "short": pem(rsa_key("short", bits=1024)),
+    }
+
+
+@pytest.mark.parametrize("which", ["garbage", "public", "encrypted", "elliptic", "short"])
+def test_what_is_no_usable_rsa_key_is_refused_without_quoting_it(which: str):
+    text = unusable()[which]
+    with pytest.raises(UnusableKey) as refused:
+        load_private_key(Secret(text))
+    assert not any(line in str(refused.value) for line in text.splitlines())
+
+
+def test_an_unusable_configured_key_is_reported_by_its_variable():
+    settings = Settings.from_environment({"CYODA_IAM_MODE": "jwt", "CYODA_JWT_SIGNING_KEY": unusable()["elliptic"]})
+    with pytest.raises(SettingsError, match=r"^CYODA_JWT_SIGNING_KEY: the value is not an RSA key$"):
+        configured_key(settings, MICROS)
+
+
+def test_the_configured_key_is_valid_for_the_days_of_the_settings():
+    settings = Settings.from_environment({
+        "CYODA_JWT_SIGNING_KEY": pem(rsa_key()), "CYODA_IAM_KEYPAIR_DEFAULT_VALIDITY_DAYS": "40",
+    })  # fmt: skip
+    key = configured_key(settings, MICROS)
+    assert key is not None
+    assert (key.valid_to, key.audience, key.kid) == (MICROS + 40 * DAY, "client", signing_key().kid)
+
+
+def test_without_a_configured_key_there_is_none():
+    assert configured_key(Settings(), MICROS) is None
+
+
+def test_a_key_shows_nothing_but_its_id():
+    assert repr(signing_key()) == f"SigningKey(kid='{signing_key().kid}')"
+
+
+def test_the_published_keys_verify_what_the_private_keys_sign():
+    document = jwt.PyJWKSet.from_json(msgspec.json.encode(KeyRing(signing_key()).published(MICROS)).decode())
+    token = minted()
+    verified = jwt.decode(
+        token, document[signing_key().kid], ["RS256"], options={"verify_exp": False, "verify_iat": False}
+    )
+    assert verified["sub"] == "ann"
+
+
+def test_a_published_key_has_exactly_the_members_of_the_contract():
+    document = msgspec.json.decode(msgspec.json.encode(KeyRing(signing_key()).published(MICROS)))
+    assert list(document) == ["keys"]
+    assert set(document["keys"][0]) == {"kty", "kid", "use", "alg", "n", "e"}
+    assert {name: document["keys"][0][name] for name in ("kty", "use", "alg", "e")} == {
+        "kty": "RSA", "use": "sig", "alg": "RS256", "e": "AQAB",
+    }  # fmt: skip
+
+
+def test_an_expired_key_is_not_published_but_still_verifies():
+    ring = KeyRing(signing_key(valid_to=MICROS))
+    assert ring.published(MICROS).keys == ()
+    assert ring.verifying(signing_key().kid) is not None
+
+
+def test_an_empty_ring_publishes_an_empty_list():
+    assert msgspec.json.encode(KeyRing().published(MICROS)) == b'{"keys":[]}'
+
+
+def test_only_a_client_key_that_is_still_valid_signs():
+    assert KeyRing(signing_key(valid_to=MICROS)).signing(MICROS) is None
+    assert KeyRing(signing_key(audience="human")).signing(MICROS) is None
+    lasting = signing_key("other")
+    assert KeyRing(signing_key(valid_to=MICROS + 1), lasting).signing(MICROS) is lasting
+    assert lasting.valid_to == FOREVER

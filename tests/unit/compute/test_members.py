@@ -1,0 +1,164 @@
+"""Which member gets a callout (decision W5), and what waits in an outbox."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statewright.compute.callout import Reply
+from statewright.compute.members import Greeting, Members, PendingCallout, Probe
+from tests.unit.compute.builders import ACME, GLOBEX, a_callout, join
+
+
+def test_a_member_with_all_required_tags_is_selected():
+    members = Members()
+    join(members, "billing")
+    both = join(members, "billing", "scoring")
+    assert members.select(ACME, ("billing", "scoring")) is both
+
+
+def test_one_tag_of_several_required_ones_is_not_enough():
+    members = Members()
+    join(members, "billing")
+    assert members.select(ACME, ("billing", "scoring")) is None
+
+
+@pytest.mark.parametrize("declared", ["Billing", "BILLING", " billing "])
+def test_tags_are_compared_without_regard_to_case_or_surrounding_blanks(declared):
+    members = Members()
+    member = join(members, declared)
+    assert members.select(ACME, ("billing",)) is member
+    assert members.select(ACME, ("BiLLing",)) is member
+
+
+def test_no_required_tags_match_a_member_without_tags():
+    members = Members()
+    member = join(members)
+    assert members.select(ACME, ()) is member
+
+
+def test_no_required_tags_match_a_member_with_tags():
+    members = Members()
+    member = join(members, "billing")
+    assert members.select(ACME, ()) is member
+
+
+def test_members_of_another_tenant_are_never_selected():
+    members = Members()
+    join(members, "billing", tenant=GLOBEX)
+    assert members.select(ACME, ("billing",)) is None
+    assert members.select(ACME, ()) is None
+
+
+def test_a_member_that_left_is_selected_no_more():
+    members = Members()
+    member = join(members, "billing")
+    members.leave(member)
+    assert members.select(ACME, ("billing",)) is None
+
+
+def test_leaving_twice_does_no_harm():
+    members = Members()
+    member, other = join(members), join(members)
+    members.leave(member)
+    members.leave(member)
+    assert members.of(ACME) == (other,)
+
+
+def test_idle_members_take_turns():
+    members = Members()
+    for _ in range(3):
+        join(members, "billing")
+    chosen = Counter(members.select(ACME, ("billing",)) for _ in range(9))
+    assert sorted(chosen.values()) == [3, 3, 3]
+
+
+async def test_the_member_with_the_fewest_callouts_in_flight_is_selected():
+    members = Members()
+    busy, idle = join(members), join(members)
+    for _ in range(3):
+        busy.send(a_callout())
+    idle.send(a_callout())
+    assert {members.select(ACME, ()) for _ in range(4)} == {idle}
+
+
+async def test_an_answered_and_withdrawn_callout_is_in_flight_no_more():
+    member = join(Members())
+    pending = member.send(a_callout())
+    member.answer(pending.callout.request_id, Reply(success=True))
+    member.withdraw(pending)
+    assert member.in_flight == 0
+
+
+def test_members_to_avoid_are_selected_only_when_there_is_no_other():
+    members = Members()
+    first, second = join(members), join(members)
+    assert {members.select(ACME, (), avoiding={first.id}) for _ in range(4)} == {second}
+    assert members.select(ACME, (), avoiding={first.id, second.id}) in {first, second}
+
+
+async def test_a_member_whose_outbox_is_full_is_selected_last():
+    members = Members(outbox_limit=1)
+    full, other = join(members), join(members)
+    full.send(a_callout())
+    other.send(a_callout())
+    await other.outbox.take()
+    other.send(a_callout())
+    await other.outbox.take()
+    assert members.select(ACME, ()) is other
+
+
+@given(
+    declared=st.lists(st.frozensets(st.sampled_from("ABCDab")), max_size=6),
+    required=st.frozensets(st.sampled_from("abcdAB"), max_size=3),
+)
+def test_a_member_is_selected_exactly_when_one_declares_all_required_tags(declared, required):
+    members = Members()
+    for tags in declared:
+        join(members, *tags)
+    wanted = {tag.lower() for tag in required}
+    possible = any(wanted <= {tag.lower() for tag in tags} for tags in declared)
+    chosen = members.select(ACME, tuple(required))
+    assert (chosen is not None) == possible
+    assert chosen is None or wanted <= chosen.tags
+
+
+async def test_a_member_reads_its_greeting_before_any_callout():
+    members = Members()
+    member = members.join(ACME, ["billing"], member_id="m-1")
+    pending = member.send(a_callout())
+    assert await member.outbox.take() == Greeting("m-1", ACME)
+    assert await member.outbox.take() is pending
+
+
+async def test_callouts_are_taken_in_the_order_in_which_they_were_sent():
+    member = join(Members())
+    sent = [member.send(a_callout()) for _ in range(5)]
+    assert [await member.outbox.take() for _ in range(5)] == sent
+
+
+async def test_taking_waits_for_a_message():
+    member = join(Members())
+    taking = asyncio.create_task(member.outbox.take())
+    await asyncio.sleep(0)
+    assert not taking.done()
+    pending = member.send(a_callout())
+    assert await taking is pending
+
+
+async def test_a_withdrawn_callout_is_never_taken():
+    member = join(Members())
+    withdrawn, kept = member.send(a_callout()), member.send(a_callout())
+    member.withdraw(withdrawn)
+    assert await member.outbox.take() is kept
+
+
+async def test_a_member_that_does_not_read_has_one_probe_waiting_at_most():
+    member = join(Members())
+    for _ in range(5):
+        member.probe()
+    member.send(a_callout())
+    assert await member.outbox.take() == Probe(member.id)
+    assert isinstance(await member.outbox.take(), PendingCallout)

@@ -1,0 +1,74 @@
+"""What an import says of criteria (spec/workflows.md §5.2, decision W11)."""
+
+import pytest
+
+from statewright.conditions import check_criterion, criterion_findings, parse
+from statewright.failures import ValidationFailed
+from statewright.jsonval.values import JsonValue
+from tests.unit.conditions.builders import array, group, lifecycle, simple
+
+AT = 'workflow "w" state "S" transition "t"'
+FUNCTION: JsonValue = {"type": "function", "function": {"name": "f"}}
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        (simple("$.a", "MATCHES_PATTERN", "(?=x)"), f'{AT}: invalid MATCHES_PATTERN regex "(?=x)": '),
+        (lifecycle("version", "EQUALS", 1), f'{AT}: unknown meta filter field "version": invalid field path'),
+        (
+            lifecycle("creationDate", "LESS_THAN", "soon"),
+            f'{AT}: operand[0] soon parses into no temporal type for field "creationDate": condition type mismatch',
+        ),
+        (
+            lifecycle("lastUpdateTime", "BETWEEN", ["2031", "soon"]),
+            f'{AT}: operand[1] soon parses into no temporal type for field "lastUpdateTime": condition type mismatch',
+        ),
+        (
+            lifecycle("lastUpdateTime", "BETWEEN", "2031, soon"),
+            f'{AT}: operand[1] soon parses into no temporal type for field "lastUpdateTime": condition type mismatch',
+        ),
+        (simple("$.a", "IS_CHANGED"), f'{AT}: unknown operatorType "IS_CHANGED"; valid: '),
+        (simple("$.a", ""), f"{AT}: missing operatorType; valid: "),
+        (group("NOT"), f'{AT}: unknown group operator "NOT"'),
+        (group("AND", FUNCTION), f'{AT}: condition type "function"'),
+        (simple("$.a", "EQUALS", {}), f"{AT}: condition value is an object"),
+        (simple("$.a", "BETWEEN", "5"), f"{AT}: operator BETWEEN requires exactly two operands"),
+        (simple("$.a[?(@.b)]", "EQUALS", 1), f'{AT}: unsupported field path "$.a[?(@.b)]"'),
+        (array("$..a", "x"), f'{AT}: unsupported field path "$..a"'),
+    ],
+)
+def test_what_can_never_be_evaluated_is_found_wherever_it_stands(condition: JsonValue, message: str):
+    for nested in (condition, group("AND", group("OR"), group("OR", condition))):
+        (finding,) = criterion_findings(parse(nested), AT)
+        assert finding.startswith(message)
+        with pytest.raises(ValidationFailed) as failure:
+            check_criterion(parse(nested), AT)
+        assert failure.value.message == finding
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        group("AND"),
+        FUNCTION,
+        {"type": "function"},
+        simple("$.added.by.processor", "EQUALS", "x"),
+        simple("a.b[0].c[*]", "LESS_THAN", 5),
+        simple("", "IS_NULL"),
+        simple("$.a", "BETWEEN", "1,2"),
+        lifecycle("creationDate", "BETWEEN", "2031, 2032"),
+        lifecycle("creationDate", "CONTAINS", "soon"),
+        lifecycle("creationDate", "EQUALS", None),
+        lifecycle("state", "EQUALS", "soon"),
+        array("$.route", "x", None),
+    ],
+)
+def test_what_may_make_sense_one_day_passes(condition: JsonValue):
+    assert criterion_findings(parse(condition), AT) == ()
+    check_criterion(parse(condition), AT)
+
+
+def test_all_findings_are_told():
+    condition = group("AND", simple("$.a", "REGEXP"), lifecycle("x", "EQUALS"), simple("$.b", "BETWEEN", 1))
+    assert len(criterion_findings(parse(condition), AT)) == 3

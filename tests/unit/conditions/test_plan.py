@@ -1,0 +1,108 @@
+"""Plans: what every evaluator is given (spec/search.md §18.1)."""
+
+import pytest
+
+from statewright.conditions import parse, plan_of
+from statewright.conditions.metafields import MetaField
+from statewright.conditions.operators import Order, TextOperator
+from statewright.conditions.paths import EACH, Path
+from statewright.conditions.plan import (
+    ALWAYS,
+    NEVER,
+    AllOf,
+    AnyOf,
+    ArrayTest,
+    Booleans,
+    FieldPresence,
+    FieldTest,
+    Matching,
+    MetaTest,
+    Numbers,
+    Plan,
+    Temporals,
+    Texts,
+    Unanswerable,
+)
+from statewright.jsonval.datatypes import DataType
+from statewright.jsonval.values import JsonValue
+from tests.unit.conditions.builders import a_field, array, fields, group, json, lifecycle, simple
+
+V = Path(("v",))
+SEVENTEEN = Numbers(((Order.EQUALS, 17),))
+A_DAY = 86_400_000
+FIELDS = fields(v="INTEGER STRING", b="BOOLEAN", d="LOCAL_DATE", t="LOCAL_TIME") | {"$.r[*]": a_field("INTEGER")}
+
+
+def plan(condition: JsonValue) -> Plan:
+    return plan_of(parse(condition), FIELDS)
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        (simple("v", "EQUALS", json("17.0")), FieldTest(V, (SEVENTEEN, Texts(((Order.EQUALS, "17.0"),))))),
+        (
+            simple("$.v", "BETWEEN", [1, 9]),
+            FieldTest(
+                V,
+                (
+                    Numbers(((Order.GREATER_THAN, 1), (Order.LESS_THAN, 9))),
+                    Texts(((Order.GREATER_THAN, "1"), (Order.LESS_THAN, "9"))),
+                ),
+            ),
+        ),
+        (simple("$.b", "NOT_EQUAL", True), FieldTest(Path(("b",)), (Booleans(False),))),
+        (
+            simple("$.d", "GREATER_OR_EQUAL", "1970-01-02T06:00Z"),
+            FieldTest(Path(("d",)), (Temporals(DataType.LOCAL_DATE, ((Order.GREATER_THAN, A_DAY),)),)),
+        ),
+        (simple("$.v", "LIKE", 5), FieldTest(V, (Matching(TextOperator.LIKE, "5"),))),
+        (simple("$.v", "IS_NULL"), FieldPresence(V, True)),
+        (simple("", "NOT_NULL"), FieldPresence(None, False)),
+        (array("$.r[*]", 17, None), ArrayTest(Path(("r",)), ((0, (SEVENTEEN,)),))),
+        (simple("$.r[*]", "EQUALS", 17), FieldTest(Path(("r", EACH)), (SEVENTEEN,))),
+        (lifecycle("state", "EQUALS", "A"), MetaTest(MetaField.STATE, (Texts(((Order.EQUALS, "A"),)),))),
+        (
+            lifecycle("creationDate", "LESS_THAN", "1970-01-02"),
+            MetaTest(MetaField.CREATION_DATE, (Temporals(DataType.ZONED_DATE_TIME, ((Order.LESS_THAN, A_DAY),)),)),
+        ),
+        (group("OR", simple("$.b", "IS_NULL")), FieldPresence(Path(("b",)), True)),
+        (group("OR"), AnyOf(())),
+        (
+            group("AND", simple("$.b", "IS_NULL"), group("NOT")),
+            AllOf((FieldPresence(Path(("b",)), True), Unanswerable('unknown group operator "NOT"'))),
+        ),
+    ],
+)
+def test_a_plan_names_places_and_resolved_operands(condition: JsonValue, expected: Plan):
+    assert plan(condition) == expected
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        simple("$.b", "EQUALS", "abc"),
+        simple("$.b", "LESS_THAN", True),
+        simple("$.d", "EQUALS", "1970-01-02T06:00Z"),
+        simple("$.t", "NOT_EQUAL", "2031"),
+        simple("$.unknown", "EQUALS", 1),
+        simple("$..v", "CONTAINS", "x"),
+        simple("$.v", "BETWEEN", [1]),
+        simple("$.v", "EQUALS", {}),
+        array("$.r", 1, "x"),
+        array("$.unknown", 1),
+        lifecycle("state", "IS_NULL"),
+        lifecycle("creationDate", "CONTAINS", ""),
+        lifecycle("creationDate", "EQUALS", "soon"),
+        group("OR"),
+    ],
+)
+def test_what_can_match_nothing_is_planned_as_never(condition: JsonValue):
+    assert plan(condition) == NEVER
+
+
+@pytest.mark.parametrize(
+    "condition", [group("AND"), array("$.r"), array("$.unknown", None), lifecycle("creationDate", "NOT_NULL")]
+)
+def test_what_matches_everything_is_planned_as_always(condition: JsonValue):
+    assert plan(condition) == ALWAYS

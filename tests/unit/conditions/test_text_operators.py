@@ -1,0 +1,158 @@
+"""Text operators, LIKE and regular expressions (spec/search.md §5.9-§5.11)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statewright.conditions.patterns import like_test, pattern_defect, pattern_test
+from statewright.conditions.texts import folded, lowered
+from statewright.jsonval.values import JsonValue
+from tests.unit.conditions.builders import matching
+
+WORDS = ["Oak", "oak", "OAKEN", "soak", "", "ash"]
+NO_STRINGS: list[JsonValue] = [17, True, None, ["Oak"], {"v": "Oak"}]
+
+
+@pytest.mark.parametrize(
+    ("operator", "operand", "expected"),
+    [
+        ("CONTAINS", "oak", ["oak", "soak"]),
+        ("STARTS_WITH", "oa", ["oak"]),
+        ("ENDS_WITH", "ak", ["Oak", "oak", "soak"]),
+        ("NOT_CONTAINS", "oak", ["Oak", "OAKEN", "", "ash"]),
+        ("NOT_STARTS_WITH", "O", ["oak", "soak", "", "ash"]),
+        ("NOT_ENDS_WITH", "k", ["OAKEN", "", "ash"]),
+        ("IEQUALS", "oAK", ["Oak", "oak"]),
+        ("ICONTAINS", "OAK", ["Oak", "oak", "OAKEN", "soak"]),
+        ("ISTARTS_WITH", "oA", ["Oak", "oak", "OAKEN"]),
+        ("IENDS_WITH", "AK", ["Oak", "oak", "soak"]),
+        ("INOT_EQUAL", "OAK", ["OAKEN", "soak", "", "ash"]),
+        ("INOT_CONTAINS", "A", [""]),
+        ("INOT_STARTS_WITH", "o", ["soak", "", "ash"]),
+        ("INOT_ENDS_WITH", "K", ["OAKEN", "", "ash"]),
+        ("CONTAINS", "", WORDS),
+        ("STARTS_WITH", None, WORDS),
+        ("NOT_CONTAINS", None, []),
+        ("IEQUALS", None, [""]),
+    ],
+)
+def test_a_text_operator_looks_at_strings_only(operator: str, operand: JsonValue, expected: list[JsonValue]):
+    assert matching([*WORDS, *NO_STRINGS], "STRING", operator, operand) == expected
+
+
+def test_declared_types_have_no_say_in_text_operators():
+    for types in ("INTEGER", "BOOLEAN", "NULL", "LOCAL_DATE"):
+        assert matching(WORDS, types, "CONTAINS", "oak") == ["oak", "soak"]
+
+
+def test_an_operand_of_another_kind_is_used_by_its_text():
+    assert matching(["a17", "17", "true"], "STRING", "CONTAINS", 17) == ["a17", "17"]
+    assert matching(["a17", "true", "untrue"], "STRING", "ENDS_WITH", True) == ["true", "untrue"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        ("straße", "STRASSE", False),
+        ("straße", "STRAẞE", True),
+        ("ΣΊΣΥΦΟΣ", "σίσυφος", True),
+        ("İ", "i", False),
+        ("ſ", "S", True),
+        ("K", "k", True),  # the Kelvin sign
+        ("ÅNGSTRÖM", "ångström", True),
+        ("ᾳ", "ᾼ", True),
+    ],
+)
+def test_equality_without_case_folds_code_points_one_by_one(one: str, other: str, equal: bool):
+    assert (folded(one) == folded(other)) is equal
+
+
+def test_lower_case_depends_on_the_code_point_alone():
+    assert lowered("ΟΔΟΣ") == "οδοσ"
+    assert lowered("İX") == "ix"
+    assert matching(["ΟΔΟΣ"], "STRING", "IENDS_WITH", "σ") == ["ΟΔΟΣ"]
+
+
+@given(st.text(), st.text())
+def test_lowering_and_folding_work_code_point_by_code_point(one: str, other: str):
+    assert lowered(one) + lowered(other) == lowered(one + other)
+    assert folded(one) + folded(other) == folded(one + other)
+    assert len(lowered(one)) == len(folded(one)) == len(one)
+
+
+@pytest.mark.parametrize(
+    ("glob", "matching_texts", "others"),
+    [
+        ("ab%", ["ab", "abacus"], ["cab", "AB", "ab\n", "ab\nx"]),
+        ("%ab", ["ab", "cab"], ["abc", "\nab"]),
+        ("%b%", ["b", "abc", "bb"], ["", "ac", "b\n"]),
+        ("a_c", ["abc", "a c", "a😀c"], ["ac", "abbc", "a\nc"]),
+        ("", [""], ["a"]),
+        ("%", ["", "anything"], ["\n"]),
+        ("_", ["a", "é"], ["", "ab", "\n"]),
+        (r"5\%", ["5%"], ["50", "5"]),
+        (r"a\_b", ["a_b"], ["axb"]),
+        (r"a\\b", ["a\\b"], ["a\\\\b"]),
+        (r"\\%", ["\\", "\\x"], ["x", "%"]),
+        (r"\\\%", ["\\%"], ["\\", "\\x"]),
+        (r"\d", [r"\d"], ["7"]),
+        ("a\\", ["a\\"], ["a"]),
+        ("a.c*[x]^$|(+?){2}", ["a.c*[x]^$|(+?){2}"], ["abc"]),
+        ("a.%", ["a.", "a.c"], ["abc"]),
+        ("line\nfeed%", ["line\nfeed!"], ["line feed!"]),
+        ("%é%", ["née"], ["nee"]),
+    ],
+)
+def test_like_is_an_anchored_glob(glob: str, matching_texts: list[str], others: list[str]):
+    test = like_test(glob)
+    assert [text for text in (*matching_texts, *others) if test(text)] == matching_texts
+
+
+@given(st.text(alphabet=st.characters(exclude_characters="%_\\", codec="utf-8")))
+def test_a_glob_without_wildcards_matches_itself(text: str):
+    assert like_test(text)(text)
+    assert not like_test(text)(text + "x")
+
+
+@given(st.text(alphabet="ab.\n%_\\*"), st.text(alphabet="ab.\n%_\\*"))
+def test_an_escaped_text_matches_literally_also_beside_wildcards(text: str, other: str):
+    escaped = "".join(f"\\{c}" if c in "%_\\" else c for c in text)
+    assert like_test(escaped)(text)
+    assert like_test(f"{escaped}%")(text + other) is ("\n" not in other)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "expected"),
+    [
+        ("b+", "abb", False),
+        ("a?b+", "abb", True),
+        ("a|ab", "ab", True),
+        ("a.c", "a\nc", False),
+        ("(?s)a.c", "a\nc", True),
+        ("(?i)OAK", "oak", True),
+        ("oak", "Oak", False),
+        ("^oak$", "oak", True),
+        (r"\d{2}", "17", True),
+        (".", "é", True),
+        ("(?i)É", "é", True),
+        (r"\Qa.c\E", "a.c", True),
+        ("[[:alpha:]]+", "oak", True),
+        ("", "", True),
+        ("", "x", False),
+    ],
+)
+def test_a_regular_expression_has_to_match_the_whole_string(pattern: str, text: str, expected: bool):
+    assert pattern_defect(pattern) is None
+    assert pattern_test(pattern)(text) is expected
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(?=a)", "(?!a)", "(?<=a)b", r"(a)\1", "a++", "(?>a)", "a(", "a)|(b", "[", "a{2000}", r"\Z"]
+)
+def test_what_is_not_re2_is_refused_with_a_reason(pattern: str):
+    assert pattern_defect(pattern)
+
+
+def test_a_pattern_that_would_backtrack_for_years_is_harmless():
+    assert not pattern_test("(a+)+b")("a" * 10_000)
+    assert not like_test("%a" * 50 + "b")("a" * 10_000)

@@ -1,0 +1,187 @@
+"""What the codec accepts, what it refuses, and where it says the defect is."""
+
+import re
+import sys
+from decimal import Decimal
+
+import pytest
+
+from statewright.jsonval.codec import MalformedJson, decode, encode
+
+LONGEST_INTEGER = 131_072
+LONGEST_FRACTION = 16_383
+
+
+def refusal_of(text: bytes | str) -> MalformedJson:
+    with pytest.raises(MalformedJson) as refusal:
+        decode(text)
+    return refusal.value
+
+
+def nested(levels: int, inner: str = "1") -> str:
+    return "[" * levels + inner + "]" * levels
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (b"null", None),
+        (b" true\n", True),
+        (b'"\\ud83d\\ude00 \\u00e9 \\/ \xc3\xa9"', "😀 é / é"),
+        (b'{"":{"a b":[]}}', {"": {"a b": []}}),
+        (b"-0", 0),
+        (b"9007199254740993", 9007199254740993),
+        (b"0.1000", Decimal("0.1000")),
+        (b"1e2", Decimal("1E+2")),
+        (b"1E+6144", Decimal("1E+6144")),
+        (b"1e-6144", Decimal("1E-6144")),
+        (b"1e-000000000000000000006144", Decimal("1E-6144")),
+    ],
+)
+def test_a_document_is_decoded_with_every_digit(text: bytes, value: object):
+    decoded = decode(text)
+    assert (decoded, type(decoded)) == (value, type(value))
+
+
+def test_a_decimal_keeps_the_digits_it_was_written_with():
+    assert str(decode(b"1.50")) == "1.50"
+
+
+def test_a_text_is_decoded_like_its_utf8_bytes():
+    assert decode('{"ä":"ö"}') == decode('{"ä":"ö"}'.encode()) == {"ä": "ö"}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"", "the document is empty"),
+        (b" \n", "the document is empty"),
+        (b"1 2", "Extra data (line 1, column 3)"),
+        (b'{"a":1}}', "Extra data (line 1, column 8)"),
+        (b"[1,]", "Expecting value (line 1, column 4)"),
+        (b'{"a":tru}', "Expecting value (line 1, column 6)"),
+        (b"01", "Extra data (line 1, column 2)"),
+        (b"1.", "Extra data (line 1, column 2)"),
+        (b"+1", "Expecting value (line 1, column 1)"),
+        (b"'a'", "Expecting value (line 1, column 1)"),
+        (b'"a\tb"', "Invalid control character at (line 1, column 3)"),
+        (b'"a\x00b"', "Invalid control character at (line 1, column 3)"),
+        (b"\xef\xbb\xbf1", "Expecting value (line 1, column 1)"),
+        (b'"\xff"', "not UTF-8 at byte 1"),
+        (b'"\xed\xa0\x80"', "not UTF-8 at byte 1"),
+    ],
+)
+def test_text_that_is_no_json_is_refused(text: bytes, reason: str):
+    refusal = refusal_of(text)
+    assert (refusal.reason, refusal.path, str(refusal)) == (reason, "", reason)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "path"),
+    [
+        ('{"a":1,"a":2}', "duplicate member", "a"),
+        ('{"a":1,"b":2,"a":1}', "duplicate member", "a"),
+        ('{"a":1,"\\u0061":2}', "duplicate member", "a"),
+        ('{"lines":[{"sku":1},{"sku":1,"sku":2}]}', "duplicate member", "lines[1].sku"),
+        ('{"a":{"x":1,"x":2},"a":1}', "duplicate member", "a"),
+        ('{"a":"\\u003a","b":1,"b":2}', "duplicate member", "b"),  # the escape makes up for the colon that is lost
+        ('{"a":"\\u003A","b":1,"b":2}', "duplicate member", "b"),
+        ('{"a":"\\u0000"}', "string contains a NUL character", "a"),
+        ('["ok","a\\u0000b"]', "string contains a NUL character", "[1]"),
+        ('{"a":{"\\u0000":1}}', "member name contains a NUL character", "a"),
+        ('{"a":["\\ud800"]}', "string contains a lone surrogate", "a[0]"),
+        ('{"a":["\\udc00 x"]}', "string contains a lone surrogate", "a[0]"),
+        ('{"a":["\\ud83d\\u0041"]}', "string contains a lone surrogate", "a[0]"),
+        ('{"a":{"\\ud800":1}}', "member name contains a lone surrogate", "a"),
+        ('{"a":"\ud800"}', "string contains a lone surrogate", "a"),
+        ('{"a":1e6145}', "number has an exponent outside ±6144", "a"),
+        ('{"a":-1.5E-6145}', "number has an exponent outside ±6144", "a"),
+        ('{"a":0e6145}', "number has an exponent outside ±6144", "a"),
+        ('{"a":1e99999999999999999999}', "number has an exponent outside ±6144", "a"),
+        ('{"a":1e-99999999999999999999}', "number has an exponent outside ±6144", "a"),
+        ('{"a":[NaN]}', "NaN is not JSON", "a[0]"),
+        ('{"a":-Infinity}', "-Infinity is not JSON", "a"),
+        ('{"a":' + nested(256) + "}", "nested more than 256 levels deep", "a" + "[0]" * 255),
+    ],
+)
+def test_content_that_cannot_be_kept_is_refused_with_its_path(text: str, reason: str, path: str):
+    refusal = refusal_of(text)
+    assert (refusal.reason, refusal.path, str(refusal)) == (reason, path, f"{reason} at {path}")
+
+
+def test_a_defect_in_the_outermost_value_has_no_path():
+    assert str(refusal_of("1e7000")) == "number has an exponent outside ±6144"
+
+
+def test_the_first_of_several_defects_is_reported():
+    assert refusal_of('{"a":[1,"\\u0000"],"b":1e9999}').path == "a[1]"
+
+
+@pytest.mark.parametrize("text", ['"\\\\u0000"', '"u0000 \\n"', '"\\u003a"', '{"\\u003A":":"}', '"a:b\\"\\":"'])
+def test_texts_that_only_look_suspicious_are_accepted(text: str):
+    assert decode(encode(decode(text))) == decode(text)
+
+
+def test_256_levels_of_nesting_are_accepted_and_257_are_not():
+    assert decode(nested(256)) == decode(encode(decode(nested(256))))
+    assert refusal_of(nested(257)).reason == "nested more than 256 levels deep"
+
+
+def test_brackets_do_not_count_as_nesting_when_they_stand_side_by_side():
+    text = "[" + ",".join(["[[]]"] * 1000) + "]"
+    assert len(encode(decode(text))) == len(text)
+
+
+def test_bottomless_nesting_is_refused_without_exhausting_the_stack():
+    assert refusal_of("[" * 1_000_000).reason == "nested more than 256 levels deep"
+    assert refusal_of('{"a":' * 1_000_000).reason == "nested more than 256 levels deep"
+
+
+@pytest.mark.parametrize("digits", [4299, 4300, 4301, 6145, LONGEST_INTEGER])
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_integers_of_thousands_of_digits_are_exact(digits: int, sign: str):
+    text = f'{{"n":{sign}{"7" * digits}}}'.encode()
+    assert encode(decode(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("1" * (LONGEST_INTEGER + 1), "number has more than 131072 digits before its point"),
+        ("1" * LONGEST_INTEGER + "e1", "number has more than 131072 digits before its point"),
+        ("0." + "1" * (LONGEST_FRACTION + 1), "number has more than 16383 digits after its point"),
+        ("0." + "1" * LONGEST_FRACTION + "e-1", "number has more than 16383 digits after its point"),
+    ],
+)
+def test_numbers_that_postgresql_cannot_hold_are_refused(text: str, reason: str):
+    assert refusal_of(text).reason == reason
+
+
+def test_the_longest_fraction_is_exact():
+    text = b"0." + b"1" * LONGEST_FRACTION
+    assert encode(decode(text)) == text
+
+
+def test_a_computed_integer_is_encoded_whatever_its_length():
+    assert encode([10**5000, {"n": -(10**5000)}]) == b'[1%b,{"n":-1%b}]' % (b"0" * 5000, b"0" * 5000)
+    assert sys.get_int_max_str_digits() == sys.int_info.default_max_str_digits
+
+
+def test_names_are_encoded_in_order_of_their_utf8_bytes_at_every_level():
+    assert encode({"b": {"z": 1, "a": [{"y": 1, "x": 2}]}, "😀": 1, "\uffff": 2, "a": 3}) == (
+        '{"a":3,"b":{"a":[{"x":2,"y":1}],"z":1},"\uffff":2,"😀":1}'.encode()
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(Decimal("1.50"), "1.50"), (Decimal("1E+60"), "1E+60"), (Decimal("-1E-400"), "-1E-400"), (2**64, str(2**64))],
+)
+def test_numbers_are_encoded_as_literals(value: int | Decimal, text: str):
+    assert encode([value]) == f"[{text}]".encode()
+
+
+def test_no_refusal_shows_a_character_that_could_not_be_sent_back():
+    message = str(refusal_of('{"ok":{"\\ud800":{"a":1,"a":2}}}'))
+    assert message.encode()
+    assert re.search(r" at ok$", message)

@@ -1,0 +1,29 @@
+"""Schemas from samples written as JSON text, as an import would build them."""
+
+from functools import reduce
+
+from statewright.entity import ModelKey
+from statewright.jsonval.codec import decode
+from statewright.jsonval.values import JsonValue
+from statewright.schema import Node, describe, infer, merge, normal_form, validate
+
+INVOICE = ModelKey("invoice", 1)
+
+
+def schema_of(*samples: str) -> Node:
+    """What a model knows after importing the samples one after the other."""
+    return reduce(learn, map(decode, samples[1:]), normal_form(infer(decode(samples[0]))))
+
+
+def learn(schema: Node, sample: JsonValue) -> Node:
+    """The schema after one more import."""
+    return normal_form(merge(schema, infer(sample)))
+
+
+def types_of(value: str) -> str:
+    """The names of the types of a sample that is one scalar."""
+    return " ".join(infer(decode(value)).types)
+
+
+def complaints(schema: Node, document: str) -> str:
+    return describe(validate(schema, decode(document)))

@@ -1,0 +1,168 @@
+"""Endpoints, pauses and tokens."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statewright.sdk.backoff import LONGEST, SHORTEST, BackOff
+from statewright.sdk.endpoint import UnusableEndpoint, first_set, parse_endpoint
+from statewright.sdk.tokens import ClientCredentials, TokenUnavailable, token_source
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "is_encrypted"),
+    [
+        ("localhost:9090", "localhost:9090", False),
+        ("localhost", "localhost:9090", False),
+        ("http://10.0.0.1:1234", "10.0.0.1:1234", False),
+        ("https://grpc.example.org", "grpc.example.org:443", True),
+        ("https://grpc.example.org:8443/", "grpc.example.org:8443", True),
+        ("[::1]:9090", "[::1]:9090", False),
+        ("grpc://[::1]", "[::1]:9090", False),
+    ],
+)
+def test_an_endpoint_is_a_host_or_an_address(text, target, is_encrypted):
+    endpoint = parse_endpoint(text)
+    assert (endpoint.target, endpoint.is_encrypted) == (target, is_encrypted)
+
+
+@pytest.mark.parametrize("text", ["", "ftp://host", "host:port", "host:99999", "http://"])
+def test_other_texts_are_no_endpoints(text):
+    with pytest.raises(UnusableEndpoint, match="not an endpoint"):
+        parse_endpoint(text)
+
+
+def test_the_first_variable_that_is_set_counts():
+    assert first_set({"A": "", "B": "b", "C": "c"}, ("A", "B", "C")) == "b"
+    assert first_set({}, ("A",)) is None
+
+
+def test_pauses_double_up_to_the_longest():
+    pauses = BackOff(chance=lambda: 0.0)
+    assert [pauses.next() for _ in range(8)] == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, LONGEST, LONGEST]
+
+
+def test_success_makes_the_next_pause_a_short_one():
+    pauses = BackOff(chance=lambda: 0.0)
+    for _ in range(5):
+        pauses.next()
+    pauses.reset()
+    assert pauses.next() == SHORTEST
+
+
+@given(st.floats(0, 1, exclude_max=True))
+def test_chance_shortens_a_pause_by_half_at_most(chance):
+    assert SHORTEST / 2 <= BackOff(chance=lambda: chance).next() <= SHORTEST
+
+
+async def test_a_fixed_token_stays_as_it_is():
+    source = token_source("t-1")
+    source.rejected()
+    assert await source.token() == "t-1"
+    assert await token_source(None).token() is None
+
+
+async def test_a_function_makes_every_token_anew():
+    made = iter(["t-1", "t-2"])
+    source = token_source(lambda: next(made))
+    assert [await source.token(), await source.token()] == ["t-1", "t-2"]
+
+
+async def test_a_function_may_be_async():
+    async def make() -> str:
+        return "t-1"
+
+    assert await token_source(make).token() == "t-1"
+
+
+async def test_a_function_that_fails_means_no_token():
+    def make() -> str:
+        raise OSError("vault is sealed")
+
+    with pytest.raises(TokenUnavailable, match="vault is sealed"):
+        await token_source(make).token()
+
+
+class TokenEndpoint(HTTPServer):
+    """Grants t-1, t-2 and so on, or answers as it is told to."""
+
+    expires_in = 300
+    status = 200
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), GrantHandler)
+        self.seen: list[tuple[str | None, bytes]] = []
+
+    @property
+    def credentials(self) -> ClientCredentials:
+        url = f"http://127.0.0.1:{self.server_port}/api/oauth/token"
+        return ClientCredentials(client_id="node", client_secret="secret", token_url=url)
+
+
+class GrantHandler(BaseHTTPRequestHandler):
+    server: TokenEndpoint
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.seen.append((self.headers["Authorization"], body))
+        self.send_response(self.server.status)
+        self.end_headers()
+        self.wfile.write(
+            b'{"access_token": "t-%d", "expires_in": %d}' % (len(self.server.seen), self.server.expires_in)
+        )
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+
+@contextmanager
+def a_token_endpoint() -> Iterator[TokenEndpoint]:
+    with TokenEndpoint() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+async def test_client_credentials_are_exchanged_once_and_the_token_is_kept():
+    with a_token_endpoint() as server:
+        source = token_source(server.credentials)
+        assert [await source.token(), await source.token()] == ["t-1", "t-1"]
+    assert server.seen == [("Basic bm9kZTpzZWNyZXQ=", b"grant_type=client_credentials")]
+
+
+async def test_a_rejected_token_is_replaced():
+    with a_token_endpoint() as server:
+        source = token_source(server.credentials)
+        await source.token()
+        source.rejected()
+        assert await source.token() == "t-2"
+
+
+async def test_an_expired_token_is_replaced():
+    with a_token_endpoint() as server:
+        server.expires_in = 0
+        source = token_source(server.credentials)
+        assert [await source.token(), await source.token()] == ["t-1", "t-2"]
+
+
+async def test_a_refusal_of_the_token_endpoint_means_no_token():
+    with a_token_endpoint() as server:
+        server.status = 401
+        with pytest.raises(TokenUnavailable, match="401"):
+            await token_source(server.credentials).token()
+
+
+@pytest.mark.parametrize("url", ["file:///etc/hostname", "http://127.0.0.1:1/token"])
+async def test_an_unreachable_or_odd_token_endpoint_means_no_token(url):
+    credentials = ClientCredentials(client_id="node", client_secret="secret", token_url=url)
+    with pytest.raises(TokenUnavailable):
+        async with asyncio.timeout(10):
+            await token_source(credentials).token()

@@ -1,0 +1,173 @@
+"""Callouts and answers as events."""
+
+from decimal import Decimal
+
+import pytest
+
+from statewright.jsonval.codec import decode, encode
+from statewright.jsonval.values import JsonObject
+from statewright.proto.cloudevents_pb2 import CloudEvent
+from statewright.sdk.context import Caller
+from statewright.sdk.outcomes import No
+from statewright.sdk.wire import Request, UnreadableEvent, acknowledgement, answer, failure, join, read_request
+
+PROCESSOR = "EntityProcessorCalculationRequest"
+CRITERIA = "EntityCriteriaCalculationRequest"
+FUNCTION = "EntityFunctionCalculationRequest"
+
+FULL: JsonObject = {
+    "id": "r-1",
+    "requestId": "r-1",
+    "entityId": "e-1",
+    "processorName": "price",
+    "workflow": {"id": "w", "name": "order-flow"},
+    "transition": {"id": "t", "name": "submit", "stateFrom": "NEW", "stateTo": "SUBMITTED"},
+    "transactionId": "tx-1",
+    "parameters": '{"mode": "strict"}',
+    "payload": {
+        "type": "JSON",
+        "data": {"total": Decimal("12.50")},
+        "meta": {"state": "NEW", "modelKey": {"name": "order", "version": 3}},
+    },
+}
+
+
+def a_request(event_type: str = PROCESSOR, attributes: dict[str, str] | None = None, **members: object) -> Request:
+    event = CloudEvent(type=event_type, text_data=encode({"requestId": "r-1", "entityId": "e-1", **members}).decode())
+    for name, text in (attributes or {}).items():
+        event.attributes[name].ce_string = text
+    return read_request(event)
+
+
+def said(event: CloudEvent) -> JsonObject:
+    payload = decode(event.text_data)
+    assert isinstance(payload, dict)
+    assert payload.pop("id")
+    return payload
+
+
+def test_a_request_tells_its_surroundings():
+    context = a_request(**FULL).context
+    assert (context.name, context.entity_id, context.workflow, context.transaction_id) == (
+        "price",
+        "e-1",
+        "order-flow",
+        "tx-1",
+    )
+    assert (context.transition, context.state_from, context.state_to) == ("submit", "NEW", "SUBMITTED")
+    assert (context.state, context.model, context.parameters) == ("NEW", ("order", 3), '{"mode": "strict"}')
+
+
+def test_a_request_carries_its_document_as_text():
+    request = a_request(**FULL)
+    assert request.document is not None
+    assert decode(request.document) == {"total": Decimal("12.50")}
+
+
+@pytest.mark.parametrize("members", [{}, {"payload": None}, {"payload": {"type": "JSON"}}])
+def test_a_request_without_an_entity_has_no_document(members):
+    request = a_request(processorName="price", **members)
+    assert request.document is None
+    assert (request.context.meta, request.context.model, request.context.state) == ({}, None, "")
+
+
+def test_attributes_tell_the_caller_and_the_token():
+    context = a_request(
+        attributes={"authtype": "user", "authid": "alice", "authclaims": "A,B", "cyodatxtoken": "x"}
+    ).context
+    assert context.principal == Caller(id="alice", kind="user", roles=("A", "B"))
+    assert (context.tx_token, context.callback_headers) == ("x", {"X-Tx-Token": "x"})
+
+
+def test_without_attributes_there_is_no_token():
+    context = a_request().context
+    assert (context.tx_token, context.callback_headers, context.principal) == (None, {}, Caller())
+
+
+def test_roles_may_come_in_the_form_of_hosted_installations():
+    assert a_request(attributes={"authclaims": '{"legalEntityId": "x", "roles": ["A"]}'}).context.principal.roles == (
+        "A",
+    )
+
+
+def test_events_may_carry_their_json_as_bytes():
+    event = CloudEvent(type=PROCESSOR, binary_data=b'{"requestId": "r-1", "processorName": "price"}')
+    assert read_request(event).context.name == "price"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"entityId": "e"}'])
+def test_a_request_that_cannot_be_answered_is_unreadable(text):
+    with pytest.raises(UnreadableEvent):
+        read_request(CloudEvent(type=PROCESSOR, text_data=text))
+
+
+def test_a_document_becomes_the_payload_of_the_answer():
+    event = answer(a_request(), {"total": Decimal("13.00")})
+    assert event.type == "EntityProcessorCalculationResponse"
+    assert said(event) == {
+        "requestId": "r-1",
+        "entityId": "e-1",
+        "success": True,
+        "payload": {"type": "JSON", "data": {"total": Decimal("13.00")}},
+    }
+
+
+def test_no_document_means_no_payload():
+    assert said(answer(a_request(), None)) == {"requestId": "r-1", "entityId": "e-1", "success": True}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "members"),
+    [
+        (True, {"matches": True}),
+        (["truthy"], {"matches": True}),
+        (False, {"matches": False}),
+        (None, {"matches": False}),
+        (No("too small"), {"matches": False, "reason": "too small"}),
+    ],
+)
+def test_a_verdict_becomes_a_match(outcome, members):
+    event = answer(a_request(CRITERIA, criteriaName="worthy"), outcome)
+    assert event.type == "EntityCriteriaCalculationResponse"
+    assert said(event) == {"requestId": "r-1", "entityId": "e-1", "success": True, **members}
+
+
+def test_a_fire_time_becomes_a_typed_result():
+    event = answer(a_request(FUNCTION, functionName="due"), {"fireAfterMs": 5})
+    assert event.type == "EntityFunctionCalculationResponse"
+    assert said(event) == {
+        "requestId": "r-1",
+        "entityId": "e-1",
+        "success": True,
+        "resultKind": "Schedule",
+        "result": {"fireAfterMs": 5},
+    }
+
+
+def test_warnings_go_with_the_answer():
+    request = a_request()
+    request.context.warn("rounded")
+    assert said(answer(request, None))["warnings"] == ["rounded"]
+    assert said(failure(request, code="X", message="no"))["warnings"] == ["rounded"]
+    assert a_request().context.warnings == []
+
+
+def test_a_failure_carries_code_and_message_even_of_broken_text():
+    payload = said(failure(a_request(), code="OSError", message="no file \ud800"))
+    assert payload["success"] is False
+    assert payload["error"] == {"code": "OSError", "message": "no file ?"}
+
+
+def test_a_probe_is_acknowledged_by_its_payload_id():
+    probe = CloudEvent(
+        id="event", type="CalculationMemberKeepAliveEvent", text_data='{"id": "member", "memberId": "member"}'
+    )
+    event = acknowledgement(probe)
+    assert event.type == "EventAckResponse"
+    assert said(event) == {"sourceEventId": "member", "success": True}
+
+
+def test_joining_declares_the_tags():
+    event = join(("a", "b"))
+    assert event.type == "CalculationMemberJoinEvent"
+    assert said(event) == {"tags": ["a", "b"]}

@@ -1,0 +1,76 @@
+"""Diagrams in Mermaid's notation."""
+
+from statewright.steps.core import definition_diagram, instance_diagram
+from statewright.steps.core.mermaid import progress
+from tests.unit.steps.builders import a_process, decision, end, fork, join, service, timer, transformation, user, wait
+from tests.unit.steps.world import World
+
+PROCESS = a_process(
+    fork("fork", "join", "ask", "park"),
+    user("ask", "join", boundaryEvents=[timer("PT1H", "late"), timer("P1D", "late", interrupting=True)]),
+    wait("park", "join"),
+    service("late", "join"),
+    join("join", "route"),
+    decision("route", {'#n > 1 && x == "a"': "calc", "true": "end"}),
+    transformation("calc", "end", y=1),
+    end(),
+)
+
+
+def test_a_definition_is_drawn_with_its_steps_and_ways():
+    assert definition_diagram(PROCESS.definition) == (
+        "flowchart TD\n"
+        '    s0[\\"Fork"/]\n'
+        "    s0 --> s1\n"
+        "    s0 --> s2\n"
+        '    s1[/"Ask"/]\n'
+        "    s1 --> s4\n"
+        '    s1 -. "after PT1H" .-> s3\n'
+        '    s1 == "after P1D" ==> s3\n'
+        '    s2(["Park"])\n'
+        "    s2 --> s4\n"
+        '    s3["Late"]\n'
+        "    s3 --> s4\n"
+        '    s4[/"Join"\\]\n'
+        "    s4 --> s5\n"
+        '    s5{"Route"}\n'
+        '    s5 -- "#35;n #gt; 1 #amp;#amp; x == #quot;a#quot;" --> s6\n'
+        '    s5 -- "true" --> s7\n'
+        '    s6[["Calc"]]\n'
+        "    s6 --> s7\n"
+        '    s7((("End")))\n'
+    )
+
+
+def test_a_live_instance_shows_what_is_done_and_what_is_active():
+    world = World(PROCESS).start(n=1).signal("park")
+    diagram = instance_diagram(PROCESS.definition, world.instance)
+    assert "    class s0 done\n" in diagram
+    assert "    class s1 active\n" in diagram
+    assert "    class s2 done\n" in diagram
+    assert "    class s4 active\n" in diagram
+    assert "class s6" not in diagram
+    assert "classDef failed" not in diagram
+
+
+def test_a_failed_instance_shows_where():
+    world = World(PROCESS).start(n=1).fire().fail("late")
+    assert progress(world.instance) == {"fork": "done", "ask": "active", "park": "active", "late": "failed"}
+
+
+def test_a_cancelled_instance_shows_where_it_was_stopped():
+    assert progress(World(PROCESS).start(n=1).cancel().instance) == {
+        "fork": "done",
+        "ask": "stopped",
+        "park": "stopped",
+    }
+
+
+def test_a_completed_instance_is_all_done():
+    world = World(PROCESS).start(n=5, x="a").signal("park").finish_task("ask")
+    assert set(progress(world.instance).values()) == {"done"}
+
+
+def test_of_several_tokens_at_a_step_the_most_urgent_counts():
+    world = World(a_process(fork("fork", "join", "a", "a"), service("a", "join"), join("join", "end"), end())).start()
+    assert progress(world.fail("a").instance)["a"] == "failed"
