@@ -75,6 +75,8 @@ class Failure(Exception):
         super().__init__(message)
         self.message = message
         self.properties: Mapping[str, Property] = properties or {}
+        self.warnings: tuple[str, ...] = ()
+        """What members warned of before it came to this; told over gRPC, like those of a success."""
 
     @property
     def detail(self) -> str:

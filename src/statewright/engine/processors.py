@@ -78,6 +78,7 @@ class Pipeline(Struct, frozen=True, kw_only=True):
                 await self._ask(run.within(savepoint), subject, transition, processor)
                 await savepoint.commit()
             except Failure as failure:
+                run.unit.warnings += savepoint.warnings
                 log.warning(
                     "processor_rolled_back",
                     processor=processor.name,

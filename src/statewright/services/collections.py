@@ -219,7 +219,9 @@ async def _update_chunk(runtime: Runtime, caller: Caller, items: Sequence[Change
         try:
             failed = await committed(runtime, unit, chunk.update(updates), may_segment=may_segment)
         except EntityModified as overtaken:  # by a commit that came between: repeating the request tells which item
-            raise Conflict from overtaken
+            conflict = Conflict()
+            conflict.warnings = overtaken.warnings
+            raise conflict from overtaken
         stale = {item.index for item in failed}
         return saved(unit, [update.entity_id for n, update in enumerate(updates) if n not in stale], failed)
 
@@ -279,10 +281,12 @@ class _Chunk:
             try:
                 await self._update(savepoint, entity, update)
                 await savepoint.commit()
-            except EntityModified as stale:
-                if stale.actual is None:  # not this item: a segment could not be committed
+            except Failure as failure:
+                self._unit.warnings += savepoint.warnings
+                # One without the actual version is not about this item: a segment could not be committed.
+                if not isinstance(failure, EntityModified) or failure.actual is None:
                     raise
-                self._record_aborted(entity, update.item, stale)
+                self._record_aborted(entity, update.item, failure)
                 return False
         return True
 

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from statewright.failures import Failure
 from statewright.identity import EntityId, TransactionId
 from statewright.services.runtime import Runtime
 from statewright.storage.unit_of_work import UnitOfWork
@@ -43,11 +44,18 @@ def saved(unit: UnitOfWork, entity_ids: Sequence[EntityId], failed: Sequence[Sta
 
 
 async def committed(runtime: Runtime, unit: UnitOfWork, work: Coroutine[object, object, T], *, may_segment: bool) -> T:
-    """Do the work and commit. What may commit segments goes on when its client leaves; all else is dropped then."""
+    """Do the work and commit. What may commit segments goes on when its client leaves; all else is dropped then.
+
+    A failure takes along what members warned of (spec/workflows.md §10.2).
+    """
 
     async def to_commit() -> T:
-        result = await work
-        await unit.commit()
+        try:
+            result = await work
+            await unit.commit()
+        except Failure as failure:
+            failure.warnings = tuple(unit.warnings)
+            raise
         return result
 
     if not may_segment or not unit.may_segment:

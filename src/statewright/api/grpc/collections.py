@@ -65,6 +65,7 @@ async def update_all(runtime: Runtime, caller: Caller, request: UpdateAll) -> Ou
             results.append(await _update(runtime, caller, new))
         except Failure as failure:
             failure.message = f"item {number}: {failure.message}"
+            failure.warnings = (*_warnings(results), *failure.warnings)
             raise
     return written(_summary(results))
 
@@ -99,8 +100,12 @@ def _summary(results: list[Saved]) -> Saved:
     return Saved(
         transaction_id=results[-1].transaction_id,
         entity_ids=tuple(entity_id for saved in results for entity_id in saved.entity_ids),
-        warnings=tuple(warning for saved in results for warning in saved.warnings),
+        warnings=_warnings(results),
     )
+
+
+def _warnings(results: list[Saved]) -> tuple[str, ...]:
+    return tuple(warning for saved in results for warning in saved.warnings)
 
 
 ENTITY_MANAGE_COLLECTION: Final = Rpc(

@@ -158,7 +158,7 @@ class Served:
         except CallRefused:
             raise
         except Failure as failure:
-            return Outcome([_failed(prepared.blank, client_error(failure, event_type))])
+            return Outcome([_failed(prepared.blank, client_error(failure, event_type))], failure.warnings)
         except Exception as error:  # the door: whatever went wrong, the client gets an answer without details
             return Outcome([_failed(prepared.blank, server_error(error, event_type))])
 
