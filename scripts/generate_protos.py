@@ -11,10 +11,16 @@ type stubs; those are written from the descriptors, for the asynchronous API onl
 import re
 import sys
 import tempfile
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 
-from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet, MethodDescriptorProto
+from google.protobuf.descriptor_pb2 import (
+    FileDescriptorProto,
+    FileDescriptorSet,
+    MethodDescriptorProto,
+    ServiceDescriptorProto,
+)
 from grpc_tools import protoc  # type: ignore[import-untyped]  # ships no types
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,9 +51,11 @@ def main() -> int:
     for path in TARGET.rglob("*_pb2*.py*"):
         path.write_text(packaged(path.read_text()))
     for file in written.file:
-        finish(file)
+        finish(file, names_of(written.file))
     for name in protos:
         (TARGET / name).write_text((SOURCES / name).read_text())
+        for folder in (TARGET / name).relative_to(TARGET).parents:
+            (TARGET / folder / "__init__.py").touch()
     return 0
 
 
@@ -64,40 +72,56 @@ def packaged(source: str) -> str:
     return NESTED_IMPORT.sub(rf"from {PACKAGE}.\1 import \2", source)
 
 
-def finish(file: FileDescriptorProto) -> None:
+def names_of(files: Iterable[FileDescriptorProto]) -> Mapping[str, str]:
+    """The Python name of every message of ours by its full name."""
+    return {
+        f".{file.package}.{message.name}": f"{proto_module(file.name)[1]}.{message.name}"
+        for file in files
+        for message in file.message_type
+    }
+
+
+def finish(file: FileDescriptorProto, names: Mapping[str, str]) -> None:
     """The type stub of the file's services; without any, protoc's empty service module goes."""
     module = TARGET / file.name.replace("-", "_").removesuffix(".proto")
     service_module = module.with_name(f"{module.name}_pb2_grpc.py")
     if file.service:
-        service_module.with_suffix(".pyi").write_text(service_stub(file))
+        service_module.with_suffix(".pyi").write_text(service_stub(file, names))
     else:
         service_module.unlink()
 
 
-def service_stub(file: FileDescriptorProto) -> str:
+def service_stub(file: FileDescriptorProto, names: Mapping[str, str]) -> str:
     """Types of the client stub, the servicer and the registration function of every service of a file."""
-    modules = {proto_module(name) for name in file.dependency if not name.startswith("google/")}
+    used = {names[name].partition(".")[0] for service in file.service for name in types_of(service)}
+    modules = {proto_module(name) for name in (file.name, *file.dependency)}
+    modules = {(package, name) for package, name in modules if name in used}
     lines = ["from collections.abc import AsyncIterable, AsyncIterator, Awaitable", "", "import grpc.aio", ""]
     lines += [f"from {package} import {name}" for package, name in sorted(modules)]
     for service in file.service:
         lines += ["", f"class {service.name}Stub:", "    def __init__(self, channel: grpc.aio.Channel) -> None: ..."]
-        lines += [f"    {client_side(method)}" for method in service.method]
+        lines += [f"    {client_side(method, names)}" for method in service.method]
         lines += ["", f"class {service.name}Servicer:"]
-        lines += [f"    {server_side(method)}" for method in service.method]
+        lines += [f"    {server_side(method, names)}" for method in service.method]
         lines += ["", f"def add_{service.name}Servicer_to_server("]
         lines += [f"    servicer: {service.name}Servicer, server: grpc.aio.Server", ") -> None: ..."]
     return "\n".join(lines) + "\n"
 
 
-def client_side(method: MethodDescriptorProto) -> str:
-    request, reply = message(method.input_type), message(method.output_type)
+def types_of(service: ServiceDescriptorProto) -> Iterable[str]:
+    """The full names of the messages that a service receives and sends."""
+    return [name for method in service.method for name in (method.input_type, method.output_type)]
+
+
+def client_side(method: MethodDescriptorProto, names: Mapping[str, str]) -> str:
+    request, reply = names[method.input_type], names[method.output_type]
     kind = KINDS[method.client_streaming, method.server_streaming].title().replace("_", "")
     return f"{method.name}: grpc.aio.{kind}MultiCallable[{request}, {reply}]"
 
 
-def server_side(method: MethodDescriptorProto) -> str:
+def server_side(method: MethodDescriptorProto, names: Mapping[str, str]) -> str:
     """The looser of the two ways to serve a method: a coroutine that writes, or an asynchronous generator."""
-    request, reply = message(method.input_type), message(method.output_type)
+    request, reply = names[method.input_type], names[method.output_type]
     received = f"AsyncIterator[{request}]" if method.client_streaming else request
     context = f"grpc.aio.ServicerContext[{request}, {reply}]"
     returned = f"AsyncIterable[{reply}] | Awaitable[None]" if method.server_streaming else f"Awaitable[{reply}]"
@@ -108,11 +132,6 @@ def proto_module(proto: str) -> tuple[str, str]:
     """Package and name of the module that protoc writes for a file."""
     *folders, name = proto.removesuffix(".proto").replace("-", "_").split("/")
     return ".".join([PACKAGE, *folders]), f"{name}_pb2"
-
-
-def message(name: str) -> str:
-    """Python name of a message; all of ours are defined in cloudevents.proto or in the file of their service."""
-    return f"cloudevents_pb2.{name.rpartition('.')[2]}"
 
 
 if __name__ == "__main__":
