@@ -415,6 +415,21 @@ ROUTES: tuple[Route, ...] = (
         problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),
     ),
     Route(
+        method="PUT",
+        path="/platform-api/entity/transition",
+        endpoint=entities.fire_by_class,
+        id="fireTransition",
+        tag="Entities",
+        summary="Fire a transition on an entity whose document stays as it is",
+        query=(
+            Query("entityId", "string", "the entity", "uuid"),
+            Query("transitionName", "string", "the transition"),
+            Query("entityClass", "string", "accepted for compatibility"),
+        ),
+        reply="TransactionResult",
+        problems=("ENTITY_NOT_FOUND", "TRANSITION_NOT_FOUND", *WRITE_PROBLEMS),
+    ),
+    Route(
         method="GET",
         path="/entity/stats",
         endpoint=statistics.of_models,

@@ -8,7 +8,7 @@ from statewright.entity import Entity
 from statewright.failures import BadRequest, EntityNotFound, InvalidParameter
 from statewright.identity import EntityId
 from statewright.instants import to_rfc3339
-from statewright.services import entities
+from statewright.services import by_name, entities
 from statewright.storage.entities import Change
 
 
@@ -92,6 +92,15 @@ async def transitions_by_class(exchange: Exchange) -> Answer:
     if not name or not version:
         raise BadRequest("entityClass must be in format Name.Version (e.g., Offer.1)")
     return await _transitions(exchange, entity_id)
+
+
+async def fire_by_class(exchange: Exchange) -> Answer:
+    """Fire a transition on an entity whose document stays as it is, as older libraries ask for it (decision S12)."""
+    entity_text, transition = exchange.query("entityId"), exchange.query("transitionName")
+    if not entity_text or not transition:
+        raise BadRequest("entityId and transitionName are required")
+    entity_id = EntityId(uuid_text("entityId", entity_text))
+    return Answer(saved_body(await by_name.fire(exchange.runtime, exchange.caller, entity_id, transition=transition)))
 
 
 async def _transitions(exchange: Exchange, entity_text: str) -> Answer:
