@@ -4,7 +4,8 @@ Failure
 ├── BadRequest                      400 BAD_REQUEST
 │   ├── InvalidParameter            400 BAD_REQUEST, names the parameter
 │   ├── MethodNotAllowed            405 BAD_REQUEST
-│   └── BodyTooLarge                413 BAD_REQUEST
+│   ├── BodyTooLarge                413 BAD_REQUEST
+│   └── StepBadRequest              400 BAD_REQUEST
 ├── IncompatibleType                400 INCOMPATIBLE_TYPE
 ├── PolymorphicSlot                 400 POLYMORPHIC_SLOT
 ├── ValidationFailed                400 VALIDATION_FAILED
@@ -35,12 +36,15 @@ Failure
 ├── SearchJobNotFound               404 SEARCH_JOB_NOT_FOUND
 ├── SearchIndexNotFound             404 SEARCH_INDEX_NOT_FOUND
 ├── TransactionNotFound             404 TRANSACTION_NOT_FOUND
+├── StepNotFound                    404 STEP_NOT_FOUND
 ├── ModelNotLocked                  409 MODEL_NOT_LOCKED
 ├── ModelAlreadyLocked              409 MODEL_ALREADY_LOCKED
 ├── ModelAlreadyUnlocked            409 MODEL_ALREADY_UNLOCKED
 ├── ModelHasEntities                409 MODEL_HAS_ENTITIES
 ├── UniqueViolation                 409 UNIQUE_VIOLATION
 ├── Conflict                        409 CONFLICT, retryable
+├── StepConflict                    409 STEP_CONFLICT
+│   └── BusinessKeyInUse            409 STEP_CONFLICT
 ├── TransactionExpired              410 TRANSACTION_EXPIRED
 ├── EntityModified                  412 ENTITY_MODIFIED
 ├── UnsupportedMediaType            415 UNSUPPORTED_MEDIA_TYPE
@@ -462,3 +466,30 @@ class ScheduleFunctionInvalidResult(Failure):
 
     def __init__(self, function: str, reason: str) -> None:
         super().__init__(f"schedule function {function}: {reason}")
+
+
+class StepBadRequest(BadRequest):
+    """What is asked of the step engine makes no sense; the message is the reason (spec/step-engine.md §1)."""
+
+    kind: ClassVar[str] = "bad-request"
+
+
+class StepNotFound(Failure):
+    """The step engine knows no such definition, instance, job or task."""
+
+    code, status = "STEP_NOT_FOUND", 404
+    kind: ClassVar[str] = "not-found"
+
+
+class StepConflict(Failure):
+    """What is asked of the step engine is not possible in the state an instance, a task or a job is in."""
+
+    code, status = "STEP_CONFLICT", 409
+    kind: ClassVar[str] = "conflict"
+
+
+class BusinessKeyInUse(StepConflict):
+    """Another instance in flight of the same definition has the key (spec/step-engine.md §15)."""
+
+    def __init__(self) -> None:
+        super().__init__("business key already in use by an in-flight instance of this definition")

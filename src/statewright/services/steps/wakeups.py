@@ -1,0 +1,64 @@
+"""Waking those who wait for jobs: long polls, and whoever pushes jobs to calculation members.
+
+A wake-up is a hint that there may be a job; whoever hears it claims, and may find that another was faster. Hints of
+other processes arrive by NOTIFY and may be lost with a connection, so waiters also look by themselves now and then.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from statewright.identity import TenantId
+
+Topic = tuple[TenantId, str]
+"""A tenant and a job type."""
+
+
+class Wakeups:
+    """Who waits for jobs in this process. One per process."""
+
+    def __init__(self) -> None:
+        self._waiting: defaultdict[Topic, set[asyncio.Event]] = defaultdict(set)
+        self._everything: set[asyncio.Event] = set()
+
+    @contextmanager
+    def listening(self, tenant: TenantId, job_types: Iterable[str]) -> Iterator[asyncio.Event]:
+        """An event that is set whenever there may be a job of one of the types; the listener clears it."""
+        event, topics = asyncio.Event(), [(tenant, job_type) for job_type in job_types]
+        for topic in topics:
+            self._waiting[topic].add(event)
+        try:
+            yield event
+        finally:
+            for topic in topics:
+                self._waiting[topic].discard(event)
+                if not self._waiting[topic]:
+                    del self._waiting[topic]
+
+    @contextmanager
+    def listening_to_all(self) -> Iterator[asyncio.Event]:
+        """As ``listening``, for every type of every tenant: the hook for pushing."""
+        event = asyncio.Event()
+        self._everything.add(event)
+        try:
+            yield event
+        finally:
+            self._everything.discard(event)
+
+    def wake(self, topics: Iterable[Topic]) -> None:
+        """There may be jobs of these tenants and types."""
+        woken = False
+        for topic in topics:
+            woken = True
+            for event in self._waiting.get(topic, ()):
+                event.set()
+        if woken:
+            for event in self._everything:
+                event.set()
+
+    def wake_all(self) -> None:
+        """There may be jobs of anybody: what was announced meanwhile is not known."""
+        self.wake(list(self._waiting))
+        for event in self._everything:
+            event.set()
