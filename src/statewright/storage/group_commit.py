@@ -16,6 +16,8 @@ model's row is locked, the documents are compared with the schema as it is *then
 together (docs/adr/0003). So growth commits and rolls back with its entities, and concurrent growth never conflicts.
 Rows of models are always locked before rows of entities.
 
+Bulk. A submission of many new entities goes alone, too, and is written by COPY (``storage/bulk.py``).
+
 Failures.
 - Stale version: told to that submission only, as the ids of the entities that moved.
 - Claim of another entity: told to that submission only.
@@ -41,6 +43,7 @@ from msgspec import Struct
 
 from statewright.failures import Conflict, Failure, StorageUnavailable
 from statewright.identity import EntityId
+from statewright.storage.bulk import copy_in, is_bulk
 from statewright.storage.growth import Growth, grow
 from statewright.storage.pool import ConnectionLost, Pool
 from statewright.storage.schedules import TaskRow, encoded
@@ -144,7 +147,7 @@ Verdict = Applied | Stale | Violation
 
 
 class _Submission:
-    __slots__ = ("claims", "future", "growth", "keys", "large", "rows", "tasks")
+    __slots__ = ("claims", "future", "growth", "is_bulk", "keys", "large", "rows", "tasks")
 
     def __init__(
         self,
@@ -159,6 +162,7 @@ class _Submission:
         self.claims = claims
         self.growth = growth
         self.tasks = tasks
+        self.is_bulk = not tasks and is_bulk(rows)
         self.keys = {(row[1], row[2]) for row in rows} | {(tenant, f"#{hash_}") for tenant, _, hash_ in claims if hash_}
         self.large = (
             len(rows) > LARGE_ROWS or sum(len(row[15] or "") for row in rows) > LARGE_CHARACTERS or bool(growth)
@@ -305,7 +309,9 @@ class GroupCommit:
 
     async def _apply(self, batch: list[_Submission]) -> None:
         async with self._pool.connection(within=self._within) as connection:
-            if batch[0].growth:
+            if batch[0].is_bulk:
+                verdicts = [await _apply_bulk(connection, batch[0])]
+            elif batch[0].growth:
                 verdicts = [await _apply_growing(connection, batch[0])]
             else:
                 verdicts = await _run(connection, batch)
@@ -365,6 +371,13 @@ def _encoded_claims(batch: Sequence[_Submission]) -> str | None:
         for tenant, entity, hash_ in submission.claims
     ]
     return _encode(claims).decode() if claims else None
+
+
+async def _apply_bulk(connection: asyncpg.Connection, submission: _Submission) -> Verdict:
+    """Apply a submission of many new entities, or nothing of it."""
+    claims, growth = submission.claims, submission.growth
+    at = await copy_in(connection, submission.rows, claims=claims, growth=growth, within_s=STATEMENT_WITHIN_S)
+    return Violation() if at is None else Applied(at)
 
 
 class _Refused(Exception):

@@ -1,0 +1,149 @@
+"""Many new entities of one transaction, written by COPY (the prose of statewright.storage.bulk)."""
+
+import asyncio
+
+import pytest
+
+from statewright.failures import StorageUnavailable, UniqueViolation
+from statewright.identity import EntityId, system_clock
+from statewright.schema import Claim
+from statewright.storage import bulk, entities
+from statewright.storage.unit_of_work import UnitOfWork
+from tests.database import connected
+from tests.integration.storage.network import a_network
+from tests.integration.storage.store import ACME, MODEL, Store, a_store, fetch, happened, scalar
+from tests.integration.storage.test_group_commit import blocked, until, written_by
+
+MANY = bulk.WORTH_A_COPY + 5
+
+
+def claim(value: object) -> Claim:
+    return Claim("by-no", str(value).encode())
+
+
+def many(store: Store, unit: UnitOfWork, count: int = MANY, *, keys: range | None = None) -> list[EntityId]:
+    """Entities staged in the unit, each with an event; with a unique key each when there are ``keys``."""
+    ids = []
+    for n in range(count):
+        entity = store.new(unit, {"n": n, "amount": 1})
+        if keys is not None:
+            unit.create(entity, claims=[claim(keys[n])])
+        happened(unit, entity.id, f"EVENT-{n}")
+        ids.append(entity.id)
+    return ids
+
+
+TABLES = """
+    SELECT state, created_at = valid_from AS fresh, transition, workflow, workflow_revision, attributed_id,
+           attributed_kind, executor_id, executor_kind, suspended, jsonb_typeof(document) AS form,
+           entity.transaction_id::text AS transaction, entry_transaction_id::text AS entry,
+           entity_audit.n, entity_audit.transaction_id::text AS audited,
+           events::json #>> '{0,type}' AS event
+      FROM entity JOIN entity_audit ON entity_audit.entity = entity.id
+     WHERE id = ANY($1::uuid[])
+"""
+
+
+async def test_what_is_copied_looks_like_what_is_committed_by_the_statement(store: Store):
+    copying, single = store.unit(), store.unit()
+    copied, [alone] = many(store, copying), many(store, single, 1)
+    at = await copying.commit()
+    await single.commit()
+    [model] = [dict(row) for row in await fetch(store, TABLES, [alone])]
+    rows = [dict(row) for row in await fetch(store, TABLES, copied)]
+    assert len(rows) == MANY
+    assert {row.pop("event") for row in rows} == {f"EVENT-{n}" for n in range(MANY)}
+    expected = {**model, "transaction": copying.id, "entry": copying.id, "audited": copying.id}
+    del expected["event"]
+    assert all(row == expected for row in rows)
+    assert await fetch(store, "SELECT DISTINCT valid_from FROM entity WHERE id = ANY($1::uuid[])", copied) == [(at,)]
+
+
+async def test_few_rows_and_rows_of_other_kinds_are_not_copied(store: Store):
+    few, mixed = store.unit(), store.unit()
+    many(store, few, bulk.WORTH_A_COPY - 1)
+    many(store, mixed)
+    happened(mixed, await store.created(), "LOOKED_AT")
+    assert not bulk.is_bulk(few._rows())
+    assert not bulk.is_bulk(mixed._rows())
+    await mixed.commit()
+    assert await scalar(store, "SELECT count(*) FROM entity_audit WHERE transaction_id = $1", mixed.id) == MANY + 1
+
+
+async def test_a_claim_that_is_taken_leaves_nothing(store: Store):
+    first, second = store.unit(), store.unit()
+    many(store, first, keys=range(MANY))
+    await first.commit()
+    many(store, second, keys=range(MANY - 1, 2 * MANY))
+    with pytest.raises(UniqueViolation):
+        await second.commit()
+    for table in ("entity", "entity_audit", "unique_claim"):
+        assert await scalar(store, f"SELECT count(*) FROM {table}") == MANY
+
+
+async def test_of_two_that_claim_the_same_at_once_one_is_written(database: str):
+    async with a_store(database) as one, a_store(database) as other:
+        units = [one.unit(), other.unit()]
+        many(one, units[0], keys=range(MANY))
+        many(other, units[1], keys=range(MANY - 1, -1, -1))  # taken in one order, whatever they came in
+        outcomes = await asyncio.gather(*(unit.commit() for unit in units), return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {int, UniqueViolation}
+        assert await scalar(one, "SELECT count(*) FROM entity") == MANY
+        assert await scalar(one, "SELECT count(*) FROM unique_claim") == MANY
+
+
+async def test_a_claim_being_taken_is_waited_for(store: Store):
+    copying = store.unit()
+    many(store, copying, keys=range(MANY))
+    [hash_] = [row[2] for row in copying._claim_rows() if row[1] == next(iter(copying.staged))]
+    async with connected(store.url) as holder:
+        async with holder.transaction():
+            taken = "INSERT INTO unique_claim (tenant, hash, entity) VALUES ($1, $2, gen_random_uuid())"
+            await holder.execute(taken, ACME, hash_)
+            commit = asyncio.create_task(copying.commit())
+            await until(blocked(store))
+        with pytest.raises(UniqueViolation):
+            await commit
+    assert await scalar(store, "SELECT count(*) FROM entity") == 0
+
+
+async def test_a_read_of_the_past_waits_for_a_copy_that_has_its_instant(store: Store):
+    """A lock stops the copy after it has taken its instant, and before anybody sees it (decision S11)."""
+    unit = store.unit()
+    [first, *_] = many(store, unit)
+    async with connected(store.url) as obstacle:
+        async with obstacle.transaction():
+            await obstacle.execute("LOCK TABLE entity_audit IN EXCLUSIVE MODE")
+            commit = asyncio.create_task(unit.commit())
+            await until(blocked(store))
+            instant = system_clock()
+            read = asyncio.create_task(entities.entity_at(store.pool, ACME, first, instant))
+            waited, _ = await asyncio.wait([read], timeout=0.2)
+            assert not waited, "the instant was taken before it, and is not visible yet"
+        at = await commit
+    seen = await read
+    assert at is not None
+    assert at <= instant
+    assert seen is not None
+
+
+async def test_a_copy_whose_answer_was_lost_is_looked_up(database: str):
+    async with a_network(database) as network, a_store(network.url, tables=database) as store:
+        warm, unit = store.unit(), store.unit()
+        many(store, warm)
+        await warm.commit()
+        many(store, unit)
+        async with connected(database) as obstacle, obstacle.transaction():
+            await obstacle.execute("LOCK TABLE entity_audit IN EXCLUSIVE MODE")
+            commit = asyncio.create_task(unit.commit())
+            await until(blocked(store))
+            # Everything but the last answers has arrived: what is cut off is never sent, so nothing can be durable.
+            network.mute()
+            network.cut()
+        with pytest.raises(StorageUnavailable):
+            await commit
+        assert not await written_by(store, unit)
+        again = store.unit()
+        ids = many(store, again)
+        assert isinstance(await again.commit(), int)
+        assert await scalar(store, "SELECT count(*) FROM entity WHERE model = $1", MODEL) == 2 * len(ids)
