@@ -29,6 +29,7 @@ from statewright.api.http.front import Front
 from statewright.api.http.openapi import Document
 from statewright.api.http.openapi import openapi_document as openapi_document
 from statewright.api.http.public import public_routes
+from statewright.api.http.steps.door import StepDoor
 from statewright.api.metrics import Metrics
 from statewright.auth import (
     Authenticator,
@@ -40,6 +41,7 @@ from statewright.auth import (
     MockAuthenticator,
     MockTokenEndpoint,
     NoTrustedKeys,
+    OpenTo,
     TokenEndpoint,
     TokenIssuer,
     TokenRules,
@@ -48,6 +50,7 @@ from statewright.auth import (
     bootstrap_client,
     configured_key,
     mock_principal,
+    open_principal,
 )
 from statewright.compute.dispatch import Dispatcher
 from statewright.compute.members import Members
@@ -167,8 +170,17 @@ async def running(settings: Settings, stopped: asyncio.Event | None = None) -> A
             observe=metrics.requests.observe,
             verbose_errors=settings.error_response_mode == "verbose",
         )
+        doors = StepDoor(
+            front,
+            runtime,
+            _steps_authenticator(settings, identity),
+            cors=Cors(settings.cors_allowed_origins) if settings.cors_enabled else None,
+            ready=readiness.check,
+            observe=metrics.step_calls.observe_http,
+            verbose_errors=settings.error_response_mode == "verbose",
+        )
         http_port = await stack.enter_async_context(
-            _http(front, settings.host, settings.http_port, stopped, grace=settings.shutdown_timeout)
+            _http(doors, settings.host, settings.http_port, stopped, grace=settings.shutdown_timeout)
         )
         metrics.watch(runtime, members)
         if settings.scheduler_enabled:
@@ -384,6 +396,13 @@ async def _identity(settings: Settings) -> Identity:
         tokens=TokenEndpoint(clients, TokenIssuer(ring, rules, system_clock), NoTrustedKeys(), system_clock),
         published_keys=lambda: ring.published(system_clock()),
     )
+
+
+def _steps_authenticator(settings: Settings, identity: Identity) -> Authenticator:
+    """Who calls the step engine; its workers cannot authenticate (decision J8)."""
+    if not settings.steps_open_tenant:
+        return identity.authenticator
+    return OpenTo(open_principal(settings.steps_open_tenant), identity.authenticator)
 
 
 @asynccontextmanager

@@ -15,6 +15,7 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
+from statewright.api.step_metrics import StepCalls
 from statewright.compute.members import Members
 from statewright.services.runtime import Runtime
 
@@ -27,8 +28,10 @@ class Metrics:
 
     def __init__(self) -> None:
         self.requests = Requests()
+        self.step_calls = StepCalls()
         self._registry = CollectorRegistry()
         self._registry.register(self.requests)
+        self._registry.register(self.step_calls)
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
         GCCollector(registry=self._registry)

@@ -10,11 +10,12 @@ from statewright.auth.authenticators import (
     Authenticator,
     JwtAuthenticator,
     MockAuthenticator,
+    OpenTo,
 )
 from statewright.auth.clients import Client, ClientSecrets, ClientStore, FixedClients, bootstrap_client
 from statewright.auth.exchange import NoTrustedKeys, TrustedKey, TrustedKeys
 from statewright.auth.keys import JwkSet, KeyRing, SigningKey, configured_key
-from statewright.auth.principals import mock_principal
+from statewright.auth.principals import mock_principal, open_principal
 from statewright.auth.token_endpoint import (
     MockTokenEndpoint,
     TokenEndpoint,
@@ -37,6 +38,7 @@ __all__ = [
     "MockAuthenticator",
     "MockTokenEndpoint",
     "NoTrustedKeys",
+    "OpenTo",
     "SigningKey",
     "TokenEndpoint",
     "TokenIssuer",
@@ -50,4 +52,5 @@ __all__ = [
     "bootstrap_client",
     "configured_key",
     "mock_principal",
+    "open_principal",
 ]

@@ -40,6 +40,21 @@ class MockAuthenticator:
         return self._principal
 
 
+class OpenTo:
+    """Callers without credentials act as ``principal``; those with some are asked for by ``authenticator``.
+
+    For workers that cannot authenticate (spec/step-engine.md §25.1, decision J8).
+    """
+
+    def __init__(self, principal: Principal, authenticator: Authenticator) -> None:
+        self._principal = principal
+        self._authenticator = authenticator
+
+    def authenticate(self, authorization: str | None) -> Principal:
+        """Whom the request acts for."""
+        return self._authenticator.authenticate(authorization) if authorization else self._principal
+
+
 class JwtAuthenticator:
     """Bearer tokens. The scheme is matched to the letter, with one blank; the rest is the token as it stands."""
 

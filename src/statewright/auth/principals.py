@@ -25,6 +25,11 @@ def mock_principal(roles: Sequence[str], kind: PrincipalKind) -> Principal:
     )
 
 
+def open_principal(tenant: str) -> Principal:
+    """Who calls the step engine without credentials, where that is allowed."""
+    return Principal(id="anonymous", name="anonymous", kind="service", tenant=TenantId(tenant), roles=("ROLE_M2M",))
+
+
 def principal_of(claims: Claims) -> Principal | None:
     """Whom a first-party token stands for; ``None`` when it names no user or no tenant that could be kept."""
     user = text_claim(claims, "caas_user_id") or text_claim(claims, "sub")

@@ -105,6 +105,12 @@ def _doubtful_authentication(settings: Table) -> Iterator[str]:
         yield f"{settings.variable('iam_keypair_default_validity_days')} is under 30 days: no tokens after that"
 
 
+def _doubtful_openness(settings: Table) -> Iterator[str]:
+    if settings.steps_open_tenant and settings.iam_mode == "jwt":
+        variable = settings.variable("steps_open_tenant")
+        yield f"{variable} is {settings.steps_open_tenant}: whoever reaches this service may run steps in that tenant"
+
+
 def _doubtful_origins(settings: Table) -> Iterator[str]:
     if settings.cors_enabled and settings.cors_allowed_origins == ("*",):
         yield f"{settings.variable('cors_allowed_origins')} is *: every web site may call this service"
@@ -121,5 +127,6 @@ _RULES: tuple[Callable[[Table], None], ...] = (
 _DOUBTS: tuple[Callable[[Table], Iterator[str]], ...] = (
     _doubtful_storage,
     _doubtful_authentication,
+    _doubtful_openness,
     _doubtful_origins,
 )

@@ -61,6 +61,7 @@ _storage = partial(Setting, "Storage")
 _workflow = partial(Setting, "Workflows and schedules")
 _compute = partial(Setting, "Calculation members and callouts")
 _search = partial(Setting, "Search and statistics")
+_steps = partial(Setting, "JSON step engine")
 _ours = partial(partial, alias=False)
 
 _DURATION = duration()
@@ -218,6 +219,11 @@ class Table(Struct, frozen=True, kw_only=True):
         ),
     ] = 1_000_000
     stats_group_max: Annotated[int, _search(positive_or(10_000), "most groups of one grouped statistic")] = 10_000
+
+    steps_open_tenant: Annotated[
+        str,
+        _ours(_steps)(TEXT, "tenant of those who call `/v1` or `workflow.v1` without credentials; empty: as elsewhere"),
+    ] = ""
 
     sources: Mapping[str, str] = {}
     """Field → the variable that set it, as written."""

@@ -71,7 +71,7 @@ async def cancel(runtime: Runtime, caller: Caller, instance_id: str, reason: str
 
 
 async def retry(
-    runtime: Runtime, caller: Caller, instance_id: str, step_id: str, variables: JsonObject | None = None
+    runtime: Runtime, caller: Caller, instance_id: str, step_id: str, variables: "JsonObject | None" = None
 ) -> Instance:
     """Have the step that failed an instance run again, after a shallow merge of ``variables`` (§14.3).
 
@@ -82,7 +82,7 @@ async def retry(
 
 
 async def signal(
-    runtime: Runtime, caller: Caller, instance_id: str, step_id: str, variables: JsonObject | None = None
+    runtime: Runtime, caller: Caller, instance_id: str, step_id: str, variables: "JsonObject | None" = None
 ) -> None:
     """Resume a WAIT step with a shallow merge of ``variables``. Raises the failures of the table in §11.7."""
     raise NotImplementedHere("steps")

@@ -60,7 +60,7 @@ async def claim(runtime: Runtime, caller: Caller, request: Claim) -> tuple[Claim
 
 
 async def complete(
-    runtime: Runtime, caller: Caller, job_id: str, variables: JsonObject | None = None, *, worker_id: str = ""
+    runtime: Runtime, caller: Caller, job_id: str, variables: "JsonObject | None" = None, *, worker_id: str = ""
 ) -> None:
     """A worker's result; the first one counts. Late, repeated and foreign ones are accepted without effect (J6).
 

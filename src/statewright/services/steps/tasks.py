@@ -59,7 +59,7 @@ async def complete(
     caller: Caller,
     instance_id: str,
     step_id: str,
-    variables: JsonObject | None = None,
+    variables: "JsonObject | None" = None,
     *,
     completed_by: str = "",
 ) -> None:
@@ -68,7 +68,7 @@ async def complete(
 
 
 async def complete_by_id(
-    runtime: Runtime, caller: Caller, task_id: str, variables: JsonObject | None = None, *, completed_by: str = ""
+    runtime: Runtime, caller: Caller, task_id: str, variables: "JsonObject | None" = None, *, completed_by: str = ""
 ) -> None:
     """As ``complete``, for a task named by its own id. Raises ``StepNotFound`` (``user task not found``)."""
     raise NotImplementedHere("steps")
