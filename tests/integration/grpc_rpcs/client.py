@@ -81,10 +81,17 @@ class Rpcs:
     def send(self, event: CloudEvent, rpc: str | None = None) -> list[CloudEvent]:
         """All responses. Raises ``grpc.RpcError`` for a status that is not OK."""
         name = rpc or RPC_OF[event.type]
+        answer = self._call(event, name)
+        return [answer] if name in UNARY else list(answer)
+
+    def begun(self, kind: str, **members: Json) -> Any:
+        """A streamed call under way: an iterator of responses that can be cancelled."""
+        return self._call(an_event(kind, **members), RPC_OF[kind])
+
+    def _call(self, event: CloudEvent, name: str) -> Any:
         pick = channel(self.address).unary_unary if name in UNARY else channel(self.address).unary_stream
         method = pick(SERVICE + name, CloudEvent.SerializeToString, CloudEvent.FromString)
-        answer = method(event, metadata=self._metadata(), timeout=PATIENCE_S)
-        return [answer] if name in UNARY else list(answer)
+        return method(event, metadata=self._metadata(), timeout=PATIENCE_S)
 
     def events(self, kind: str, **members: Json) -> list[CloudEvent]:
         """The responses to a request."""
