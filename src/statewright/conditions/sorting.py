@@ -147,11 +147,6 @@ def sorted_by(
     return [item for item, _, _ in seen]
 
 
-def needs_document(order: SortOrder) -> bool:
-    """Whether sorting looks into documents."""
-    return any(isinstance(key, DataOrder) for key in order)
-
-
 def _parse(token: str) -> SortKey:
     name, colon, direction = token.rpartition(":")
     if not colon:
