@@ -96,8 +96,7 @@ class UnitOfWork:
         self.warnings: list[str] = []
         self.parent = parent
         self._joined_id = self._id
-        self.root: UnitOfWork = self if parent is None else parent.root
-        """The unit that commits to the database."""
+        self._outermost = parent.root if parent else None  # a reference to itself would leave units to the collector
         self.is_open = True
         self.on_close: list[Callable[[], None]] = []
         self._reader = reader
@@ -117,7 +116,7 @@ class UnitOfWork:
         self._gate: asyncio.Lock | None = None
         self._holds_gate = parent is None
         # A savepoint is part of whoever made it; everybody else goes through the gate on their own.
-        self._strand: UnitOfWork = self if parent is None or joins else parent._strand
+        self._part_of = None if parent is None or joins else parent._strand
 
     async def __aenter__(self) -> Self:
         if self.parent is not None and self._strand is self:
@@ -137,6 +136,16 @@ class UnitOfWork:
             return await work
         finally:
             self.close()
+
+    @property
+    def root(self) -> "UnitOfWork":
+        """The unit that commits to the database."""
+        return self if self._outermost is None else self._outermost
+
+    @property
+    def _strand(self) -> "UnitOfWork":
+        """Who goes through the gate for this unit."""
+        return self if self._part_of is None else self._part_of
 
     @property
     def id(self) -> TransactionId:
