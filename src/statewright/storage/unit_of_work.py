@@ -26,8 +26,7 @@ requests follow each other, see each other's work, and may themselves wait for c
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -105,7 +104,7 @@ class UnitOfWork:
         self._reads: dict[EntityId, TransactionId] = {}
         self._prefetched: dict[EntityId, Entity] = {}
         self._writes: dict[EntityId, Write] = {}
-        self._events: dict[tuple[EntityId, TransactionId], tuple[AuditEvent, ...]] = {}
+        self._events: dict[tuple[EntityId, TransactionId], list[AuditEvent]] = {}
         self._seen: dict[EntityId, Write | None] = {}  # what the parent had staged when we first looked
         self._claimed: dict[str, EntityId] = {}  # who wanted a claim last; it may have changed its mind
         self.growth: StagedGrowth = StagedGrowth(parent.growth if parent else None)
@@ -218,9 +217,7 @@ class UnitOfWork:
 
     def record(self, entity_id: EntityId, event: AuditEvent) -> None:
         """File an audit event of a run on the entity."""
-        key = (entity_id, self.label)
-        events = self._events.get(key)
-        self._events[key] = (*events, event) if events else (event,)
+        self._events.setdefault((entity_id, self.label), []).append(event)
 
     def event_time(self) -> int:
         """An instant for the next audit event, later than all before it in this transaction."""
@@ -259,19 +256,9 @@ class UnitOfWork:
             self.close()
             raise TransactionNotFound
 
-    @asynccontextmanager
-    async def callout(self) -> AsyncIterator[None]:
+    def callout(self) -> "Interlude":
         """Let go of the gate for the length of a callout, so that its callbacks can work on the transaction."""
-        strand = self._strand
-        strand._leave_gate()
-        try:
-            yield
-        except asyncio.CancelledError:
-            raise  # the unit is about to be dropped, and needs no gate for that
-        except BaseException:
-            await strand._take_gate()
-            raise
-        await strand._take_gate()
+        return Interlude(self._strand)
 
     def _leave_gate(self) -> None:
         root = self.root
@@ -370,7 +357,7 @@ class UnitOfWork:
         parent._claimed |= self._claimed
         parent.growth.merge(self.growth)
         for key, events in self._events.items():
-            parent._events[key] = (*parent._events.get(key, ()), *events)
+            parent._events.setdefault(key, []).extend(events)
         parent.tasks.merge(self.tasks)
         parent.warnings += self.warnings
 
@@ -402,6 +389,9 @@ class UnitOfWork:
 
     def _rows(self) -> list[StagedRow]:
         """What to write, in at most one row per entity besides rows that only carry events, or stand for tasks."""
+        only = self._only_write
+        if only is not None:
+            return [self._written(only)]
         writes = self._lasting_writes
         touched = [id_ for id_ in self.tasks if id_ not in self._writes]
         if not writes and not self._events and not touched:
@@ -416,11 +406,28 @@ class UnitOfWork:
         return rows
 
     @property
+    def _only_write(self) -> Write | None:
+        """The write of a unit that concerns one entity and nothing else, as nearly all do; for speed."""
+        if len(self._writes) != 1 or len(self._reads) > 1 or len(self._events) > 1 or self.tasks:
+            return None
+        [(entity_id, write)] = self._writes.items()
+        carried = (entity_id, write.entity.entry_transaction_id)
+        if (
+            write.deletes
+            or entity_id not in (self._reads or self._writes)
+            or carried not in (self._events or {carried})
+        ):
+            return None
+        return write
+
+    @property
     def _lasting_writes(self) -> dict[EntityId, Write]:
         """What was created and deleted within the transaction leaves no trace."""
         return {id_: write for id_, write in self._writes.items() if not (write.deletes and write.expected is None)}
 
     def _claim_rows(self) -> list[ClaimRow]:
+        if all(write.claims is None for write in self._writes.values()):
+            return []
         keyed = ((id_, write.claims) for id_, write in self._lasting_writes.items() if write.claims is not None)
         return [(self.tenant, id_, hash_) for id_, claims in keyed for hash_ in claims or (None,)]
 
@@ -440,6 +447,8 @@ class UnitOfWork:
 
     def _refuse_claimed_twice(self, writes: Mapping[EntityId, Write]) -> None:
         """Raises ``UniqueViolation`` when two entities of this transaction would hold the same claim."""
+        if not self._claimed:
+            return
         claimed = {hash_: id_ for id_, write in writes.items() for hash_ in write.claims or ()}
         if len(claimed) < sum(len(write.claims or ()) for write in writes.values()):
             raise UniqueViolation
@@ -506,5 +515,23 @@ class UnitOfWork:
         return _encoded(events) if events else (None, None, None)
 
 
-def _encoded(events: tuple[AuditEvent, ...]) -> tuple[int, int, str]:
+class Interlude:
+    """The length of an ``async with`` block, during which others may work on a transaction."""
+
+    __slots__ = ("_strand",)
+
+    def __init__(self, strand: UnitOfWork) -> None:
+        self._strand = strand
+
+    async def __aenter__(self) -> None:
+        self._strand._leave_gate()  # pyright: ignore[reportPrivateUsage]
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not isinstance(error, asyncio.CancelledError):  # then the unit is dropped, and needs no gate for that
+            await self._strand._take_gate()  # pyright: ignore[reportPrivateUsage]
+
+
+def _encoded(events: Sequence[AuditEvent]) -> tuple[int, int, str]:
     return events[0].at, len(events), _encode_events(events).decode()

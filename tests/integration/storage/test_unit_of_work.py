@@ -1,7 +1,9 @@
 """Transactions as objects: what they see, what they write, and who wins (design/architecture.md, wall 1)."""
 
 import asyncio
+import gc
 import json
+import weakref
 
 import pytest
 from msgspec.structs import replace
@@ -311,3 +313,22 @@ async def there(unit: UnitOfWork, entity_id: EntityId) -> Entity:
     entity = await unit.entity(entity_id)
     assert entity is not None
     return entity
+
+
+async def test_units_are_gone_with_their_last_user_and_leave_nothing_to_the_garbage_collector(store: Store):
+    entity = await store.created({"n": 1})
+    gc.collect()
+    gc.disable()
+    try:
+        async with store.unit() as unit:
+            async with unit.savepoint() as savepoint:
+                await rewrite(savepoint, entity, {"n": 2})
+                await savepoint.commit()
+            async with unit.callout():
+                pass
+            await unit.commit()
+        traces = [weakref.ref(unit), weakref.ref(savepoint)]
+        del unit, savepoint
+        assert [trace() for trace in traces] == [None, None]
+    finally:
+        gc.enable()
