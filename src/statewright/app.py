@@ -23,6 +23,7 @@ from statewright import logs
 from statewright.api.admin import admin_app
 from statewright.api.grpc.rpc import Served
 from statewright.api.grpc.server import CloudEventsService, Listening, listen
+from statewright.api.grpc.steps.service import WorkflowEngine
 from statewright.api.grpc.streaming import KeepAlive, MemberStreams
 from statewright.api.http.cors import Cors
 from statewright.api.http.front import Front
@@ -157,9 +158,16 @@ async def running(settings: Settings, stopped: asyncio.Event | None = None) -> A
         dispatcher = Dispatcher(members)
         runtime = await stack.enter_async_context(_runtime(settings, database, dispatcher))
         identity = await _identity(settings)
+        steps_authenticator = _steps_authenticator(settings, identity)
         streams = MemberStreams(members, identity.authenticator, keep_alive=_keep_alive(settings))
         grpc_port = await stack.enter_async_context(
-            _grpc(settings, streams, Served(runtime, identity.authenticator), dispatcher)
+            _grpc(
+                settings,
+                streams,
+                Served(runtime, identity.authenticator),
+                WorkflowEngine(runtime, steps_authenticator, metrics.step_calls.observe_grpc),
+                dispatcher,
+            )
         )
         front = Front(
             runtime,
@@ -173,7 +181,7 @@ async def running(settings: Settings, stopped: asyncio.Event | None = None) -> A
         doors = StepDoor(
             front,
             runtime,
-            _steps_authenticator(settings, identity),
+            steps_authenticator,
             cors=Cors(settings.cors_allowed_origins) if settings.cors_enabled else None,
             ready=readiness.check,
             observe=metrics.step_calls.observe_http,
@@ -407,12 +415,12 @@ def _steps_authenticator(settings: Settings, identity: Identity) -> Authenticato
 
 @asynccontextmanager
 async def _grpc(
-    settings: Settings, streams: MemberStreams, requests: Served, dispatcher: Dispatcher
+    settings: Settings, streams: MemberStreams, requests: Served, steps: WorkflowEngine, dispatcher: Dispatcher
 ) -> AsyncIterator[int]:
     listening = Listening(
         host=settings.host, port=settings.grpc_port, max_receive_bytes=settings.grpc_max_message_bytes
     )
-    server = await listen(CloudEventsService(streams, requests), listening)
+    server = await listen(CloudEventsService(streams, requests), listening, steps=steps)
     try:
         yield server.port
     finally:

@@ -25,10 +25,16 @@ from statewright.proto.cyoda_cloud_api_pb2_grpc import (
     CloudEventsServiceServicer,
     add_CloudEventsServiceServicer_to_server,
 )
+from statewright.proto.workflow.v1 import engine_pb2
+from statewright.proto.workflow.v1.engine_pb2_grpc import (
+    WorkflowEngineServicer,
+    add_WorkflowEngineServicer_to_server,
+)
 
 log = structlog.get_logger(__name__)
 
 SERVICE_NAME: Final = DESCRIPTOR.services_by_name["CloudEventsService"].full_name
+STEPS_NAME: Final = engine_pb2.DESCRIPTOR.services_by_name["WorkflowEngine"].full_name
 
 FAREWELL_SECONDS: Final = 5.0
 """What streams have left to end in after the callouts in flight had their grace."""
@@ -100,16 +106,24 @@ class GrpcServer:
         await stopping
 
 
-async def listen(service: CloudEventsService, listening: Listening) -> GrpcServer:
-    """Starts serving. Raises ``OSError`` when the address is taken or is none of this machine's."""
+async def listen(
+    service: CloudEventsService, listening: Listening, *, steps: WorkflowEngineServicer | None = None
+) -> GrpcServer:
+    """Starts serving, the step engine too if there is one. Raises ``OSError`` when the address is taken or is none of
+    this machine's.
+    """
     server = grpc.aio.server(options=server_options(listening))
     add_CloudEventsServiceServicer_to_server(service, server)
+    offered = [SERVICE_NAME]
+    if steps is not None:
+        add_WorkflowEngineServicer_to_server(steps, server)
+        offered.append(STEPS_NAME)
     statuses = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(statuses, server)
-    reflection.enable_server_reflection((SERVICE_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+    reflection.enable_server_reflection((*offered, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
     port = _bind(server, listening)
     await server.start()
-    for name in ("", SERVICE_NAME):
+    for name in ("", *offered):
         await statuses.set(name, health_pb2.HealthCheckResponse.SERVING)
     log.info("grpc_listening", host=listening.host, port=port)
     return GrpcServer(server, statuses, port=port)

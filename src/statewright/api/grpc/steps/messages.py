@@ -1,0 +1,187 @@
+"""The engine's values as messages of ``workflow.v1`` and back (spec/step-engine.md §12.2)."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from statewright.api.grpc.steps.values import json_object, json_value, proto_struct, proto_value, timestamp
+from statewright.failures import StepBadRequest
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.proto.workflow.v1 import engine_pb2 as pb
+from statewright.services.steps.definitions import Summary
+from statewright.services.steps.jobs import ClaimedJob
+from statewright.steps.core import Definition, Execution, Instance, Step
+from statewright.steps.core.definition import BoundaryEvent, DecisionTable
+from statewright.steps.core.members import UnreadableDefinition
+from statewright.steps.core.reading import definition_from
+
+STEP_TYPE: Final = "STEP_TYPE_"
+INSTANCE_STATUS: Final = "INSTANCE_STATUS_"
+EXECUTION_STATUS: Final = "STEP_EXECUTION_STATUS_"
+EVENT_TYPE: Final = "BOUNDARY_EVENT_TYPE_"
+UNSPECIFIED: Final = "UNSPECIFIED"
+
+
+def status_filter(number: int) -> str:
+    """The status an enum stands for; empty when unspecified, and a name nobody has when unknown."""
+    return _name(pb.InstanceStatus.DESCRIPTOR.values_by_number, number, INSTANCE_STATUS)
+
+
+def read_definition(message: pb.WorkflowDefinition) -> Definition:
+    """The definition in a message. Raises ``StepBadRequest``."""
+    document: JsonObject = {
+        "id": message.id,
+        "name": message.name,
+        "description": message.description,
+        "autoStartNextWorkflow": message.auto_start_next_workflow,
+        "nextWorkflowId": message.next_workflow_id,
+        "steps": [_step_document(step) for step in message.steps],
+        "metadata": json_object(message.metadata),
+    }
+    try:
+        return definition_from(document)
+    except UnreadableDefinition as defect:  # a decision table, the only part without a shape of its own
+        raise StepBadRequest(f"parse error: parse: {defect}") from None
+
+
+def definition_message(definition: Definition, version: int) -> pb.WorkflowDefinition:
+    """The whole definition."""
+    return pb.WorkflowDefinition(
+        id=definition.id,
+        version=version,
+        name=definition.name,
+        description=definition.description,
+        auto_start_next_workflow=definition.auto_start_next_workflow,
+        next_workflow_id=definition.next_workflow_id,
+        steps=[_step_message(step) for step in definition.steps],
+        metadata=None if definition.metadata is None else proto_struct(definition.metadata),
+    )
+
+
+def summary_message(summary: Summary) -> pb.WorkflowDefinition:
+    """What a list tells of a definition."""
+    return pb.WorkflowDefinition(id=summary.id, version=summary.version, name=summary.name)
+
+
+def instance_message(instance: Instance) -> pb.WorkflowInstance:
+    """An instance."""
+    return pb.WorkflowInstance(
+        id=instance.id,
+        definition_id=instance.definition_id,
+        definition_version=instance.definition_version,
+        status=f"{INSTANCE_STATUS}{instance.status}",
+        current_step_ids=list(instance.current_step_ids),
+        variables=proto_struct(instance.variables),
+        started_at=timestamp(instance.started_at),
+        completed_at=timestamp(instance.completed_at),
+        failure_reason=instance.failure_reason or "",
+        business_key=instance.business_key or "",
+    )
+
+
+def execution_message(line: Execution) -> pb.StepExecution:
+    """A line of the history."""
+    return pb.StepExecution(
+        id=line.id,
+        instance_id=line.instance_id,
+        step_id=line.step_id,
+        step_type=f"{STEP_TYPE}{line.step_type}",
+        attempt_number=line.attempt_number,
+        status=f"{EXECUTION_STATUS}{line.status}",
+        started_at=timestamp(line.started_at),
+        ended_at=timestamp(line.ended_at),
+        failure_reason=line.failure_reason or "",
+    )
+
+
+def job_message(job: ClaimedJob) -> pb.Job:
+    """A job, with its variables."""
+    return pb.Job(
+        id=job.id,
+        job_type=job.job_type,
+        instance_id=job.instance_id,
+        step_id=job.step_id,
+        step_execution_id=job.step_execution_id,
+        retries_remaining=job.retries_remaining,
+        variables=proto_struct(job.variables),
+        lock_expires_at=timestamp(job.lock_expires_at),
+    )
+
+
+def _step_document(step: pb.WorkflowStep) -> JsonObject:
+    """Maps carry no order; entries are taken in byte order of their keys (§12.3)."""
+    branches, settings = step.conditional_next_steps, step.transformations
+    targets: list[JsonValue] = list(step.parallel_next_steps)
+    return {
+        "id": step.id,
+        "name": step.name,
+        "type": _name(pb.StepType.DESCRIPTOR.values_by_number, step.type, STEP_TYPE),
+        "description": step.description,
+        "nextStep": step.next_step,
+        "parallelNextSteps": targets,
+        "joinStep": step.join_step,
+        "conditionalNextSteps": {key: branches[key] for key in _in_byte_order(branches)},
+        "transformations": {key: json_value(settings[key]) for key in _in_byte_order(settings)},
+        "jobType": step.job_type,
+        "delegateClass": step.delegate_class,
+        "retryCount": step.retry_count,
+        "boundaryEvents": [_event_document(event) for event in step.boundary_events],
+        "hitPolicy": step.hit_policy,
+        "decisionTable": json_object(step.decision_table) if step.HasField("decision_table") else None,
+    }
+
+
+def _event_document(event: pb.BoundaryEvent) -> JsonObject:
+    return {
+        "type": _name(pb.BoundaryEventType.DESCRIPTOR.values_by_number, event.type, EVENT_TYPE),
+        "duration": event.duration,
+        "interrupting": event.interrupting,
+        "targetStepId": event.target_step_id,
+    }
+
+
+def _step_message(step: Step) -> pb.WorkflowStep:
+    return pb.WorkflowStep(
+        id=step.id,
+        name=step.name,
+        type=f"{STEP_TYPE}{step.type}",
+        description=step.description,
+        next_step=step.next_step,
+        parallel_next_steps=list(step.parallel_next_steps),
+        join_step=step.join_step,
+        conditional_next_steps=dict(step.conditional_next_steps),
+        transformations={name: proto_value(value) for name, value in step.transformations.items()},
+        job_type=step.job_type,
+        delegate_class=step.delegate_class,
+        retry_count=_int32(step.retry_count),
+        boundary_events=[_event_message(event) for event in step.boundary_events],
+        hit_policy=step.hit_policy,
+        decision_table=None if step.decision_table is None else proto_struct(_table_document(step.decision_table)),
+    )
+
+
+def _event_message(event: BoundaryEvent) -> pb.BoundaryEvent:
+    return pb.BoundaryEvent(
+        type=pb.BOUNDARY_EVENT_TYPE_TIMER,
+        duration=event.duration,
+        interrupting=event.interrupting,
+        target_step_id=event.target_step_id,
+    )
+
+
+def _table_document(table: DecisionTable) -> JsonObject:
+    return {"rules": [{"when": dict(rule.when.items()), "outputs": rule.outputs} for rule in table.rules]}
+
+
+def _name(known: Mapping[int, object], number: int, prefix: str) -> str:
+    """The name of an enum value without its prefix; its number when nobody knows it, empty when it is unspecified."""
+    value = known.get(number)
+    name = str(number) if value is None else str(getattr(value, "name", number)).removeprefix(prefix)
+    return "" if name == UNSPECIFIED else name
+
+
+def _in_byte_order(keys: Iterable[str]) -> list[str]:
+    return sorted(keys, key=str.encode)
+
+
+def _int32(value: int) -> int:
+    return min(max(value, -(2**31)), 2**31 - 1)

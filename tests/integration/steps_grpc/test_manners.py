@@ -1,0 +1,58 @@
+"""``workflow.v1`` beside the other service: on one port, found by reflection, for those who are known."""
+
+import grpc
+import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from statewright.proto.workflow.v1 import engine_pb2 as pb
+from tests.integration.steps_grpc.engine import Engine, engine_of, refused
+from tests.service import PATIENCE_S, RunningService
+
+METHODS = [method.name for method in pb.DESCRIPTOR.services_by_name["WorkflowEngine"].methods]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_nobody_is_served_without_credentials(service: RunningService, method: str) -> None:
+    for token in (None, "no token"):
+        with engine_of(service, token) as engine:
+            assert refused(engine, "UNAUTHENTICATED", method) == "authentication failed"
+
+
+@pytest.mark.parametrize(
+    ("method", "members", "message"),
+    [
+        ("UploadDefinition", {}, "definition is required"),
+        ("StartInstance", {}, "definitionId is required"),
+        ("CompleteUserTask", {"instance_id": "x"}, "instance_id and user_task_step_id are required"),
+        ("CompleteUserTask", {"user_task_step_id": "x"}, "instance_id and user_task_step_id are required"),
+        ("SignalWait", {}, "instance_id and wait_step_id are required"),
+    ],
+)
+def test_what_is_missing_is_named(engine: Engine, method: str, members: dict[str, str], message: str) -> None:
+    assert refused(engine, "INVALID_ARGUMENT", method, **members) == message
+
+
+def test_a_poll_for_no_types_finds_no_jobs(engine: Engine) -> None:
+    assert list(engine("PollJobs", worker_id="w").jobs) == []
+
+
+def test_the_service_is_healthy_and_describes_itself(service: RunningService) -> None:
+    with grpc.insecure_channel(service.grpc) as channel:
+        check = channel.unary_unary(
+            "/grpc.health.v1.Health/Check",
+            request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
+            response_deserializer=health_pb2.HealthCheckResponse.FromString,
+        )
+        asked = health_pb2.HealthCheckRequest(service="workflow.v1.WorkflowEngine")
+        assert check(asked, timeout=PATIENCE_S).status == health_pb2.HealthCheckResponse.SERVING
+        reflection = reflection_pb2_grpc.ServerReflectionStub(channel)
+        wanted = reflection_pb2.ServerReflectionRequest(file_containing_symbol="workflow.v1.WorkflowEngine")
+        [answer] = reflection.ServerReflectionInfo(iter([wanted]), timeout=PATIENCE_S)
+        files = [FileDescriptorProto.FromString(raw) for raw in answer.file_descriptor_response.file_descriptor_proto]
+        assert "workflow/v1/engine.proto" in [file.name for file in files]
+        pool = DescriptorPool()
+        for file in reversed(files):
+            pool.Add(file)

@@ -1,0 +1,103 @@
+"""Definitions and variables as messages of ``workflow.v1`` and back (spec/step-engine.md §12)."""
+
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from google.protobuf.struct_pb2 import Struct, Value
+
+from statewright.api.grpc.steps.messages import definition_message, read_definition, status_filter
+from statewright.api.grpc.steps.values import json_object, proto_struct, timestamp
+from statewright.failures import StepBadRequest
+from statewright.proto.workflow.v1 import engine_pb2 as pb
+from statewright.steps.core import accept_definition
+from statewright.steps.core.reading import read_definition as from_text
+
+LOAN_CHAIN = Path(__file__).parent / "loan_chain"
+
+TABLE = {
+    "id": "t",
+    "name": "Table",
+    "steps": [
+        {
+            "id": "classify",
+            "name": "Classify",
+            "type": "DECISION_TABLE",
+            "hitPolicy": "F",
+            "nextStep": "end",
+            "decisionTable": {"rules": [{"when": {"a": "x > 1"}, "outputs": {"tier": 1, "rest": [1.5, None]}}, {}]},
+        },
+        {"id": "end", "name": "End", "type": "END"},
+    ],
+    "metadata": {"tags": ["a"], "n": 3},
+}
+
+
+@pytest.mark.parametrize("name", ["application", "disbursement"])
+def test_the_seeds_definitions_come_back_with_their_maps_in_byte_order(name: str) -> None:
+    definition = from_text((LOAN_CHAIN / f"{name}.json").read_bytes())
+    back = read_definition(definition_message(definition, 3))
+    assert [step.id for step in back.steps] == [step.id for step in definition.steps]
+    for step, original in zip(back.steps, definition.steps, strict=True):
+        assert list(step.conditional_next_steps) == sorted(original.conditional_next_steps)
+        assert dict(step.conditional_next_steps) == dict(original.conditional_next_steps)
+        assert dict(step.transformations) == dict(original.transformations)
+        assert step.boundary_events == original.boundary_events
+        assert (step.job_type, step.retry_count, step.next_step) == (
+            original.job_type,
+            original.retry_count,
+            original.next_step,
+        )
+    assert back.successor == definition.successor
+
+
+def test_a_decision_table_and_metadata_come_back() -> None:
+    definition = from_text(json.dumps(TABLE))
+    assert read_definition(definition_message(definition, 1)) == definition
+
+
+def test_an_unknown_step_type_is_a_violation_like_any_other() -> None:
+    message = definition_message(from_text(json.dumps(TABLE)), 1)
+    message.steps[0].type = 42  # type: ignore[assignment]
+    message.steps[1].boundary_events.add(type=7, duration="PT1S", target_step_id="end")  # type: ignore[arg-type]
+    refusal = accept_definition(read_definition(message))
+    text = getattr(refusal, "reason", "")
+    assert 'step "classify": unsupported type "42"' in text
+    assert 'step "end" boundaryEvents[0]: unsupported type "7" (only TIMER is in scope)' in text
+
+
+def test_a_table_of_the_wrong_shape_is_named() -> None:
+    message = definition_message(from_text(json.dumps(TABLE)), 1)
+    message.steps[0].decision_table.CopyFrom(proto_struct({"rules": "all"}))
+    with pytest.raises(StepBadRequest, match="cannot unmarshal string"):
+        read_definition(message)
+
+
+def test_integral_doubles_are_read_as_integers() -> None:
+    value = json_object(proto_struct({"five": 5, "half": Decimal("0.5"), "no": None, "list": [True, {"a": "b"}]}))
+    assert value == {"five": 5, "half": Decimal("0.5"), "no": None, "list": [True, {"a": "b"}]}
+    assert isinstance(value["five"], int)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_numbers_that_json_does_not_have_are_refused(number: float) -> None:
+    with pytest.raises(StepBadRequest, match="no JSON number"):
+        json_object(Struct(fields={"x": Value(number_value=number)}))
+
+
+def test_a_value_without_a_kind_is_null() -> None:
+    assert json_object(Struct(fields={"x": Value()})) == {"x": None}
+
+
+def test_instants_are_to_the_microsecond() -> None:
+    stamp = timestamp(1_700_000_000_123_456)
+    assert stamp is not None
+    assert stamp.ToJsonString() == "2023-11-14T22:13:20.123456Z"
+    assert timestamp(None) is None
+
+
+def test_a_status_filter_is_a_name() -> None:
+    assert status_filter(pb.INSTANCE_STATUS_WAITING) == "WAITING"
+    assert status_filter(pb.INSTANCE_STATUS_UNSPECIFIED) == ""
+    assert status_filter(99) == "99"
