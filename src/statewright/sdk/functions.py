@@ -17,8 +17,8 @@ from statewright.jsonval.values import JsonValue
 from statewright.sdk.context import Context
 from statewright.sdk.outcomes import overlaid
 
-Kind: TypeAlias = Literal["processor", "criteria", "function"]
-"""The kinds of callouts as the protocol speaks of them."""
+Kind: TypeAlias = Literal["processor", "criteria", "function", "job"]
+"""The kinds of callouts as the protocol speaks of them, and jobs of the step engine."""
 
 Handler: TypeAlias = Callable[..., object]
 """What users write: ``f()``, ``f(document)``, ``f(document, context)`` or ``f(context: Context)``, plain or async."""
@@ -45,9 +45,11 @@ class Shape(Struct, frozen=True, kw_only=True):
 class Function:
     """One handler under one name."""
 
-    def __init__(self, kind: Kind, name: str, handler: Handler) -> None:
+    def __init__(self, kind: Kind, name: str, handler: Handler, *, context: type[Struct] = Context) -> None:
+        """``context`` is the type of what the handler may ask for beside the document."""
         self.kind = kind
         self.name = name
+        self._context = context
         self._handler = handler
         self._is_async = inspect.iscoroutinefunction(handler)
 
@@ -55,9 +57,9 @@ class Function:
     def shape(self) -> Shape:
         """Read from the signature at the start of a node, when all annotations can be resolved. Raises
         ``TypeError``."""
-        return shape_of(self._handler, name=self.name)
+        return shape_of(self._handler, name=self.name, context=self._context)
 
-    async def call(self, document: bytes | None, context: Context, threads: Executor) -> object:
+    async def call(self, document: bytes | None, context: Struct, threads: Executor) -> object:
         """What the handler returns for a document, None when it is not attached; plain functions run in a thread.
 
         A struct of the annotated type comes back as the whole document. Raises :class:`UnfitDocument`, or what the
@@ -65,6 +67,8 @@ class Function:
         """
         value = self._decoded(document) if self.shape.takes_document else None
         outcome = await self._run(self._arguments(value, context), threads)
+        if self.kind == "job":  # answers with what has changed: the rest may be older than what others have set by now
+            return outcome
         if document is not None and self.shape.view is not None and type(outcome) is self.shape.view:
             return overlaid(decode(document), outcome)
         return outcome
@@ -77,7 +81,7 @@ class Function:
         outcome = await asyncio.get_running_loop().run_in_executor(threads, in_context)
         return await outcome if inspect.isawaitable(outcome) else outcome  # an async function in a plain disguise
 
-    def _arguments(self, document: object, context: Context) -> list[object]:
+    def _arguments(self, document: object, context: Struct) -> list[object]:
         arguments: list[object] = [document] if self.shape.takes_document else []
         return [*arguments, context] if self.shape.takes_context else arguments
 
@@ -102,7 +106,7 @@ def _plainly(handler: Handler, *arguments: object) -> object:
         raise RuntimeError("the function raised StopIteration") from error
 
 
-def shape_of(handler: Handler, *, name: str) -> Shape:
+def shape_of(handler: Handler, *, name: str, context: type[Struct] = Context) -> Shape:
     """How to call a handler, by its parameters and their annotations. Raises :class:`UnfitSignature`."""
     parameters = _positional(handler, name=name)
     required = [p for p in parameters if p.default is inspect.Parameter.empty]
@@ -110,7 +114,7 @@ def shape_of(handler: Handler, *, name: str) -> Shape:
         raise UnfitSignature(f"{name}: a function takes a document and a context, not {len(required)} arguments")
     hints = _hints(handler, name=name)
     types = [_plain(hints.get(parameter.name)) for parameter in parameters[:MOST_ARGUMENTS]]
-    if types[:1] == [Context]:
+    if types[:1] == [context]:
         return Shape(takes_document=False, takes_context=True, view=None)
     return Shape(takes_document=len(types) > 0, takes_context=len(types) > 1, view=_struct(types[0]) if types else None)
 

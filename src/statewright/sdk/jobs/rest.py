@@ -1,0 +1,169 @@
+"""Jobs over the REST dialect, by long poll (spec/step-engine.md §11.6).
+
+``waitSeconds`` and ``renew`` are ours; an engine without them ignores the one and answers 404 to the other.
+"""
+
+import ssl
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+import httpx
+import msgspec
+from msgspec import Struct
+
+from statewright.jsonval.codec import encode
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.sdk.jobs.job import Job
+from statewright.sdk.jobs.source import JobsRefused, JobsUnavailable, Poll
+from statewright.sdk.tokens import TokenSource, TokenUnavailable
+
+ANSWER_SECONDS: Final = 30.0
+"""How long the engine may take to answer, beyond what a poll lets it wait."""
+CONNECT_SECONDS: Final = 10.0
+KEPT_SECONDS: Final = 2.0
+"""Shorter than servers keep idle connections, so that none is taken that is just being closed."""
+
+
+class UnusableAddress(ValueError):
+    """A text that is no HTTP address."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"not an HTTP address (http://host:port): {text}")
+
+
+class RestJobs:
+    """The engine at the origin of an address; its path does not count, since ``/v1`` is at the root."""
+
+    def __init__(self, address: str, tokens: TokenSource) -> None:
+        parts = urlsplit(address)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise UnusableAddress(address)
+        self._root = f"{parts.scheme}://{parts.netloc}/v1/jobs"
+        self._tokens = tokens
+        self._client = httpx.AsyncClient(
+            verify=ssl.create_default_context() if parts.scheme == "https" else False,
+            limits=httpx.Limits(max_connections=None, keepalive_expiry=KEPT_SECONDS),
+            trust_env=False,
+        )
+        self._renews = True
+
+    async def poll(self, poll: Poll) -> Sequence[Job]:
+        """Jobs that are now the worker's."""
+        asked: JsonObject = {
+            "workerId": poll.worker,
+            "jobTypes": list(poll.types),
+            "maxJobs": poll.most,
+            "leaseSeconds": round(poll.lease.total_seconds()),
+            "waitSeconds": round(poll.wait.total_seconds()),
+        }
+        answer = await self._post("/poll", encode(asked), patience=ANSWER_SECONDS + poll.wait.total_seconds())
+        try:
+            return [_job(found) for found in _POLLED.decode(answer).jobs or ()]
+        except (msgspec.DecodeError, ValueError) as error:
+            raise JobsUnavailable(f"the answer to a poll cannot be read: {error}") from error
+
+    async def complete(self, job: Job, worker: str, variables: bytes) -> None:
+        """Report a result."""
+        body = b'{"workerId":%b,"variables":%b}' % (encode(worker), variables)
+        await self._post(f"/{quote(job.id, safe='')}/complete", body)
+
+    async def fail(self, job: Job, worker: str, message: str, *, retryable: bool) -> None:
+        """Report a failure."""
+        body: JsonObject = {"workerId": worker, "errorMessage": message, "retryable": retryable}
+        await self._post(f"/{quote(job.id, safe='')}/fail", encode(body))
+
+    async def renew(self, job: Job, worker: str, lease: timedelta) -> bool:
+        """Lengthen the lease; an engine that does not know how is asked once."""
+        if not self._renews:
+            return False
+        body: JsonObject = {"workerId": worker, "leaseSeconds": round(lease.total_seconds())}
+        try:
+            await self._post(f"/{quote(job.id, safe='')}/renew", encode(body))
+        except JobsRefused as refused:
+            if not refused.is_gone:
+                raise
+            self._renews = False
+        return self._renews
+
+    async def close(self) -> None:
+        """End all connections."""
+        await self._client.aclose()
+
+    async def _post(self, path: str, body: bytes, *, patience: float = ANSWER_SECONDS) -> bytes:
+        headers = {"Content-Type": "application/json"}
+        try:
+            token = await self._tokens.token()
+            if token is not None:
+                headers["Authorization"] = f"Bearer {token}"
+            response = await self._client.post(
+                f"{self._root}{path}",
+                content=body,
+                headers=headers,
+                timeout=httpx.Timeout(patience, connect=CONNECT_SECONDS),
+            )
+        except (httpx.HTTPError, TokenUnavailable) as error:
+            raise JobsUnavailable(str(error) or type(error).__name__) from error
+        return self._checked(response)
+
+    def _checked(self, response: httpx.Response) -> bytes:
+        status = response.status_code
+        if status < HTTPStatus.BAD_REQUEST:
+            return response.content
+        reason = f"{status} {_reason(response.content)}"
+        if status == HTTPStatus.UNAUTHORIZED:
+            self._tokens.rejected()
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _MAY_PASS:
+            raise JobsUnavailable(reason)
+        raise JobsRefused(reason, is_gone=status == HTTPStatus.NOT_FOUND)
+
+
+_MAY_PASS: Final = frozenset(
+    {HTTPStatus.UNAUTHORIZED, HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS}
+)
+
+
+class _Found(Struct, rename="camel"):
+    id: str
+    job_type: str
+    instance_id: str
+    step_id: str | None = None
+    step_execution_id: str | None = None
+    retries_remaining: int | None = None
+    lock_expires_at: datetime | None = None
+    variables: "dict[str, JsonValue] | None" = None
+
+
+class _Polled(Struct):
+    jobs: list[_Found] | None = None
+
+
+class _Error(Struct):
+    reason: str = ""
+
+
+_POLLED: Final = msgspec.json.Decoder(_Polled, float_hook=Decimal)
+_ERROR: Final = msgspec.json.Decoder(_Error)
+
+
+def _job(found: _Found) -> Job:
+    return Job(
+        id=found.id,
+        type=found.job_type,
+        instance_id=found.instance_id,
+        step_id=found.step_id or "",
+        step_execution_id=found.step_execution_id or "",
+        retries_remaining=found.retries_remaining or 0,
+        lock_expires_at=found.lock_expires_at,
+        variables=found.variables or {},
+    )
+
+
+def _reason(content: bytes) -> str:
+    try:
+        return _ERROR.decode(content).reason
+    except msgspec.DecodeError:
+        return content[:200].decode(errors="replace").strip()

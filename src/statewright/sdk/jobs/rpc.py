@@ -1,0 +1,169 @@
+"""Jobs over ``workflow.v1`` (spec/step-engine.md §12, §13.2).
+
+The numbers of its messages are doubles: integers are exact up to 2^53, decimals are rounded. The protocol has no lease
+renewal.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, timedelta
+from decimal import Decimal
+from typing import Final, NoReturn
+
+import grpc
+import grpc.aio
+from google.protobuf.struct_pb2 import Struct as ProtoStruct
+from google.protobuf.struct_pb2 import Value
+
+from statewright.jsonval.codec import MalformedJson, decode
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.proto.workflow.v1 import engine_pb2 as pb
+from statewright.proto.workflow.v1.engine_pb2_grpc import WorkflowEngineStub
+from statewright.sdk.endpoint import Endpoint
+from statewright.sdk.jobs.job import Job
+from statewright.sdk.jobs.source import JobsRefused, JobsUnavailable, Poll
+from statewright.sdk.tokens import TokenSource, TokenUnavailable
+
+ANSWER_SECONDS: Final = 30.0
+"""How long the engine may take to answer, beyond what a poll lets it wait."""
+
+_EXACT: Final = 2.0**53
+_REFUSALS: Final = frozenset(
+    {
+        grpc.StatusCode.INVALID_ARGUMENT,
+        grpc.StatusCode.NOT_FOUND,
+        grpc.StatusCode.FAILED_PRECONDITION,
+        grpc.StatusCode.PERMISSION_DENIED,
+        grpc.StatusCode.UNIMPLEMENTED,
+    }
+)
+
+Metadata = list[tuple[str, str]]
+
+
+class GrpcJobs:
+    """The engine at an endpoint."""
+
+    def __init__(self, endpoint: Endpoint, tokens: TokenSource) -> None:
+        self._tokens = tokens
+        self._channel = endpoint.channel()
+        self._engine = WorkflowEngineStub(self._channel)
+
+    async def poll(self, poll: Poll) -> Sequence[Job]:
+        """Jobs that are now the worker's. An engine that does not know the metadata answers at once."""
+        asked = pb.PollJobsRequest(
+            worker_id=poll.worker,
+            job_types=poll.types,
+            max_jobs=poll.most,
+            lease_seconds=round(poll.lease.total_seconds()),
+        )
+        wait = poll.wait.total_seconds()
+        metadata = [*await self._credentials(), ("wait-seconds", str(round(wait)))]
+        try:
+            answer = await self._engine.PollJobs(asked, metadata=metadata, timeout=ANSWER_SECONDS + wait)
+        except grpc.aio.AioRpcError as error:
+            self._failed(error)
+        return [_job(found) for found in answer.jobs]
+
+    async def complete(self, job: Job, worker: str, variables: bytes) -> None:
+        """Report a result."""
+        try:
+            delta = decode(variables)
+        except MalformedJson as malformed:
+            raise JobsRefused(str(malformed)) from malformed
+        asked = pb.CompleteJobRequest(job_id=job.id, worker_id=worker)
+        if isinstance(delta, dict) and delta:
+            _write(asked.variables_to_set, delta)
+        try:
+            await self._engine.CompleteJob(asked, metadata=await self._credentials(), timeout=ANSWER_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            self._failed(error)
+
+    async def fail(self, job: Job, worker: str, message: str, *, retryable: bool) -> None:
+        """Report a failure."""
+        asked = pb.FailJobRequest(job_id=job.id, worker_id=worker, retryable=retryable, error_message=message)
+        try:
+            await self._engine.FailJob(asked, metadata=await self._credentials(), timeout=ANSWER_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            self._failed(error)
+
+    async def renew(self, job: Job, worker: str, lease: timedelta) -> bool:
+        """There is no such call."""
+        del job, worker, lease
+        return False
+
+    async def close(self) -> None:
+        """End the connection."""
+        await self._channel.close()
+
+    async def _credentials(self) -> Metadata:
+        try:
+            token = await self._tokens.token()
+        except TokenUnavailable as error:
+            raise JobsUnavailable(str(error)) from error
+        return [("authorization", f"Bearer {token}")] if token else []
+
+    def _failed(self, error: grpc.aio.AioRpcError) -> NoReturn:
+        reason = f"{error.code().name} {error.details() or ''}".strip()
+        if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+            self._tokens.rejected()
+        if error.code() in _REFUSALS:
+            raise JobsRefused(reason, is_gone=error.code() is grpc.StatusCode.NOT_FOUND) from error
+        raise JobsUnavailable(reason) from error
+
+
+def _job(found: pb.Job) -> Job:
+    return Job(
+        id=found.id,
+        type=found.job_type,
+        instance_id=found.instance_id,
+        step_id=found.step_id,
+        step_execution_id=found.step_execution_id,
+        retries_remaining=found.retries_remaining,
+        lock_expires_at=(found.lock_expires_at.ToDatetime(tzinfo=UTC) if found.HasField("lock_expires_at") else None),
+        variables=_object(found.variables),
+    )
+
+
+def _object(struct: ProtoStruct) -> JsonObject:
+    return {name: _value(value) for name, value in struct.fields.items()}
+
+
+def _value(value: Value) -> JsonValue:
+    match value.WhichOneof("kind"):
+        case "number_value":
+            number = value.number_value
+            return int(number) if number.is_integer() and abs(number) <= _EXACT else Decimal(repr(number))
+        case "string_value":
+            return value.string_value
+        case "bool_value":
+            return value.bool_value
+        case "struct_value":
+            return _object(value.struct_value)
+        case "list_value":
+            return [_value(item) for item in value.list_value.values]
+        case _:
+            return None
+
+
+def _write(struct: ProtoStruct, members: Mapping[str, JsonValue]) -> None:
+    for name, member in members.items():
+        _set(struct.fields[name], member)
+
+
+def _set(target: Value, value: JsonValue) -> None:
+    match value:
+        case None:
+            target.null_value = 0  # type: ignore[assignment]  # the only value of its enum
+        case bool():
+            target.bool_value = value
+        case int() | Decimal():
+            target.number_value = float(value)
+        case str():
+            target.string_value = value
+        case list():
+            target.list_value.SetInParent()
+            for item in value:
+                _set(target.list_value.values.add(), item)
+        case dict():
+            target.struct_value.SetInParent()
+            _write(target.struct_value, value)
