@@ -147,3 +147,40 @@ class Checker:
         assert errors == [], (method, path, response.text)
         if response.status_code >= 400:
             assert response.json()["properties"]["errorCode"] in described["description"], (method, path)
+
+
+# Examples.
+
+
+def test_every_parameter_body_and_answer_has_an_example_that_fits_its_schema(document: Json) -> None:
+    for method, path, operation in operations(document):
+        place = f"{method} {path}"
+        for parameter in operation["parameters"]:
+            assert_fits(document, parameter["schema"], parameter["example"], f"{place} {parameter['name']}")
+        answers = [operation["requestBody"]] if "requestBody" in operation else []
+        for answer in (*answers, *operation["responses"].values()):
+            for shape in answer.get("content", {}).values():
+                for example in examples_of(document, shape):
+                    assert_fits(document, shape["schema"], example, place)
+
+
+def examples_of(document: Json, shape: Json) -> list[Json]:
+    if "example" in shape:
+        return [shape["example"]]
+    named = [one["$ref"].rpartition("/")[2] for one in shape["examples"].values()]
+    return [document["components"]["examples"][name]["value"] for name in named]
+
+
+def assert_fits(document: Json, schema: Json, example: Json, place: str) -> None:
+    errors = Draft202012Validator(schema | {"components": document["components"]}).iter_errors(example)
+    assert [error.message for error in errors] == [], place
+
+
+def test_failures_have_an_example_for_each_of_their_codes(document: Json) -> None:
+    for _, path, operation in operations(document):
+        for status, answer in operation["responses"].items():
+            shape = answer["content"].get("application/problem+json", {})
+            for example in examples_of(document, shape) if "examples" in shape else ():
+                code = example["properties"]["errorCode"]
+                assert code in answer["description"], path
+                assert example["status"] == int(status), (path, code)

@@ -8,8 +8,11 @@ import re
 from http import HTTPStatus
 from typing import Any, Final
 
+from statewright.api.http.examples import PARAMETERS, example_of, problem_example
 from statewright.api.http.problems import PROBLEM
 from statewright.api.http.routes import ROUTES, Query, Route
+from statewright.conditions.metafields import META_FIELDS
+from statewright.conditions.operators import OPERATORS
 from statewright.failures import BodyTooLarge, Failure
 
 Document = dict[str, Any]  # Any: OpenAPI is a tree of whatever its own specification allows
@@ -34,6 +37,19 @@ def _array(items: object) -> Document:
 
 def _ref(name: str) -> Document:
     return {"$ref": f"#/components/schemas/{name}"}
+
+
+_PATH = {"type": "string", "description": "the field; `city` and `$.city` mean the same", "examples": ["$.year"]}
+_META = {"type": "string", "enum": ["state", *(name for name in META_FIELDS if name != "state")]}
+_OPERATOR = {"type": "string", "enum": list(OPERATORS)}
+
+
+def _condition(kind: str, required: str, **members: object) -> Document:
+    return {
+        "type": "object",
+        "properties": {"type": {"const": kind}, **members},
+        "required": ["type", *required.split()],
+    }
 
 
 _JOB_STATES = {"type": "string", "enum": ["RUNNING", "SUCCESSFUL", "FAILED", "CANCELLED"]}
@@ -167,20 +183,18 @@ SCHEMAS: Final[Document] = {
     ),
     "Changes": _array(_ref("Change")),
     "Condition": {
-        "description": "a condition; see the guide on conditions and search",
-        "type": "object",
-        "properties": {
-            "type": {"type": "string", "enum": ["simple", "lifecycle", "group", "array"]},
-            "jsonPath": _TEXT,
-            "field": _TEXT,
-            "operatorType": _TEXT,
-            "operator": _TEXT,
-            "value": {},
-            "values": {"type": "array"},
-            "conditions": _array(_ref("Condition")),
-        },
-        "required": ["type"],
+        "description": "a condition; see docs/reference/conditions.md",
+        "oneOf": [_ref(name) for name in ("SimpleCondition", "LifecycleCondition", "GroupCondition", "ArrayCondition")],
     },
+    "SimpleCondition": _condition("simple", "jsonPath operatorType", jsonPath=_PATH, operatorType=_OPERATOR, value={}),
+    "LifecycleCondition": _condition("lifecycle", "field operatorType", field=_META, operatorType=_OPERATOR, value={}),
+    "GroupCondition": _condition(
+        "group",
+        "operator conditions",
+        operator={"type": "string", "enum": ["AND", "OR"]},
+        conditions=_array(_ref("Condition")),
+    ),
+    "ArrayCondition": _condition("array", "jsonPath values", jsonPath=_PATH, values={"type": "array"}),
     "WantedIndex": {
         "type": "object",
         "properties": {
@@ -200,6 +214,13 @@ SCHEMAS: Final[Document] = {
         status={"type": "string", "enum": ["BUILDING", "READY", "FAILED", "DROPPING"]},
         failure=_TEXT,
         progress=_object("phase percent", phase=_TEXT, percent=_INT32),
+    ),
+    "Explanation": _object(
+        "sql arguments judged plan",
+        sql=_TEXT,
+        arguments=_array(_TEXT),
+        judged=_array(_TEXT),
+        plan=_array(_TEXT),
     ),
     "SearchIndexes": _array(_ref("SearchIndex")),
     "JobId": _UUID,
@@ -504,9 +525,12 @@ DOCS_PAGE: Final = b"""<!doctype html>
 
 def openapi_document() -> Document:
     """The whole document, without ``servers``, which depends on the request."""
-    paths: dict[str, Document] = {path: dict(operations) for path, operations in PUBLIC.items()}
+    paths: dict[str, Document] = {
+        path: {method: _with_examples(operation) for method, operation in operations.items()}
+        for path, operations in PUBLIC.items()
+    }
     for route in ROUTES:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+        paths.setdefault(route.path, {})[route.method.lower()] = _with_examples(_operation(route))
     return {
         "openapi": "3.1.0",
         "info": {
@@ -519,6 +543,7 @@ def openapi_document() -> Document:
         "paths": paths,
         "components": {
             "schemas": SCHEMAS,
+            "examples": _problem_examples(paths),
             "securitySchemes": {
                 "bearerAuth": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
                 "basicAuth": {"type": "http", "scheme": "basic"},
@@ -533,13 +558,42 @@ def _operation(route: Route) -> Document:
         "tags": [route.tag],
         "summary": route.summary,
         "parameters": [*_path_parameters(route.path), *map(_query_parameter, route.query), *_header_parameters(route)],
-        "responses": {"200": {"description": "OK", "content": {route.media_type: {"schema": _ref(route.reply)}}}}
-        | _problems(route),
+        "responses": {"200": {"description": "OK", "content": _replies(route)}} | _problems(route),
     }
     if route.body is not None:
         content = {media_type: {"schema": _ref(route.body)} for media_type in route.body_types}
         operation["requestBody"] = {"required": route.body_required, "content": content}
     return operation
+
+
+def _replies(route: Route) -> Document:
+    replies = {route.media_type: route.reply, **dict(route.other_replies)}
+    return {media_type: {"schema": _ref(name)} for media_type, name in replies.items()}
+
+
+def _with_examples(operation: Document) -> Document:
+    """The operation with an example for each parameter, body and answer that has none; failures have one by code."""
+    parameters = [_exemplified(parameter) for parameter in operation["parameters"]]
+    answers = {status: _answer(answer) for status, answer in operation["responses"].items()}
+    shown = operation | {"parameters": parameters, "responses": answers}
+    if "requestBody" in operation:
+        shown["requestBody"] = _answer(operation["requestBody"])
+    return shown
+
+
+def _exemplified(parameter: Document) -> Document:
+    name, schema = parameter["name"], parameter["schema"]
+    example = PARAMETERS[name] if name in PARAMETERS else example_of(schema, SCHEMAS)
+    return {"example": str(example) if schema.get("type") == "string" else example} | parameter
+
+
+def _answer(described: Document) -> Document:
+    """A body, to be sent or received, with its examples."""
+    content = {
+        media_type: ({} if "examples" in shape else {"example": example_of(shape["schema"], SCHEMAS)}) | shape
+        for media_type, shape in described.get("content", {}).items()
+    }
+    return described | ({"content": content} if content else {})
 
 
 def _path_parameters(path: str) -> list[Document]:
@@ -567,6 +621,18 @@ def _header_parameters(route: Route) -> list[Document]:
     return [*named, {"name": "If-Match", "in": "header", "description": text, "schema": _UUID}]
 
 
+def _problem_examples(paths: dict[str, Document]) -> Document:
+    """A problem document for each status and code that an operation may answer with."""
+    operations = (operation for methods in paths.values() for operation in methods.values())
+    answers = (answer for operation in operations for answer in operation["responses"].items())
+    codes = {
+        (code, status)
+        for status, answer in answers
+        for code in answer.get("content", {}).get(PROBLEM, {}).get("examples", {})
+    }
+    return {f"{code}-{status}": {"value": problem_example(code, int(status))} for code, status in sorted(codes)}
+
+
 def _problems(route: Route) -> Document:
     """The failures of an operation by status, each with the codes it may carry."""
     statuses = {failure.code: failure.status for failure in reversed(_kinds(Failure))}  # the parent's counts
@@ -576,7 +642,15 @@ def _problems(route: Route) -> Document:
     if route.body_limited:
         by_status[BodyTooLarge.status] = [BodyTooLarge.code]
     return {
-        str(status): {"description": ", ".join(codes), "content": {PROBLEM: {"schema": _ref("Problem")}}}
+        str(status): {
+            "description": ", ".join(codes),
+            "content": {
+                PROBLEM: {
+                    "schema": _ref("Problem"),
+                    "examples": {code: {"$ref": f"#/components/examples/{code}-{status}"} for code in codes},
+                }
+            },
+        }
         for status, codes in sorted(by_status.items())
     }
 

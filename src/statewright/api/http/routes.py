@@ -61,6 +61,8 @@ class Route(Struct, frozen=True, kw_only=True):
     body_limited: bool = False
     reply: str
     media_type: str = JSON
+    other_replies: tuple[tuple[str, str], ...] = ()
+    """Media types and schemas of answers that a query parameter asks for."""
     problems: tuple[str, ...] = ()
 
 
@@ -542,6 +544,7 @@ ROUTES: tuple[Route, ...] = (
         query=(POINT_IN_TIME, LIMIT, SORT, TRACKING, EXPLAIN),
         body="Condition",
         reply="Envelope",
+        other_replies=((JSON, "Explanation"),),
         media_type=search.NDJSON,
         problems=SEARCH_PROBLEMS,
     ),
