@@ -53,7 +53,9 @@ Failure
 ├── NotImplementedHere              501 NOT_IMPLEMENTED
 ├── NoComputeMember                 503 NO_COMPUTE_MEMBER_FOR_TAG, retryable
 ├── ComputeMemberDisconnected       503 COMPUTE_MEMBER_DISCONNECTED, retryable
+│   └── ForwardFailed               503 DISPATCH_FORWARD_FAILED, retryable
 ├── DispatchTimeout                 503 DISPATCH_TIMEOUT, retryable
+├── TransactionNodeUnavailable      503 TRANSACTION_NODE_UNAVAILABLE
 ├── SearchTimeout                   503 SEARCH_SHARD_TIMEOUT, retryable
 ├── StorageUnavailable              503 STORAGE_UNAVAILABLE, retryable
 └── ScheduleFunctionInvalidResult   500 SCHEDULE_FUNCTION_INVALID_RESULT, its message for the log only
@@ -435,10 +437,28 @@ class ComputeMemberDisconnected(Failure):
         """Whether the request had reached the stream, so that the member may have worked on it."""
 
 
+class ForwardFailed(ComputeMemberDisconnected):
+    """Another node, which the calculation member is connected to, was lost while the member worked on the callout."""
+
+    code = "DISPATCH_FORWARD_FAILED"
+
+    def __init__(self, *, written: bool = True) -> None:
+        super().__init__("forwarding the callout to a peer node failed", written=written)
+
+
 class DispatchTimeout(Failure):
     """The calculation member did not answer in time."""
 
     code, status, retryable = "DISPATCH_TIMEOUT", 503, True
+
+
+class TransactionNodeUnavailable(Failure):
+    """The node that owns a callback's transaction cannot be asked (spec/grpc.md §22).
+
+    It is not worth trying again: the transaction lives and ends with its node.
+    """
+
+    code, status = "TRANSACTION_NODE_UNAVAILABLE", 503
 
 
 class SearchTimeout(Failure):

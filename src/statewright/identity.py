@@ -13,6 +13,8 @@ from typing import NewType
 
 EntityId = NewType("EntityId", str)
 ModelId = NewType("ModelId", str)
+NodeId = NewType("NodeId", str)
+"""Of a service process, new for every start."""
 TenantId = NewType("TenantId", str)
 TransactionId = NewType("TransactionId", str)
 

@@ -117,14 +117,22 @@ def test_an_unknown_variable_of_the_dialect_is_ignored_with_a_warning():
     assert settings(CYODA_XYZZY="1").warnings == ("CYODA_XYZZY is unknown and ignored",)
 
 
-@pytest.mark.parametrize("variable", ["CYODA_GOSSIP_ADDR", "CYODA_SQLITE_PATH", "CYODA_TX_TTL", "CYODA_CLIENT_SECRET"])
+@pytest.mark.parametrize(
+    "variable",
+    ["CYODA_CLUSTER_ENABLED", "CYODA_GOSSIP_ADDR", "CYODA_SQLITE_PATH", "CYODA_TX_TTL", "CYODA_CLIENT_SECRET"],
+)
 def test_documented_variables_that_do_not_apply_here_are_accepted_in_silence(variable: str):
     assert settings(**{variable: "anything"}).warnings == ()
 
 
 def test_switching_on_what_is_not_offered_earns_a_warning():
-    assert "CYODA_CLUSTER_ENABLED" in settings(CYODA_CLUSTER_ENABLED="true").warnings[0]
-    assert settings(CYODA_CLUSTER_ENABLED="false").warnings == ()
+    assert "CYODA_OTEL_ENABLED" in settings(CYODA_OTEL_ENABLED="true").warnings[0]
+    assert settings(CYODA_OTEL_ENABLED="false").warnings == ()
+
+
+def test_a_node_that_listens_everywhere_must_say_where_it_is():
+    assert "STATEWRIGHT_NODE_HOST" in refusal(STATEWRIGHT_NODE_BIND_ADDRESS="0.0.0.0")
+    assert settings(STATEWRIGHT_NODE_BIND_ADDRESS="0.0.0.0", STATEWRIGHT_NODE_HOST="10.0.0.7").node_host == "10.0.0.7"
 
 
 @pytest.mark.parametrize(

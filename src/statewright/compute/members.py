@@ -19,7 +19,7 @@ an outbox that is full takes no more callouts.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -184,12 +184,15 @@ class Members:
         self._outbox_limit = outbox_limit
         self._by_tenant: dict[TenantId, dict[str, Member]] = {}
         self._choices = 0
+        self.observers: list[Callable[[], None]] = []
+        """Are told that somebody has joined or left."""
 
     def join(self, tenant: TenantId, tags: Iterable[str], *, member_id: str) -> Member:
         """A new member, to be chosen from now on. It reads its greeting before any callout (spec/grpc.md §28.3)."""
         member = Member(member_id, tenant, tags, outbox_limit=self._outbox_limit)
         member.greet()
         self._by_tenant.setdefault(tenant, {})[member_id] = member
+        self._tell()
         return member
 
     def leave(self, member: Member) -> None:
@@ -199,6 +202,12 @@ class Members:
         if not remaining:
             self._by_tenant.pop(member.tenant, None)
         member.disconnect()
+        self._tell()
+
+    def everybody(self) -> Iterator[Member]:
+        """The members of all tenants."""
+        for members in self._by_tenant.values():
+            yield from members.values()
 
     @property
     def count(self) -> int:
@@ -212,6 +221,12 @@ class Members:
     def of(self, tenant: TenantId) -> tuple[Member, ...]:
         """The members of a tenant, in order of joining."""
         return tuple(self._by_tenant.get(tenant, {}).values())
+
+    def has_other(self, tenant: TenantId, required: Iterable[str], avoiding: Collection[str]) -> bool:
+        """Whether somebody declares all required tags who is not to be avoided."""
+        wanted = frozenset(tag.lower() for tag in required)
+        members = self._by_tenant.get(tenant, {}).values()
+        return any(wanted <= member.tags and member.id not in avoiding for member in members)
 
     def select(self, tenant: TenantId, required: Iterable[str], *, avoiding: Collection[str] = ()) -> Member | None:
         """The member to ask, or None when none of the tenant declares all required tags (decision W5).
@@ -228,6 +243,10 @@ class Members:
         self._choices += 1
         chosen.turn = self._choices
         return chosen
+
+    def _tell(self) -> None:
+        for observer in self.observers:
+            observer()
 
 
 def _load(member: Member) -> tuple[bool, int, int]:

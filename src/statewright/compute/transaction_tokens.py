@@ -37,14 +37,14 @@ class TransactionTokens:
 
     def __init__(self, secret: bytes, *, node: str, ttl: float, clock: Clock) -> None:
         self._secret = secret
-        self._node = node
+        self.node = node
         self._ttl_us = int(ttl * _SECOND_US)
         self._clock = clock
 
     def sign(self, transaction: TransactionId, scope: str) -> str:
         """A token for a part of a transaction that this node owns."""
         expires = (self._clock() + self._ttl_us) // _SECOND_US
-        payload = _encode(Ticket(node=self._node, transaction=transaction, scope=scope, expires=expires))
+        payload = _encode(Ticket(node=self.node, transaction=transaction, scope=scope, expires=expires))
         return f"{_armoured(payload)}.{_armoured(self._signature(payload))}"
 
     def verify(self, token: str) -> Ticket:

@@ -4,8 +4,8 @@ import secrets
 
 from statewright.compute.transaction_tokens import TransactionTokens
 from statewright.entity import Principal
-from statewright.failures import Forbidden, TransactionNotFound
-from statewright.identity import TransactionId
+from statewright.failures import Forbidden, TransactionExpired, TransactionNotFound, Unauthorized
+from statewright.identity import NodeId, TransactionId
 from statewright.storage.unit_of_work import UnitOfWork
 
 ROOT = ""
@@ -39,6 +39,17 @@ class OpenTransactions:
         if unit.tenant != principal.tenant:
             raise Forbidden("transaction belongs to a different tenant")
         return unit
+
+    def owner(self, token: str) -> NodeId | None:
+        """The other node that owns the transaction a token names.
+
+        None when it is this one's, and when the token is no good; then :meth:`find` says why.
+        """
+        try:
+            node = self._tokens.verify(token).node
+        except (Unauthorized, TransactionExpired):
+            return None
+        return None if node == self._tokens.node else NodeId(node)
 
     @property
     def count(self) -> int:

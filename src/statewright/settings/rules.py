@@ -87,6 +87,12 @@ def _refuse_clashing_numbers(settings: Table) -> None:
         raise SettingsError(settings.variable("keepalive_timeout"), f"must be longer than {interval}")
 
 
+def _refuse_unreachable_node(settings: Table) -> None:
+    if settings.node_bind_address in ("0.0.0.0", "::") and not settings.node_host:  # noqa: S104 - compared, not bound
+        bound = settings.variable("node_bind_address")
+        raise SettingsError(settings.variable("node_host"), f"must be set because {bound} is every address")
+
+
 def _doubtful_storage(settings: Table) -> Iterator[str]:
     if settings.storage_backend in ("memory", "sqlite"):
         variable = settings.variable("storage_backend")
@@ -123,6 +129,7 @@ _RULES: tuple[Callable[[Table], None], ...] = (
     _refuse_open_metrics,
     refuse_missing_url,
     _refuse_clashing_numbers,
+    _refuse_unreachable_node,
 )
 _DOUBTS: tuple[Callable[[Table], Iterator[str]], ...] = (
     _doubtful_storage,

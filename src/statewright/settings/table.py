@@ -60,6 +60,7 @@ _cors = partial(Setting, "CORS")
 _storage = partial(Setting, "Storage")
 _workflow = partial(Setting, "Workflows and schedules")
 _compute = partial(Setting, "Calculation members and callouts")
+_cluster = partial(Setting, "Nodes of one database")
 _search = partial(Setting, "Search and statistics")
 _steps = partial(Setting, "JSON step engine")
 _ours = partial(partial, alias=False)
@@ -85,6 +86,13 @@ class Table(Struct, frozen=True, kw_only=True):
     shutdown_timeout: Annotated[
         timedelta, _ours(_server)(_DURATION_OR_ZERO, "how long open calls may take to finish after a stop signal")
     ] = span("10s")
+    drain_window: Annotated[
+        timedelta,
+        _ours(_server)(
+            _DURATION_OR_ZERO,
+            "how long idle connections stay open after a stop signal, so that a request on its way gets its answer",
+        ),
+    ] = span("1s")
 
     admin_port: Annotated[int, _admin(PORT, "port of `/livez`, `/readyz` and `/metrics`")] = 9091
     admin_bind_address: Annotated[str, _admin(ADDRESS, "bind address of the admin listener")] = "127.0.0.1"
@@ -176,13 +184,6 @@ class Table(Struct, frozen=True, kw_only=True):
     scheduler_expiry_grace: Annotated[
         timedelta, _workflow(_DURATION_OR_ZERO, "lateness beyond its timeout at which a transition still fires")
     ] = span("100ms")
-    scheduler_distribution: Annotated[
-        Literal["round-robin", "self"],
-        _workflow(choice("round-robin", "self"), "which nodes fire; one node alone always fires itself"),
-    ] = "round-robin"
-    scheduler_coordinator: Annotated[
-        Literal["lowest-node-id"], _workflow(choice("lowest-node-id"), "which node scans")
-    ] = "lowest-node-id"
 
     grpc_port: Annotated[int, _compute(PORT, "port of the gRPC CloudEvents service; 0 lets the system choose")] = 9090
     grpc_max_message_bytes: Annotated[
@@ -191,18 +192,41 @@ class Table(Struct, frozen=True, kw_only=True):
     keepalive_interval: Annotated[timedelta, _compute(seconds(), "pause between two probes of a member")] = span("10s")
     keepalive_timeout: Annotated[timedelta, _compute(seconds(), "silence that disconnects a member")] = span("30s")
     tx_token_ttl: Annotated[timedelta, _compute(_DURATION, "validity of a callout's transaction token")] = span("90s")
-    hmac_secret: Annotated[
-        Secret | None,
-        _compute(KEY, "signs transaction tokens; the same on all nodes; unset: random"),
-    ] = None
-    dispatch_wait_timeout: Annotated[timedelta, _compute(_DURATION_OR_ZERO, "wait for a member on other nodes")] = span(
-        "5s"
-    )
-    dispatch_forward_timeout: Annotated[timedelta, _compute(_DURATION, "longest callout through a peer")] = span("30s")
     retry_attempts: Annotated[
         int, _ours(_compute)(integer(1, 100), "most attempts of a callout whose retry policy is `FIXED`")
     ] = 3
     retry_delay: Annotated[timedelta, _ours(_compute)(_DURATION_OR_ZERO, "pause between such attempts")] = span("500ms")
+
+    workers: Annotated[
+        int, _ours(_cluster)(integer(1, 256), "processes of `statewright serve`, which share its ports; each is a node")
+    ] = 1
+    node_id: Annotated[str, _cluster(TEXT, "name of this node for people; empty: host name and process id")] = ""
+    node_bind_address: Annotated[
+        str, _ours(_cluster)(ADDRESS, "bind address of the channel between nodes; for several hosts one they reach")
+    ] = "127.0.0.1"
+    node_port: Annotated[int, _ours(_cluster)(PORT, "port of the channel between nodes; 0 lets the system choose")] = 0
+    node_host: Annotated[
+        str, _ours(_cluster)(TEXT, "host or address at which other nodes reach this one; empty: the bind address")
+    ] = ""
+    node_lease: Annotated[
+        timedelta, _ours(_cluster)(_DURATION, "how long a node counts as alive after its last sign of life")
+    ] = span("10s")
+    hmac_secret: Annotated[
+        Secret | None,
+        _cluster(
+            KEY, "signs transaction tokens and proves nodes to each other; the same on all; unset: one in the database"
+        ),
+    ] = None
+    dispatch_wait_timeout: Annotated[
+        timedelta, _cluster(_DURATION_OR_ZERO, "how long a callout waits for a member when there are other nodes")
+    ] = span("5s")
+    dispatch_forward_timeout: Annotated[
+        timedelta, _cluster(_DURATION_OR_ZERO, "longest callout through another node; 0: only its own limit counts")
+    ] = span("0s")
+    proxy_timeout: Annotated[
+        timedelta,
+        _cluster(_DURATION_OR_ZERO, "longest wait for the node that owns a callback's transaction; 0: while it lives"),
+    ] = span("0s")
 
     search_snapshot_ttl: Annotated[
         timedelta, _search(_DURATION, "how long results of asynchronous searches are kept after their end")

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from statewright.api.grpc.answers import Answer, CorrelatedAnswer, Error, Outcome
 from statewright.api.grpc.authentication import authenticated, first_value
 from statewright.api.grpc.envelope import UnusableEvent, data_of, new_event
+from statewright.api.grpc.joining import Joining
 from statewright.api.grpc.payloads import InvalidPayload, read, read_first, reader
 from statewright.api.grpc.refusals import client_error, server_error
 from statewright.api.grpc.streaming import Context
@@ -28,6 +29,15 @@ RequestT = TypeVar("RequestT", bound=Struct)
 
 TX_TOKEN: Final = "tx-token"  # noqa: S105 - its name
 """The metadata that names the transaction to join."""
+
+
+METHODS: Final = {
+    "entity": "entityManage",
+    "collection": "entityManageCollection",
+    "search": "entitySearch",
+    "search collection": "entitySearchCollection",
+}
+"""The methods that look at transaction tokens, by kind."""
 
 
 class CallRefused(Exception):
@@ -115,11 +125,12 @@ class Unserved:
 
 
 class Served:
-    """The requests of a running service."""
+    """The requests of a running service. ``joining`` asks the nodes that own other transactions; None: nobody does."""
 
-    def __init__(self, runtime: Runtime, authenticator: Authenticator) -> None:
+    def __init__(self, runtime: Runtime, authenticator: Authenticator, joining: Joining | None = None) -> None:
         self._runtime = runtime
         self._authenticator = authenticator
+        self._joining = joining
 
     async def one(self, rpc: Rpc, event: CloudEvent, context: Context) -> CloudEvent:
         """The one response to a request."""
@@ -140,12 +151,14 @@ class Served:
 
     async def _responses(
         self, rpc: Rpc, event: CloudEvent, context: Context, *, unjoined_id: str
-    ) -> Iterator[CloudEvent]:
+    ) -> Iterable[CloudEvent]:
         """Raises :class:`CallRefused`."""
         principal = await authenticated(context, self._authenticator)
         caller, token = Caller(principal), first_value(context, TX_TOKEN)
         if rpc.unjoined is not None and token:
             try:
+                if self._joining is not None and (owner := self._joining.owner(token)) is not None:
+                    return await self._joining.call(owner, METHODS[rpc.kind], event, context)
                 caller = Caller(principal, self._runtime.transactions.find(token, principal))
             except Failure as refused:
                 return _events(unjoined_id, [_failed(rpc.unjoined, client_error(refused, event.type))])

@@ -25,7 +25,8 @@ from statewright.api.http.routes import Route
 from statewright.api.http.watch import Watch
 from statewright.auth import AuthenticationFailed, Authenticator
 from statewright.entity import Principal
-from statewright.failures import Failure, StorageUnavailable
+from statewright.cluster.relay import HttpRelay
+from statewright.failures import Failure, StorageUnavailable, TransactionNodeUnavailable
 from statewright.services.runtime import Caller, Runtime
 
 Headers = tuple[tuple[bytes, bytes], ...]
@@ -71,6 +72,7 @@ class Front:
         public: Mapping[tuple[str, str], Public],
         observe: Observe,
         verbose_errors: bool = False,
+        relay: HttpRelay | None = None,
     ) -> None:
         self._runtime = runtime
         self._authenticator = authenticator
@@ -81,6 +83,7 @@ class Front:
         self._public = public
         self._public_trees = [(path, serve) for (method, path), serve in public.items() if method == ANY_BELOW]
         self._verbose_errors = verbose_errors
+        self._relay = relay
         self._routes: ASGIApp = litestar_app(self._respond)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -114,6 +117,8 @@ class Front:
             log.warning("authentication_failed", reason=reason, detail=detail, method=scope["method"], path=own_path)
             return await _send(problem(refused, unquote(own_path)), extra, send)
         scope["state"] = State(principal, own_path, _text(given.get(b"x-tx-token")))
+        if b"x-tx-token" in given and (status := await self._relayed(scope, receive, send, extra)) is not None:
+            return status
         route = hot_route(scope["method"], own_path)
         if route is not None:
             return await _send(await self._respond(route, scope, receive), extra, send)
@@ -132,6 +137,17 @@ class Front:
         adding = Adding(extra, send)
         await self._routes(cast("object", inner | {"root_path": ""}), receive, adding)  # type: ignore[arg-type]
         return adding.status
+
+    async def _relayed(self, scope: Scope, receive: Receive, send: Send, extra: Headers) -> int | None:
+        """Let the node answer that owns the transaction a request joins; the status. None when that is this one."""
+        state = _state(scope)
+        owner = self._runtime.transactions.owner(state.tx_token or "")
+        if owner is None or self._relay is None:
+            return None
+        try:
+            return await self._relay.forward(owner, scope, receive, Adding(extra, send))
+        except TransactionNodeUnavailable as gone:
+            return await _send(problem(gone, unquote(state.path)), extra, send)
 
     def _public_tree(self, path: str) -> Public | None:
         for root, serve in self._public_trees:

@@ -1,0 +1,138 @@
+"""Callouts and their outcomes as nodes write them to each other (proto/cluster.proto)."""
+
+from collections.abc import Collection
+from typing import cast
+
+from msgspec import UNSET
+
+from statewright.cluster.picture import RemoteMember
+from statewright.compute.callout import Callout, CalloutKind, Reply, Unanswered, member_lost, no_member
+from statewright.entity import Principal, PrincipalKind
+from statewright.failures import ComputeMemberDisconnected, DispatchTimeout, Failure, NoComputeMember, WorkflowFailed
+from statewright.identity import TenantId
+from statewright.jsonval.codec import decode, encode
+from statewright.proto import cluster_pb2 as pb
+
+
+def request_of(callout: Callout, avoiding: Collection[str]) -> pb.DispatchRequest:
+    """A callout for the members of another node."""
+    principal = callout.principal
+    return pb.DispatchRequest(
+        kind=callout.kind,
+        request_id=callout.request_id,
+        name=callout.name,
+        tags=callout.tags,
+        tags_text=callout.tags_text,
+        timeout_ms=callout.timeout_ms,
+        entity_id=callout.entity_id,
+        workflow=callout.workflow,
+        transition=callout.transition,
+        state_from=callout.state_from,
+        state_to=callout.state_to,
+        target=callout.target,
+        transaction_id=callout.transaction_id,
+        parameters=callout.parameters,
+        payload=callout.payload,
+        principal=pb.Principal(
+            id=principal.id,
+            name=principal.name,
+            kind=principal.kind,
+            tenant=callout.tenant,
+            tenant_name=principal.tenant_name,
+            roles=principal.roles,
+        ),
+        tx_token=callout.tx_token,
+        avoiding=avoiding,
+    )
+
+
+def callout_of(request: pb.DispatchRequest) -> Callout:
+    """The callout that another node sends. It was made by a node of this cluster, so its words are trusted."""
+    principal = request.principal
+    tenant = TenantId(principal.tenant)
+    return Callout(
+        kind=cast("CalloutKind", request.kind),
+        request_id=request.request_id,
+        tenant=tenant,
+        name=request.name,
+        tags=tuple(request.tags),
+        tags_text=request.tags_text,
+        timeout_ms=request.timeout_ms,
+        entity_id=request.entity_id,
+        workflow=request.workflow,
+        transition=request.transition,
+        state_from=request.state_from,
+        state_to=request.state_to,
+        target=request.target,
+        transaction_id=request.transaction_id,
+        parameters=request.parameters,
+        payload=request.payload if request.HasField("payload") else None,
+        principal=Principal(
+            id=principal.id,
+            name=principal.name,
+            kind=cast("PrincipalKind", principal.kind),
+            tenant=tenant,
+            tenant_name=principal.tenant_name,
+            roles=tuple(principal.roles),
+        ),
+        tx_token=request.tx_token if request.HasField("tx_token") else None,
+    )
+
+
+def answer_of(reply: Reply) -> pb.DispatchReply:
+    """What a member replied."""
+    told = pb.MemberReply(
+        success=reply.success,
+        error=reply.error,
+        warnings=reply.warnings,
+        data=None if reply.data is UNSET else encode(reply.data),
+        matches=reply.matches,
+        reason=reply.reason,
+        result=encode(reply.result),
+        result_kind=reply.result_kind,
+    )
+    return pb.DispatchReply(reply=told)
+
+
+def refusal_of(failure: Failure) -> pb.DispatchReply:
+    """What became of a callout that no member replied to."""
+    told = pb.MemberFailure(message=failure.message)
+    match failure:
+        case NoComputeMember():
+            told.kind = pb.MemberFailure.NO_MEMBER
+        case Unanswered():
+            told.kind, told.member_id, told.written = pb.MemberFailure.TIMEOUT, failure.member_id, failure.written
+        case DispatchTimeout():
+            told.kind, told.written = pb.MemberFailure.TIMEOUT, True
+        case ComputeMemberDisconnected():
+            told.kind, told.written = pb.MemberFailure.DISCONNECTED, failure.written
+        case _:
+            told.kind = pb.MemberFailure.OTHER
+    return pb.DispatchReply(failure=told)
+
+
+def reply_of(answer: pb.DispatchReply, callout: Callout, member: RemoteMember) -> Reply:
+    """The reply that another node brought. Raises what its dispatcher raised."""
+    if not answer.HasField("reply"):
+        raise _failure_of(answer.failure, callout, member)
+    reply = answer.reply
+    return Reply(
+        success=reply.success,
+        error=reply.error if reply.HasField("error") else None,
+        warnings=tuple(reply.warnings),
+        data=decode(reply.data) if reply.HasField("data") else UNSET,
+        matches=reply.matches,
+        reason=reply.reason if reply.HasField("reason") else None,
+        result=decode(reply.result) if reply.result else None,
+        result_kind=reply.result_kind if reply.HasField("result_kind") else None,
+    )
+
+
+def _failure_of(told: pb.MemberFailure, callout: Callout, member: RemoteMember) -> Failure:
+    if told.kind == pb.MemberFailure.NO_MEMBER:
+        return no_member(callout)
+    if told.kind == pb.MemberFailure.TIMEOUT:
+        return Unanswered(callout, member_id=told.member_id or member.id, written=told.written)
+    if told.kind == pb.MemberFailure.DISCONNECTED:
+        return member_lost(callout, written=told.written)
+    return WorkflowFailed(told.message)
