@@ -8,19 +8,20 @@ limit, member streams end, pools, database.
 import asyncio
 import gc
 import os
-import secrets
 import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
+from importlib import metadata
 
 import uvicorn
 from msgspec import Struct
 
 from statewright import logs
 from statewright.api.admin import admin_app
+from statewright.api.grpc.joining import Joining
 from statewright.api.grpc.rpc import Served
 from statewright.api.grpc.server import CloudEventsService, Listening, listen
 from statewright.api.grpc.steps.service import WorkflowEngine
@@ -53,6 +54,7 @@ from statewright.auth import (
     mock_principal,
     open_principal,
 )
+from statewright.cluster.node import ClusterNode, Place, cluster_node
 from statewright.compute.dispatch import Dispatcher
 from statewright.compute.members import Members
 from statewright.compute.transaction_tokens import TransactionTokens
@@ -61,6 +63,7 @@ from statewright.engine.engine import Engine
 from statewright.engine.processors import Retry
 from statewright.failures import StorageUnavailable
 from statewright.identity import IdSource, system_clock
+from statewright.proto.cyoda_cloud_api_pb2_grpc import add_CloudEventsServiceServicer_to_server
 from statewright.services.definitions import DefinitionCache, Refresher
 from statewright.services.index_builder import IndexBuilder
 from statewright.services.runtime import Runtime
@@ -107,6 +110,7 @@ class Service(Struct, frozen=True, kw_only=True):
     runtime: Runtime
     dispatcher: Dispatcher
     members: Members
+    node: ClusterNode
 
 
 class Identity(Struct, frozen=True, kw_only=True):
@@ -155,20 +159,11 @@ async def running(settings: Settings, stopped: asyncio.Event | None = None) -> A
         database = await stack.enter_async_context(_database(settings))
         await _migrated(settings, database)
         members = Members()
-        dispatcher = Dispatcher(members)
-        runtime = await stack.enter_async_context(_runtime(settings, database, dispatcher))
+        node = await stack.enter_async_context(cluster_node(_place(settings), database, members))
+        runtime = await stack.enter_async_context(_runtime(settings, database, node))
         identity = await _identity(settings)
         steps_authenticator = _steps_authenticator(settings, identity)
         streams = MemberStreams(members, identity.authenticator, keep_alive=_keep_alive(settings))
-        grpc_port = await stack.enter_async_context(
-            _grpc(
-                settings,
-                streams,
-                Served(runtime, identity.authenticator),
-                WorkflowEngine(runtime, steps_authenticator, metrics.step_calls.observe_grpc),
-                dispatcher,
-            )
-        )
         front = Front(
             runtime,
             identity.authenticator,
@@ -177,7 +172,13 @@ async def running(settings: Settings, stopped: asyncio.Event | None = None) -> A
             public=public_routes(settings.context_path, tokens=identity.tokens, keys=identity.published_keys),
             observe=metrics.requests.observe,
             verbose_errors=settings.error_response_mode == "verbose",
+            relay=node.relay,
         )
+        await _opened(node, front, CloudEventsService(streams, Served(runtime, identity.authenticator)))
+        joining = Joining(runtime.transactions, node.channels, limit=settings.proxy_timeout)
+        requests = Served(runtime, identity.authenticator, joining)
+        engine = WorkflowEngine(runtime, steps_authenticator, metrics.step_calls.observe_grpc)
+        grpc_port = await stack.enter_async_context(_grpc(settings, streams, requests, engine, node.local))
         doors = StepDoor(
             front,
             runtime,
@@ -193,8 +194,9 @@ async def running(settings: Settings, stopped: asyncio.Event | None = None) -> A
         metrics.watch(runtime, members)
         if settings.scheduler_enabled:
             await stack.enter_async_context(_scheduling(settings, runtime))
-        readiness.open(runtime.pool)
+        readiness.open(runtime.pool, node)
         stack.callback(readiness.close)
+        stack.callback(node.drain)
         _tune_garbage_collection()
         log.info("ready", http=http_port, grpc=grpc_port, admin=admin_port)
         yield Service(
@@ -202,7 +204,8 @@ async def running(settings: Settings, stopped: asyncio.Event | None = None) -> A
             grpc_port=grpc_port,
             admin_port=admin_port,
             runtime=runtime,
-            dispatcher=dispatcher,
+            dispatcher=node.local,
+            node=node,
             members=members,
         )
 
@@ -234,10 +237,11 @@ class Readiness:
 
     def __init__(self) -> None:
         self._pool: Pool | None = None
+        self._node: ClusterNode | None = None
 
-    def open(self, pool: Pool) -> None:
+    def open(self, pool: Pool, node: ClusterNode) -> None:
         """Start-up is complete."""
-        self._pool = pool
+        self._pool, self._node = pool, node
 
     def close(self) -> None:
         """Shutdown begins."""
@@ -245,7 +249,10 @@ class Readiness:
 
     async def check(self) -> bool:
         """Ask the database."""
-        if self._pool is None:
+        if self._pool is None or self._node is None:
+            return False
+        if not self._node.is_present:
+            log.warning("not_ready", error="the other nodes take this one for lost")
             return False
         try:
             async with asyncio.timeout(self.WITHIN_S), self._pool.connection() as connection:
@@ -282,7 +289,7 @@ async def _migrated(settings: Settings, database: Target) -> None:
 
 
 @asynccontextmanager
-async def _runtime(settings: Settings, database: Target, dispatcher: Dispatcher) -> AsyncIterator[Runtime]:
+async def _runtime(settings: Settings, database: Target, node: ClusterNode) -> AsyncIterator[Runtime]:
     """Pools, caches and background work.
 
     Commits and reads by id have connections of their own, which nothing slow can take.
@@ -304,7 +311,7 @@ async def _runtime(settings: Settings, database: Target, dispatcher: Dispatcher)
         definitions = DefinitionCache(pool, system_clock, lease=settings.model_cache_lease)
         group_commit = GroupCommit(commits)
         tasks = StoredTasks(pool)
-        transactions = OpenTransactions(_transaction_tokens(settings))
+        transactions = OpenTransactions(_transaction_tokens(settings, node))
         outliving: set[asyncio.Task[object]] = set()
         jobs = SearchJobs(pool, workers, retention=settings.search_snapshot_ttl)
         indexes = SearchIndexes(pool, database)
@@ -317,7 +324,7 @@ async def _runtime(settings: Settings, database: Target, dispatcher: Dispatcher)
             tasks=tasks,
             definitions=definitions,
             engine=Engine(
-                Desk(callouts=dispatcher, tokens=transactions, ids=ids),
+                Desk(callouts=node.callouts, tokens=transactions, ids=ids),
                 tasks,
                 max_visits=settings.max_state_visits,
                 retry=Retry(
@@ -382,9 +389,32 @@ async def _finished(tasks: "set[asyncio.Task[object]]", within: timedelta) -> No
             task.cancel()
 
 
-def _transaction_tokens(settings: Settings) -> TransactionTokens:
-    secret = settings.hmac_secret.key_bytes() if settings.hmac_secret else secrets.token_bytes(32)
-    return TransactionTokens(secret, node="local", ttl=settings.tx_token_ttl.total_seconds(), clock=system_clock)
+def _transaction_tokens(settings: Settings, node: ClusterNode) -> TransactionTokens:
+    return TransactionTokens(node.secret, node=node.id, ttl=settings.tx_token_ttl.total_seconds(), clock=system_clock)
+
+
+def _place(settings: Settings) -> Place:
+    return Place(
+        name=settings.node_id,
+        program=program_version(),
+        bind=settings.node_bind_address,
+        port=settings.node_port,
+        host=settings.node_host,
+        lease=settings.node_lease,
+        secret=settings.hmac_secret.key_bytes() if settings.hmac_secret else None,
+        dispatch_wait=settings.dispatch_wait_timeout,
+        dispatch_limit=settings.dispatch_forward_timeout,
+        relay_limit=settings.proxy_timeout,
+        within=settings.startup_timeout,
+    )
+
+
+async def _opened(node: ClusterNode, front: Front, service: CloudEventsService) -> None:
+    """Let other nodes in; what they bring is answered by this one, and never sent on."""
+    try:
+        await node.open(front, lambda server: add_CloudEventsServiceServicer_to_server(service, server))
+    except TimeoutError as late:
+        raise StartFailed("the database took too long to know this node") from late
 
 
 async def _identity(settings: Settings) -> Identity:
@@ -504,6 +534,14 @@ def _on_signals(stopped: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, received)
+
+
+def program_version() -> str:
+    """The release, as it is installed."""
+    try:
+        return metadata.version("statewright")
+    except metadata.PackageNotFoundError:
+        return "unknown"
 
 
 def _tune_garbage_collection() -> None:

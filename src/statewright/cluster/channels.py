@@ -110,4 +110,3 @@ async def _connected(channel: grpc.aio.Channel) -> None:
         if state in (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.SHUTDOWN):
             raise TimeoutError
         await channel.wait_for_state_change(state)
-

@@ -4,8 +4,8 @@ Every call must prove that it comes from a node of this cluster (``proof``). The
 here are authenticated all the same, by their own credentials: knowing the secret makes nobody a principal.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Final, TypeVar, cast
 
 import grpc
 import grpc.aio
@@ -31,6 +31,9 @@ OPTIONS: Final[list[tuple[str, int]]] = [
 ]
 
 FAREWELL_S: Final = 1.0
+
+RequestT = TypeVar("RequestT")
+ReplyT = TypeVar("ReplyT")
 
 Register = Callable[[grpc.aio.Server], None]
 
@@ -72,21 +75,24 @@ class OnlyNodes(grpc.aio.ServerInterceptor):
 
     async def intercept_service(
         self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable["grpc.RpcMethodHandler[object, object]"]],
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable["grpc.RpcMethodHandler[RequestT, ReplyT] | None"]],
         handler_call_details: grpc.HandlerCallDetails,
-    ) -> "grpc.RpcMethodHandler[object, object]":
+    ) -> "grpc.RpcMethodHandler[RequestT, ReplyT] | None":
         metadata = handler_call_details.invocation_metadata or ()
         if self._prover.accepts(handler_call_details.method, metadata):
             return await continuation(handler_call_details)
         log.warning("node_refused", method=handler_call_details.method)
-        return _REFUSAL
+        return cast("grpc.RpcMethodHandler[RequestT, ReplyT]", _REFUSAL)  # it looks at no message
 
 
 async def _refuse(_requests: object, context: "grpc.aio.ServicerContext[object, object]") -> None:
     await context.abort(grpc.StatusCode.UNAUTHENTICATED, "forbidden")
 
 
-_REFUSAL = grpc.stream_stream_rpc_method_handler(_refuse)  # type: ignore[arg-type]  # the stubs know no aio handlers
+_REFUSAL: "grpc.RpcMethodHandler[object, object]" = grpc.stream_stream_rpc_method_handler(
+    cast("Callable[..., Iterator[object]]", _refuse)
+)
+"""For any method: on the wire all are streams of messages. The types know only synchronous handlers."""
 
 
 class NodeServer:
@@ -113,4 +119,3 @@ async def listen(door: NodeDoor, prover: Prover, others: Register, *, host: str,
         raise OSError(f"cannot listen on {place}") from error
     await server.start()
     return NodeServer(server, bound)
-

@@ -58,7 +58,9 @@ class ClusterDispatcher:
         self._wait_s = wait.total_seconds()
         self._limit_s = limit.total_seconds()
 
-    def dispatch(self, callout: Callout, *, avoiding: Collection[str] = ()) -> Awaitable[Reply]:
+    def dispatch(  # not async, so that a node alone hands over the coroutine itself
+        self, callout: Callout, *, avoiding: Collection[str] = ()
+    ) -> Awaitable[Reply]:
         """The reply of the best member that is not to be avoided, if there is a choice.
 
         Raises ``NoComputeMember``, ``DispatchTimeout``, ``ComputeMemberDisconnected`` or its kind ``ForwardFailed``.

@@ -86,9 +86,7 @@ class ClusterNode:
         Raises ``OSError`` and ``TimeoutError``.
         """
         self._door.application = application
-        self._server = await listen(
-            self._door, self._prover, others, host=self._place.bind, port=self._place.port
-        )
+        self._server = await listen(self._door, self._prover, others, host=self._place.bind, port=self._place.port)
         self._presence = Presence(
             self._row(self._server.port),
             self._database,

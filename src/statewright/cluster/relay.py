@@ -39,7 +39,7 @@ log = logs.logger("cluster")
 
 
 class HttpRelay:
-    """Sends requests to the owners of their transactions. ``limit`` bounds the wait for an answer to begin; zero: none."""
+    """Sends requests to the owners of their transactions. ``limit``: longest wait for an answer to begin, zero: any."""
 
     def __init__(self, channels: Channels, *, limit: timedelta) -> None:
         self._channels = channels
@@ -129,10 +129,11 @@ async def _answer(call: Call, part: pb.RelayResponse, send: Send) -> int:
     status = part.head.status
     headers = [(header.name, header.value) for header in part.head.headers]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    while isinstance(part, pb.RelayResponse):
-        if part.body:
-            await send({"type": "http.response.body", "body": part.body, "more_body": True})
-        part = await call.read()  # type: ignore[assignment]  # the end of the stream is no message
+    following: object = part
+    while isinstance(following, pb.RelayResponse):
+        if following.body:
+            await send({"type": "http.response.body", "body": following.body, "more_body": True})
+        following = await call.read()
     if await call.code() is not grpc.StatusCode.OK:
         raise unreachable()  # the answer is torn: the connection must break off
     await send({"type": "http.response.body", "body": b""})

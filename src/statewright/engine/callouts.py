@@ -1,6 +1,6 @@
 """What the engine asks of calculation members, and how a callout is put together (spec/workflows.md §11.2)."""
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Collection
 from typing import Protocol
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ from statewright.workflow import Processor, ScheduleFunction, Transition
 class Callouts(Protocol):
     """Whoever brings a callout to a calculation member and waits for its answer."""
 
-    async def dispatch(self, callout: Callout, *, avoiding: Collection[str] = ()) -> Reply:
+    def dispatch(self, callout: Callout, *, avoiding: Collection[str] = ()) -> Awaitable[Reply]:
         """The reply of a member, preferably none of those to be avoided.
 
         Raises ``NoComputeMember``, ``DispatchTimeout`` or ``ComputeMemberDisconnected``.

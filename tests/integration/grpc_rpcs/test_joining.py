@@ -157,27 +157,28 @@ def signing(database_template: Template) -> Iterator[RunningService]:
         yield running
 
 
-def a_transaction_token(*, secret: str = SECRET * 2, age_s: int = 0) -> str:
+def a_transaction_token(node: str, *, secret: str = SECRET * 2, age_s: int = 0) -> str:
     tokens = TransactionTokens(
-        bytes.fromhex(secret), node="local", ttl=90, clock=lambda: system_clock() - age_s * 1_000_000
+        bytes.fromhex(secret), node=node, ttl=90, clock=lambda: system_clock() - age_s * 1_000_000
     )
     return tokens.sign(TransactionId(UNKNOWN), "")
 
 
 FAILING = [
-    ("UNAUTHORIZED: invalid transaction token", lambda: "nonsense"),
-    ("UNAUTHORIZED: invalid transaction token", lambda: a_transaction_token(secret="f" * 64)),
-    ("TRANSACTION_EXPIRED: transaction token has expired", lambda: a_transaction_token(age_s=200)),
+    ("UNAUTHORIZED: invalid transaction token", lambda _node: "nonsense"),
+    ("UNAUTHORIZED: invalid transaction token", lambda node: a_transaction_token(node, secret="f" * 64)),
+    ("TRANSACTION_EXPIRED: transaction token has expired", lambda node: a_transaction_token(node, age_s=200)),
     ("TRANSACTION_NOT_FOUND: transaction not found or no longer active", a_transaction_token),
+    ("TRANSACTION_NODE_UNAVAILABLE: transaction node is not available", lambda _node: a_transaction_token("gone")),
 ]
 
 
 @pytest.mark.parametrize("kind", [kind for kind, rpc in RPC_OF.items() if rpc != "entityModelManage"])
 @pytest.mark.parametrize(("message", "token"), FAILING)
 def test_a_token_that_is_no_good_is_answered_alike_whatever_was_asked(
-    signing: RunningService, tenant: str, kind: str, message: str, token: Callable[[], str]
+    signing: RunningService, tenant: str, kind: str, message: str, token: Callable[[str], str]
 ) -> None:
-    joined = Rpcs(signing.grpc, a_token(tenant)).joining(token())
+    joined = Rpcs(signing.grpc, a_token(tenant)).joining(token(signing.parts.node.id))
     unreadable = an_event(kind, id=None)
     [response] = joined.send(unreadable)
     writes = RPC_OF[kind].startswith("entityManage")

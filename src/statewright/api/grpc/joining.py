@@ -15,7 +15,6 @@ import structlog
 from statewright.api.grpc.streaming import Context
 from statewright.cluster.channels import Channels
 from statewright.cluster.relay import channel_to, unreachable
-from statewright.failures import TransactionNodeUnavailable
 from statewright.identity import NodeId
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.proto.cyoda_cloud_api_pb2_grpc import CloudEventsServiceStub
@@ -76,5 +75,3 @@ class Joining:
             case _:
                 many = stub.entitySearchCollection(event, metadata=metadata, timeout=self._limit_s)
         return [response async for response in many]
-
-

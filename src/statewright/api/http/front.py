@@ -24,8 +24,8 @@ from statewright.api.http.problems import internal_error, problem
 from statewright.api.http.routes import Route
 from statewright.api.http.watch import Watch
 from statewright.auth import AuthenticationFailed, Authenticator
-from statewright.entity import Principal
 from statewright.cluster.relay import HttpRelay
+from statewright.entity import Principal
 from statewright.failures import Failure, StorageUnavailable, TransactionNodeUnavailable
 from statewright.services.runtime import Caller, Runtime
 

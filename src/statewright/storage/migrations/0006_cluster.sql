@@ -25,6 +25,6 @@ CREATE TABLE cluster_member (
 
 -- Where no secret is configured: what transaction tokens are signed with, and nodes prove themselves to each other.
 CREATE TABLE cluster_key (
-    only boolean PRIMARY KEY DEFAULT true CHECK (only),
-    key  bytea   NOT NULL
+    number smallint PRIMARY KEY DEFAULT 1 CHECK (number = 1),  -- there is one
+    key    bytea    NOT NULL
 );
