@@ -122,12 +122,15 @@ def node(
     endpoint: Annotated[
         str | None, typer.Option(help="gRPC address of the service.", metavar="HOST:PORT", show_default=False)
     ] = None,
+    api: Annotated[
+        str | None, typer.Option(help="Address of its REST API, for callbacks.", metavar="URL", show_default=False)
+    ] = None,
 ) -> None:
     """Run a calculation node that was written with the SDK."""
     with _one_line_failures():
         from statewright.sdk import cli as sdk
 
-        raise typer.Exit(sdk.run(target, endpoint=endpoint))
+        raise typer.Exit(sdk.run(target, endpoint=endpoint, api=api))
 
 
 def _run(work: Coroutine[object, object, int]) -> int:

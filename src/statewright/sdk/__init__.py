@@ -5,16 +5,33 @@
     node = Node(tags=["approval-service"])
 
     @node.processor("notify-approval")
-    def notify(prize):
+    def notify(prize, context):
+        context.client.create("notice", 1, {"text": "approved"})  # in the transaction of the transition
         return prize | {"approved": True}
 
 ``statewright node module:node`` runs it, and so does ``node.run()``. Without a node of one's own, the module-level
-``processor``, ``criterion`` and ``function`` register with ``default_node``.
+``processor``, ``criterion`` and ``schedule`` register with ``default_node``.
 """
 
+from statewright.sdk.client import AsyncClient, Client
 from statewright.sdk.context import Caller, Context
 from statewright.sdk.node import Node
-from statewright.sdk.outcomes import No
+from statewright.sdk.operations import Entity, Written
+from statewright.sdk.outcomes import No, Schedule
+from statewright.sdk.refusals import (
+    CallFailed,
+    Conflicting,
+    Invalid,
+    Missing,
+    Modified,
+    NotAllowed,
+    Problem,
+    Refused,
+    RunFailed,
+    TransactionOver,
+    Unavailable,
+    Unreachable,
+)
 from statewright.sdk.tokens import ClientCredentials, TokenUnavailable
 
 default_node = Node()
@@ -22,17 +39,36 @@ default_node = Node()
 
 processor = default_node.processor
 criterion = default_node.criterion
+schedule = default_node.schedule
 function = default_node.function
 
 __all__ = [
+    "AsyncClient",
+    "CallFailed",
     "Caller",
+    "Client",
     "ClientCredentials",
+    "Conflicting",
     "Context",
+    "Entity",
+    "Invalid",
+    "Missing",
+    "Modified",
     "No",
     "Node",
+    "NotAllowed",
+    "Problem",
+    "Refused",
+    "RunFailed",
+    "Schedule",
     "TokenUnavailable",
+    "TransactionOver",
+    "Unavailable",
+    "Unreachable",
+    "Written",
     "criterion",
     "default_node",
     "function",
     "processor",
+    "schedule",
 ]

@@ -8,6 +8,7 @@ from pathlib import Path
 from statewright.sdk import default_node
 from statewright.sdk.endpoint import UnusableEndpoint
 from statewright.sdk.functions import UnfitSignature
+from statewright.sdk.http import UnusableAddress
 from statewright.sdk.node import Node
 from statewright.sdk.tokens import Token
 
@@ -17,7 +18,12 @@ class UnusableTarget(ValueError):
 
 
 def run(
-    target: str, *, endpoint: str | None = None, token: Token = None, tags: str | Iterable[str] | None = None
+    target: str,
+    *,
+    endpoint: str | None = None,
+    token: Token = None,
+    tags: str | Iterable[str] | None = None,
+    api: str | None = None,
 ) -> int:
     """Runs the node that ``module:name`` names until it is told to stop; the exit status of the program.
 
@@ -26,8 +32,8 @@ def run(
     """
     try:
         node = find(target)
-        node.run(endpoint, token=token, tags=tags)
-    except (UnusableTarget, UnfitSignature, UnusableEndpoint) as error:
+        node.run(endpoint, token=token, tags=tags, api=api)
+    except (UnusableTarget, UnfitSignature, UnusableEndpoint, UnusableAddress) as error:
         sys.stderr.write(f"statewright node: {error}\n")
         return 2
     return 0

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from statewright.jsonval.values import JsonObject
+from statewright.sdk.client import AsyncClient, Client, Transport
 
 
 class Caller(Struct, frozen=True, kw_only=True):
@@ -13,13 +14,20 @@ class Caller(Struct, frozen=True, kw_only=True):
     roles: tuple[str, ...] = ()
 
 
+class NoWayBack(RuntimeError):
+    """The context was made by hand, without a server behind it; ``statewright.sdk.testing`` makes one with."""
+
+    def __init__(self) -> None:
+        super().__init__("this context has no server behind it; in tests, use statewright.sdk.testing.FakeEngine")
+
+
 class Context(Struct, frozen=True, kw_only=True):
     """The surroundings of one callout (spec/grpc.md §14).
 
     ``state`` is the entity's state before the transition. ``transition`` and its two states are empty while a
     workflow is being selected. ``transaction_id`` is empty outside a transaction, and ``tx_token`` None.
     ``parameters`` is the text that the workflow configures as ``context``. ``meta`` is the entity's metadata, empty
-    when the entity is not attached.
+    when the entity is not attached. ``transport`` is the way back to the server.
     """
 
     name: str
@@ -35,6 +43,23 @@ class Context(Struct, frozen=True, kw_only=True):
     principal: Caller = Caller()
     meta: JsonObject = {}
     warnings: list[str] = []
+    transport: Transport | None = None
+
+    @property
+    def client(self) -> Client:
+        """Requests back to the server, for plain functions; they join the transaction if there is one (§16)."""
+        return Client(self._way_back, self.tx_token)
+
+    @property
+    def async_client(self) -> AsyncClient:
+        """The same for async functions."""
+        return AsyncClient(self._way_back, self.tx_token)
+
+    @property
+    def _way_back(self) -> Transport:
+        if self.transport is None:
+            raise NoWayBack
+        return self.transport
 
     @property
     def state(self) -> str:

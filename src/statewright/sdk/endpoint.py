@@ -42,6 +42,12 @@ class Endpoint(Struct, frozen=True):
     target: str
     is_encrypted: bool
 
+    @property
+    def usual_api(self) -> str:
+        """Where the REST API of the same server is, if nobody moved it."""
+        host = self.target.rpartition(":")[0]
+        return f"https://{host}/api" if self.is_encrypted else f"http://{host}:8080/api"
+
     def channel(self) -> grpc.aio.Channel:
         if self.is_encrypted:
             return grpc.aio.secure_channel(self.target, grpc.ssl_channel_credentials(), options=CHANNEL_OPTIONS)

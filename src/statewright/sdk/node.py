@@ -20,6 +20,7 @@ from statewright.sdk.endpoint import (
     parse_endpoint,
 )
 from statewright.sdk.functions import Function, Handler, Kind
+from statewright.sdk.http import HTTP_VARIABLES, HttpTransport
 from statewright.sdk.tokens import Token, token_source
 from statewright.sdk.worker import Worker
 
@@ -69,38 +70,60 @@ class Node:
         return self._registrar("criteria", name)
 
     def function(self, name: str) -> Callable[[HandlerT], HandlerT]:
-        """Registers a function that tells when a scheduled transition fires: a ``timedelta``, a ``datetime`` or a
-        dict."""
+        """The same as :meth:`schedule`, by the name the protocol has for it."""
         return self._registrar("function", name)
 
-    def run(self, endpoint: str | None = None, *, token: Token = None, tags: str | Iterable[str] | None = None) -> None:
+    def schedule(self, name: str) -> Callable[[HandlerT], HandlerT]:
+        """Registers a function that tells when a scheduled transition fires: a ``Schedule``, a ``timedelta``, a
+        ``datetime`` or the result's members as a dict (spec/workflows.md §13.3)."""
+        return self._registrar("function", name)
+
+    def run(
+        self,
+        endpoint: str | None = None,
+        *,
+        token: Token = None,
+        tags: str | Iterable[str] | None = None,
+        api: str | None = None,
+    ) -> None:
         """Serves until SIGTERM or SIGINT; a second signal does not wait for running functions. Parameters:
         :meth:`serve`."""
         if not logging.getLogger().handlers:
             logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+            logging.getLogger("httpx").setLevel(logging.WARNING)  # or it would tell of every callback
         with suppress(KeyboardInterrupt, asyncio.CancelledError):
-            uvloop.run(self._run_until_told(endpoint, token=token, tags=tags))
+            uvloop.run(self._run_until_told(endpoint, token=token, tags=tags, api=api))
 
     async def serve(
-        self, endpoint: str | None = None, *, token: Token = None, tags: str | Iterable[str] | None = None
+        self,
+        endpoint: str | None = None,
+        *,
+        token: Token = None,
+        tags: str | Iterable[str] | None = None,
+        api: str | None = None,
     ) -> None:
         """Connects, serves callouts and connects again whenever the stream ends, until :meth:`stop`.
 
         What is not given comes from the node itself or the environment: ``STATEWRIGHT_COMPUTE_ENDPOINT`` or
         ``CYODA_COMPUTE_GRPC_ENDPOINT`` (default ``localhost:9090``), ``STATEWRIGHT_COMPUTE_TOKEN`` or
-        ``CYODA_COMPUTE_TOKEN`` (default: none, for a server without authentication).
+        ``CYODA_COMPUTE_TOKEN`` (default: none, for a server without authentication). ``api`` is the address of the REST
+        API that ``context.client`` uses, from ``STATEWRIGHT_COMPUTE_HTTP_BASE`` or ``CYODA_COMPUTE_HTTP_BASE``
+        (default: the usual port and path at the host of the endpoint). Raises ``UnusableEndpoint``,
+        ``UnusableAddress``, ``UnfitSignature``.
         """
         where = parse_endpoint(endpoint or first_set(os.environ, ENDPOINT_VARIABLES) or DEFAULT_ENDPOINT)
         tokens = token_source(token if token is not None else first_set(os.environ, TOKEN_VARIABLES))
         for function in self.functions:
             _ = function.shape  # so that a signature that cannot work stops the start, not the first callout
         leave = self._leave = asyncio.Event()
-        worker = Worker(self._functions, concurrency=self._concurrency)
+        transport = HttpTransport(api or first_set(os.environ, HTTP_VARIABLES) or where.usual_api, tokens)
+        worker = Worker(self._functions, concurrency=self._concurrency, transport=transport)
         declared = several(tags if tags is not None else self._own_tags())
         try:
             await Connection(where, tokens, worker, tags=declared).keep_up(leave, grace=self._grace)
         finally:
             await worker.close()
+            await transport.close()
             self._leave = None
 
     def stop(self) -> None:
@@ -121,8 +144,10 @@ class Node:
     def _own_tags(self) -> str | Iterable[str]:
         return self._tags if self._tags is not None else first_set(os.environ, TAGS_VARIABLES) or ()
 
-    async def _run_until_told(self, endpoint: str | None, *, token: Token, tags: str | Iterable[str] | None) -> None:
-        serving = asyncio.ensure_future(self.serve(endpoint, token=token, tags=tags))
+    async def _run_until_told(
+        self, endpoint: str | None, *, token: Token, tags: str | Iterable[str] | None, api: str | None
+    ) -> None:
+        serving = asyncio.ensure_future(self.serve(endpoint, token=token, tags=tags, api=api))
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self._told, serving)
         await serving

@@ -17,6 +17,43 @@ class No(Struct, frozen=True):
         return False
 
 
+class Schedule(Struct, frozen=True, kw_only=True):
+    """When a scheduled transition fires, and until when it may be late (spec/workflows.md §13.3).
+
+    Exactly one of ``after`` (from the arming) and ``at``; at most one of ``expire_after`` (from the fire time) and
+    ``expire_at``. An expiry that is not after the fire time means not to fire at all. Instants without an offset are
+    UTC. Raises ``ValueError``.
+    """
+
+    after: timedelta | None = None
+    at: datetime | None = None
+    expire_after: timedelta | None = None
+    expire_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if (self.after is None) == (self.at is None):
+            raise ValueError("a schedule has either after or at")
+        if self.expire_after is not None and self.expire_at is not None:
+            raise ValueError("a schedule has at most one of expire_after and expire_at")
+
+    def members(self) -> dict[str, int]:
+        """The result as the server reads it."""
+        delays = {"fireAfterMs": self.after, "expireAfterMs": self.expire_after}
+        instants = {"fireAt": self.at, "expireAt": self.expire_at}
+        return {name: _milliseconds(delay) for name, delay in delays.items() if delay is not None} | {
+            name: _epoch_milliseconds(instant) for name, instant in instants.items() if instant is not None
+        }
+
+
+def _milliseconds(delay: timedelta) -> int:
+    return delay // timedelta(milliseconds=1)
+
+
+def _epoch_milliseconds(instant: datetime) -> int:
+    aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+    return round(aware.timestamp() * 1000)
+
+
 class NotJson(ValueError):
     """What a function returned cannot be written as JSON."""
 
@@ -47,16 +84,17 @@ def overlaid(document: JsonValue, view: object) -> object:
 
 
 def schedule(value: object) -> object:
-    """A function's result as the server reads it: from a delay, an instant (without an offset: UTC), or the result
-    itself.
+    """A function's result as the server reads it: from a schedule, a delay, an instant (without an offset: UTC), or
+    the result itself.
 
     Shape: spec/grpc.md §14.
     """
     if isinstance(value, timedelta):
-        return {"fireAfterMs": value // timedelta(milliseconds=1)}
+        return Schedule(after=value).members()
     if isinstance(value, datetime):
-        instant = value if value.tzinfo else value.replace(tzinfo=UTC)
-        return {"fireAt": round(instant.timestamp() * 1000)}
+        return Schedule(at=value).members()
+    if isinstance(value, Schedule):
+        return value.members()
     return value
 
 

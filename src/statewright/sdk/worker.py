@@ -3,9 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from statewright.proto.cloudevents_pb2 import CloudEvent
+from statewright.sdk.client import Transport
 from statewright.sdk.functions import Function, Kind
 from statewright.sdk.threads import DaemonThreads
 from statewright.sdk.wire import Request, answer, failure
@@ -17,10 +21,14 @@ Functions: TypeAlias = Mapping[tuple[Kind, str], Function]
 
 
 class Worker:
-    """Serves callouts of any number of streams; what is under way outlives the stream it came from."""
+    """Serves callouts of any number of streams; what is under way outlives the stream it came from.
 
-    def __init__(self, functions: Functions, *, concurrency: int) -> None:
+    ``transport`` is how functions reach the server; None when they cannot.
+    """
+
+    def __init__(self, functions: Functions, *, concurrency: int, transport: Transport | None = None) -> None:
         self._functions = functions
+        self._transport = transport
         self._slots = asyncio.Semaphore(concurrency)
         self._threads = DaemonThreads(concurrency)
         self._under_way = set[asyncio.Task[None]]()
@@ -48,13 +56,30 @@ class Worker:
             reply(await self._answer(request))
 
     async def _answer(self, request: Request) -> CloudEvent:
-        name = request.context.name
-        function = self._functions.get((request.kind, name))
-        if function is None:
-            log.error("function_unknown kind=%s name=%s", request.kind, name)
-            return failure(request, code="UNKNOWN_FUNCTION", message=f"this node has no {request.kind} named {name}")
+        reachable = replace(request, context=replace(request.context, transport=self._transport))
         try:
-            return answer(request, await function.call(request.document, request.context, self._threads))
+            return answer(reachable, await result(self._functions, reachable, self._threads))
+        except UnknownFunction as error:
+            log.error("function_unknown kind=%s name=%s", request.kind, request.context.name)  # noqa: TRY400 - no fault of the code
+            return failure(request, code="UNKNOWN_FUNCTION", message=str(error))
         except Exception as error:  # whatever goes wrong in a user's function is its answer
-            log.exception("function_failed kind=%s name=%s entity=%s", request.kind, name, request.context.entity_id)
-            return failure(request, code=type(error).__name__, message=str(error) or type(error).__name__)
+            name, entity = request.context.name, request.context.entity_id
+            log.exception("function_failed kind=%s name=%s entity=%s", request.kind, name, entity)
+            return failed(request, error)
+
+
+class UnknownFunction(LookupError):
+    """The node has no such function."""
+
+
+async def result(functions: Functions, request: Request, threads: Executor) -> object:
+    """What the function that a request names returns. Raises :class:`UnknownFunction`, or what the function raises."""
+    function = functions.get((request.kind, request.context.name))
+    if function is None:
+        raise UnknownFunction(f"this node has no {request.kind} named {request.context.name}")
+    return await function.call(request.document, request.context, threads)
+
+
+def failed(request: Request, error: Exception) -> CloudEvent:
+    """The answer for a function that raised."""
+    return failure(request, code=type(error).__name__, message=str(error) or type(error).__name__)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from statewright.sdk import Context, Node
+from statewright.sdk.tokens import Token
 from tests.service import PATIENCE_S, Api, RunningService, a_token
 
 Serving = Callable[[Node], None]
@@ -29,12 +30,14 @@ def serving(service: RunningService, tenant: str) -> Iterator[Serving]:
 
 
 @contextmanager
-def connected(service: RunningService, tenant: str, node: Node) -> Iterator[None]:
+def connected(
+    service: RunningService, tenant: str, node: Node, token: Token = None, *, api: str | None = None
+) -> Iterator[None]:
     """The node is a member of the tenant while the block runs."""
-    token = a_token(tenant, "node", user_roles=None, scopes=["ROLE_M2M"])
+    token = token or a_token(tenant, "node", user_roles=None, scopes=["ROLE_M2M"])
     before = service.parts.members.count
     loop = asyncio.new_event_loop()
-    task = loop.create_task(node.serve(service.grpc, token=token))
+    task = loop.create_task(node.serve(service.grpc, token=token, api=api or service.url))
     thread = threading.Thread(target=lambda: loop.run_until_complete(asyncio.wait([task])), daemon=True)
     thread.start()
     until(lambda: service.parts.members.count > before)

@@ -1,0 +1,93 @@
+"""Entities in memory that answer the requests of a client as a server does.
+
+What is left out: models are not validated and no workflow runs by itself. A transition does what its lifecycle says and
+nothing else: no criterion is judged, no processor runs, nothing automated follows.
+"""
+
+import threading
+import uuid
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from statewright.failures import Failure
+from statewright.jsonval.codec import decode
+from statewright.jsonval.values import JsonValue
+from statewright.sdk.client import TX_TOKEN, Answer
+from statewright.sdk.operations import Call, Entity
+from statewright.sdk.outcomes import encode
+from statewright.sdk.testing.answers import ANSWERS
+from statewright.sdk.testing.view import Lifecycle, View
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """What a function asked of the server: the operation of the client, what it is about, and the body.
+
+    ``target`` is model and version, or the entity, with the transition if one was named.
+
+    ``joined`` tells whether it was part of the callout's transaction; ``error_code`` is set when it was refused.
+    """
+
+    operation: str
+    target: tuple[str, ...]
+    body: JsonValue = None
+    joined: bool = False
+    error_code: str = ""
+
+
+class Store:
+    """The server that clients of one fake engine speak to. Safe for functions that use several threads."""
+
+    def __init__(self) -> None:
+        self.entities: dict[str, Entity] = {}
+        self.lifecycles: dict[tuple[str, int], Lifecycle] = {}
+        self.requests: list[Request] = []
+        self._lock = threading.RLock()
+        self._overlay: dict[str, Entity | None] | None = None
+        self.transaction_id = ""
+
+    def begin(self) -> None:
+        """Open a transaction, which joined requests are part of."""
+        self._overlay, self.transaction_id = {}, str(uuid.uuid1())
+
+    def end(self, *, commits: bool) -> None:
+        """Keep or drop what joined requests wrote."""
+        for entity_id, entity in (self._overlay or {}).items():
+            if commits and entity is not None:
+                self.entities[entity_id] = entity
+            elif commits:
+                self.entities.pop(entity_id, None)
+        self._overlay, self.transaction_id = None, ""
+
+    def send(self, call: Call) -> Answer:
+        """Answer a request at once."""
+        with self._lock:
+            body = decode(call.body) if call.body else None
+            request = Request(operation=call.name, target=call.target, body=body, joined=TX_TOKEN in call.headers)
+            try:
+                answer = Answer(200, ANSWERS[call.name](self._seen_by(request), call, body))
+            except Failure as failure:
+                request = replace(request, error_code=failure.code)
+                answer = Answer(failure.status, _problem(failure, call.path))
+            self.requests.append(request)
+            return answer
+
+    async def send_async(self, call: Call) -> Answer:
+        """The same."""
+        return self.send(call)
+
+    def _seen_by(self, request: Request) -> View:
+        inside = request.joined and self._overlay is not None
+        return View(
+            self.entities,
+            self._overlay if inside else None,
+            self.lifecycles,
+            transaction_id=self.transaction_id if inside else str(uuid.uuid1()),
+        )
+
+
+def _problem(failure: Failure, path: str) -> bytes:
+    properties: dict[str, object] = {"errorCode": failure.code, **failure.properties}
+    if failure.retryable:
+        properties["retryable"] = True
+    return encode({"status": failure.status, "detail": failure.detail, "instance": path, "properties": properties})

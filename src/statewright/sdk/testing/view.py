@@ -1,0 +1,115 @@
+"""Entities in memory, and the lifecycles they follow."""
+
+import uuid
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from statewright.entity import LOOPBACK
+from statewright.failures import EntityNotFound
+from statewright.identity import system_clock
+from statewright.instants import to_rfc3339
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.sdk.operations import Entity
+
+CREATED: Final = "CREATED"
+"""Where entities without a lifecycle begin, as under the default workflow."""
+
+
+class Lifecycle(Struct, frozen=True, kw_only=True):
+    """The states of a model's entities: where they begin, and where each transition of a state leads."""
+
+    initial: str
+    states: Mapping[str, Mapping[str, str]]
+
+    @classmethod
+    def of(cls, workflow: JsonObject) -> "Lifecycle":
+        """The lifecycle of a workflow in the form in which it is imported. Raises ``msgspec.ValidationError``."""
+        read = msgspec.convert(workflow, _Workflow)
+        states = {name: {each.name: each.next for each in state.transitions} for name, state in read.states.items()}
+        return cls(initial=read.initial_state, states=states)
+
+
+class _Transition(Struct):
+    name: str
+    next: str
+
+
+class _State(Struct):
+    transitions: tuple[_Transition, ...] = ()
+
+
+class _Workflow(Struct, rename="camel"):
+    initial_state: str
+    states: dict[str, _State]
+
+
+class View:
+    """The entities as one request sees them. ``overlay`` is what its transaction has written so far, None outside of
+    one; deleted entities are None in there.
+    """
+
+    def __init__(
+        self,
+        committed: dict[str, Entity],
+        overlay: dict[str, Entity | None] | None,
+        lifecycles: Mapping[tuple[str, int], Lifecycle],
+        *,
+        transaction_id: str,
+    ) -> None:
+        self._committed = committed
+        self._overlay = overlay
+        self._lifecycles = lifecycles
+        self.transaction_id = transaction_id
+
+    def all(self) -> dict[str, Entity]:
+        seen: dict[str, Entity | None] = {**self._committed, **(self._overlay or {})}
+        return {entity_id: entity for entity_id, entity in seen.items() if entity is not None}
+
+    def of(self, model: str, version: int) -> list[Entity]:
+        found = (entity for entity in self.all().values() if (entity.model, entity.model_version) == (model, version))
+        return sorted(found, key=lambda entity: entity.id)
+
+    def one(self, entity_id: str) -> Entity:
+        entity = self.all().get(entity_id)
+        if entity is None:
+            raise EntityNotFound(f"entity id={entity_id} not found", {"entityId": entity_id})
+        return entity
+
+    def put(self, entity: Entity) -> None:
+        if self._overlay is None:
+            self._committed[entity.id] = entity
+        else:
+            self._overlay[entity.id] = entity
+
+    def remove(self, entity_id: str) -> None:
+        if self._overlay is None:
+            del self._committed[entity_id]
+        else:
+            self._overlay[entity_id] = None
+
+    def transitions(self, entity: Entity) -> Mapping[str, str]:
+        lifecycle = self._lifecycles.get((entity.model, entity.model_version))
+        return lifecycle.states.get(entity.state, {}) if lifecycle else {}
+
+    def initial(self, model: str, version: int) -> str:
+        lifecycle = self._lifecycles.get((model, version))
+        return lifecycle.initial if lifecycle else CREATED
+
+
+def new_entity(model: str, version: int, data: JsonValue, *, state: str, transaction_id: str, id: str = "") -> Entity:  # noqa: A002 - the field's own name
+    """An entity that was created just now."""
+    now = to_rfc3339(system_clock())
+    return Entity(
+        id=id or str(uuid.uuid1()),
+        model=model,
+        model_version=version,
+        state=state,
+        data=data,
+        transaction_id=transaction_id,
+        created=now,
+        updated=now,
+        transition=LOOPBACK,
+    )

@@ -1,0 +1,33 @@
+"""The examples of docs/sdk.md do what the page says."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PAGE = Path(__file__).parents[3] / "docs" / "sdk.md"
+
+
+def definitions() -> dict[str, Any]:
+    """Everything that the Python blocks of the page define, run one after the other."""
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    names: dict[str, Any] = {"__name__": "sdk_page"}
+    exec(compile("\n".join(blocks), str(PAGE), "exec"), names)
+    return names
+
+
+EXAMPLES = {name: value for name, value in definitions().items() if name.startswith("test_")}
+
+
+@pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES)
+def test_the_examples_of_the_page_pass(example: Callable[[], None]) -> None:
+    example()
+
+
+def test_the_page_names_every_operation_of_the_client() -> None:
+    from statewright.sdk import Client
+
+    operations = {name for name in vars(Client) if not name.startswith("_")}
+    assert {name for name in operations if f"`{name}(" not in PAGE.read_text()} == set()
