@@ -39,27 +39,34 @@ class ModelKey(Struct, frozen=True):
     version: int
 
 
-class Entity(Struct, frozen=True, kw_only=True):
+class EntityView(Struct, frozen=True, kw_only=True):
+    """What clients see of one version of an entity; of thousands that are found, nobody needs more.
+
+    ``document`` is JSON text; who needs the values decodes it once. Times are microseconds since the epoch.
+    """
+
+    id: EntityId
+    state: str
+    transaction_id: TransactionId
+    created_at: int
+    updated_at: int
+    transition: str
+    document: str
+
+
+class Entity(EntityView, frozen=True, kw_only=True):
     """One version of an entity.
 
-    ``document`` is compact JSON text; who needs the values decodes it once. Times are microseconds since the epoch.
     ``entry_transaction_id`` is the id its client was told, when a run of several segments wrote this version.
     """
 
     tenant: TenantId
-    id: EntityId
     model: ModelId
-    state: str
-    transaction_id: TransactionId
     entry_transaction_id: TransactionId
-    created_at: int
-    updated_at: int
-    transition: str
     workflow: str
     workflow_revision: int = 0
     attributed: Actor
     executor: Actor
-    document: str
 
 
 class EntityMeta(Struct, frozen=True, kw_only=True):

@@ -2,10 +2,14 @@
 
 import re
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - it formats without an offset
+_FIRST_DAY = date(1970, 1, 1)
 _SECOND = 1_000_000
+_MINUTE = 60 * _SECOND
+_TWO_DIGITS = tuple(f"{number:02d}" for number in range(60))
+_MINUTES = tuple(f"{hour:02d}:{minute}" for hour in range(24) for minute in _TWO_DIGITS)
 _MAX_OFFSET_HOURS, _MAX_OFFSET_MINUTES = 23, 59
 _FIRST, _LAST = -62_135_596_800 * _SECOND, 253_402_300_800 * _SECOND - 1
 """The first and the last microsecond of the years 1 to 9999."""
@@ -19,9 +23,17 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 def to_rfc3339(instant: int) -> str:
     """UTC with ``Z``; as many fraction digits as needed, none when the fraction is zero."""
-    seconds, micros = divmod(instant, _SECOND)
-    text = (_NAIVE_EPOCH + timedelta(seconds=seconds)).isoformat()  # strftime takes ten times as long
+    minutes, rest = divmod(instant, _MINUTE)
+    days, minute = divmod(minutes, len(_MINUTES))
+    seconds, micros = divmod(rest, _SECOND)
+    text = f"{_date_text(days)}T{_MINUTES[minute]}:{_TWO_DIGITS[seconds]}"
     return f"{text}.{micros:06d}".rstrip("0") + "Z" if micros else f"{text}Z"
+
+
+@lru_cache(maxsize=4096)
+def _date_text(days: int) -> str:
+    """Formatting a ``datetime`` takes four times as long as putting it together, and dates repeat."""
+    return (_FIRST_DAY + timedelta(days=days)).isoformat()
 
 
 def from_rfc3339(text: str) -> int | None:

@@ -88,7 +88,7 @@ async def _of_now(runtime: Runtime, unit: UnitOfWork, query: Query) -> dict[Enti
     holds = compile_plan(query.plan)
     own = [write.entity for write in staged.values() if not write.deletes]
     found = [entity for entity in own if holds(decode(entity.document), meta_of(entity))]
-    committed = await runtime.search.direct(replace(query, without=tuple(staged)), limit=ANY_NUMBER)
+    committed = await runtime.search.entities(replace(query, without=tuple(staged)), limit=ANY_NUMBER)
     for entity in committed:
         unit.expect(entity.id, entity.transaction_id)
     return {entity.id: entity for entity in (*found, *committed)}

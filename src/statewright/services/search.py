@@ -16,7 +16,7 @@ from statewright.conditions import (
     unknown_paths,
 )
 from statewright.conditions.sorting import SortKey, SortOrder, resolve_sort
-from statewright.entity import Entity, ModelKey
+from statewright.entity import Entity, EntityView, ModelKey
 from statewright.failures import BadRequest, ModelNotFound, SearchResultLimit
 from statewright.identity import TenantId
 from statewright.jsonval.codec import MalformedJson, decode
@@ -91,7 +91,7 @@ async def prepare(runtime: Runtime, tenant: TenantId, search: Search) -> Prepare
 
 async def direct(
     runtime: Runtime, caller: Caller, search: Search, *, limit: int = DEFAULT_LIMIT, tracking: bool = False
-) -> list[Entity]:
+) -> list[EntityView]:
     """All matching entities in order, within the transaction that the caller joins, if any.
 
     Raises the failures of ``prepare`` and of ``SearchDatabase.direct``. With ``tracking`` the joined transaction fails
@@ -113,7 +113,9 @@ async def explain(
     return await runtime.search.explain(prepared.query(), limit=limit, order=prepared.order, analyze=analyze)
 
 
-async def _joined(runtime: Runtime, caller: Caller, prepared: Prepared, *, limit: int, tracking: bool) -> list[Entity]:
+async def _joined(
+    runtime: Runtime, caller: Caller, prepared: Prepared, *, limit: int, tracking: bool
+) -> list[EntityView]:
     """What is committed, and what the transaction has made of it."""
     async with runtime.unit(caller) as unit:
         staged = unit.staged.values()
@@ -130,13 +132,13 @@ async def _joined(runtime: Runtime, caller: Caller, prepared: Prepared, *, limit
             for entity in committed:
                 unit.expect(entity.id, entity.transaction_id)
             await unit.commit()
-    return in_order([*own, *map(Match, committed)], prepared.order)
+    return in_order([*own, *(Match(entity) for entity in committed)], prepared.order)
 
 
-def _matches(entities: Sequence[Entity], prepared: Prepared) -> list[Match]:
+def _matches(entities: Sequence[Entity], prepared: Prepared) -> list[Match[EntityView]]:
     holds = compile_plan(prepared.plan)
     model = prepared.definition.stored.id
-    decoded = [Match(entity, decode(entity.document)) for entity in entities if entity.model == model]
+    decoded = [Match[EntityView](entity, decode(entity.document)) for entity in entities if entity.model == model]
     return [match for match in decoded if holds(match.document, meta_of(match.entity))]
 
 

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from statewright.conditions import serialise
-from statewright.entity import Entity, ModelKey
+from statewright.entity import EntityView, ModelKey
 from statewright.failures import BadRequest, SearchJobAlreadyTerminal, SearchJobNotFound
 from statewright.jsonval.codec import encode
 from statewright.services.runtime import Caller, Runtime
@@ -24,7 +24,7 @@ class ResultPage(Struct, frozen=True, kw_only=True):
     """A page of a finished job, and how much there is altogether."""
 
     key: ModelKey
-    entities: list[Entity]
+    entities: list[EntityView]
     number: int
     size: int
     total: int

@@ -7,7 +7,7 @@ from datetime import timedelta
 import asyncpg
 from msgspec import Struct
 
-from statewright.entity import Actor, ChangeType, Entity
+from statewright.entity import Actor, ChangeType, Entity, EntityView
 from statewright.identity import EntityId, ModelId, TenantId, TransactionId
 from statewright.storage.fence import settled
 from statewright.storage.pool import Pool
@@ -22,6 +22,8 @@ FOREVER = 2**63 - 1
 
 COLUMNS = """tenant, id, model, state, transaction_id, entry_transaction_id, created_at, valid_from, transition,
              workflow, workflow_revision, attributed_id, attributed_kind, executor_id, executor_kind, document"""
+
+VIEW_COLUMNS = "id, state, transaction_id, created_at, valid_from, transition, document"
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -69,6 +71,20 @@ def to_entity(row: asyncpg.Record) -> Entity:
         attributed=Actor(by, by_kind),
         executor=Actor(ran, ran_kind),
         document=doc,
+    )
+
+
+def to_view(row: asyncpg.Record) -> EntityView:
+    """What clients see of an entity, from a row with ``VIEW_COLUMNS`` in order."""
+    id_, state, transaction, created, valid_from, transition, document = row
+    return EntityView(
+        id=EntityId(str(id_)),
+        state=state,
+        transaction_id=TransactionId(str(transaction)),
+        created_at=created,
+        updated_at=valid_from,
+        transition=transition,
+        document=document,
     )
 
 

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from decimal import Decimal
-from typing import Final
+from typing import Final, Generic, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import asyncpg
@@ -30,13 +30,13 @@ from statewright.conditions import Plan, compile_plan
 from statewright.conditions.describing import described
 from statewright.conditions.sorting import BY_ID, SortOrder, order_by, sorted_by
 from statewright.conditions.sql import Narrowing, compile_sql
-from statewright.entity import Entity, EntityMeta
+from statewright.entity import Entity, EntityMeta, EntityView
 from statewright.failures import ScanBudgetExhausted, SearchResultLimit, SearchTimeout
 from statewright.identity import EntityId, ModelId, TenantId
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonValue
 from statewright.storage.connections import Target
-from statewright.storage.entities import COLUMNS, to_entity
+from statewright.storage.entities import COLUMNS, VIEW_COLUMNS, to_entity, to_view
 from statewright.storage.fence import settled
 from statewright.storage.pool import Pool
 
@@ -83,11 +83,25 @@ class Explanation(Struct, frozen=True, kw_only=True):
     plan: tuple[str, ...]
 
 
-class Match(Struct, frozen=True):
+Found = TypeVar("Found", bound=EntityView)
+
+
+class Match(Struct, Generic[Found], frozen=True):
     """A matching entity; ``document`` is decoded where somebody had to look into it."""
 
-    entity: Entity
+    entity: Found
     document: JsonValue = None
+
+
+class Reading(Struct, Generic[Found], frozen=True):
+    """What is wanted of the entities that are found."""
+
+    columns: str
+    of_row: Callable[[asyncpg.Record], Found]
+
+
+VIEWS: Final = Reading(VIEW_COLUMNS, to_view)
+WHOLE: Final = Reading(COLUMNS, to_entity)
 
 
 def search_sessions(database: Target, *, timeout: timedelta | None = None) -> Target:
@@ -132,18 +146,32 @@ class SearchDatabase:
         self._timeout_s = timeout.total_seconds()
         self.scan_budget = scan_budget
 
-    async def direct(self, query: Query, *, limit: int, order: SortOrder = BY_ID) -> list[Entity]:
-        """All matches in order.
+    async def direct(self, query: Query, *, limit: int, order: SortOrder = BY_ID) -> list[EntityView]:
+        """All matches in order, as clients see them.
 
         Raises ``SearchResultLimit`` when there are more than ``limit``, ``ScanBudgetExhausted``, ``SearchTimeout``,
         ``StorageUnavailable``.
         """
+        return await self._found(query, VIEWS, limit=limit, order=order)
+
+    async def entities(self, query: Query, *, limit: int) -> list[Entity]:
+        """All matches in order of id, with everything that is stored of them. Raises as ``direct`` does."""
+        return await self._found(query, WHOLE, limit=limit)
+
+    async def _found(
+        self, query: Query, reading: Reading[Found], *, limit: int, order: SortOrder = BY_ID
+    ) -> list[Found]:
         narrowing = compile_sql(query.plan, first=FIRST_ARGUMENT)
+        statement = versions(query, reading.columns, narrowing=narrowing)
         async with self.limited(at=query.instant) as connection:
-            statement = versions(query, COLUMNS, narrowing=narrowing)
             if narrowing.is_exact:
-                return await _selected(connection, statement, limit, order)
-            matches = await self._judged(connection, statement, query.plan, limit)
+                cut = _at_most(limit + 1, statement, order, reading.columns)
+                rows = await connection.fetch(cut.text, *cut.args)
+                if len(rows) > limit:
+                    raise SearchResultLimit(limit)
+                found = [reading.of_row(row) for row in rows]
+                return found if order else sorted(found, key=_id)
+            matches = await self._judged(connection, statement, query.plan, limit, reading)
         return in_order(matches, order)
 
     async def explain(
@@ -154,9 +182,9 @@ class SearchDatabase:
         Raises ``SearchTimeout``, ``StorageUnavailable``.
         """
         narrowing = compile_sql(query.plan, first=FIRST_ARGUMENT)
-        statement = versions(query, COLUMNS, narrowing=narrowing)
+        statement = versions(query, VIEW_COLUMNS, narrowing=narrowing)
         if narrowing.is_exact:
-            statement = _at_most(limit + 1, statement, order)
+            statement = _at_most(limit + 1, statement, order, VIEW_COLUMNS)
         options = "ANALYZE, BUFFERS" if analyze else "ANALYZE false"
         async with self.limited(at=query.instant) as connection, connection.transaction(readonly=True):
             rows = await connection.fetch(f"EXPLAIN ({options}) {statement.text}", *statement.args)
@@ -182,9 +210,9 @@ class SearchDatabase:
             raise SearchTimeout(self._timeout_s) from late
 
     async def _judged(
-        self, connection: asyncpg.Connection, statement: Statement, plan: Plan, limit: int
-    ) -> list[Match]:
-        matches: list[Match] = []
+        self, connection: asyncpg.Connection, statement: Statement, plan: Plan, limit: int, reading: Reading[Found]
+    ) -> list[Match[Found]]:
+        matches: list[Match[Found]] = []
         holds = compile_plan(plan)
         seen = 0
         async with connection.transaction(readonly=True):
@@ -194,7 +222,7 @@ class SearchDatabase:
                 if self.scan_budget and seen > self.scan_budget:
                     raise ScanBudgetExhausted(self.scan_budget)
                 async for row, document in judged(rows, holds):
-                    matches.append(Match(to_entity(row), document))
+                    matches.append(Match(reading.of_row(row), document))
                     if len(matches) > limit:
                         raise SearchResultLimit(limit)
         return matches
@@ -216,7 +244,7 @@ async def judged(rows: Sequence[asyncpg.Record], holds: Holds) -> AsyncIterator[
             until = clock() + SLICE_S
 
 
-def in_order(matches: Sequence[Match], order: SortOrder) -> list[Entity]:
+def in_order(matches: Sequence[Match[Found]], order: SortOrder) -> list[Found]:
     """The entities in order."""
     if not order:
         return sorted((match.entity for match in matches), key=_id)
@@ -231,12 +259,12 @@ def stored_document(text: str) -> JsonValue:
         return decode(text)
 
 
-def _seen(match: Match) -> tuple[JsonValue, EntityMeta]:
+def _seen(match: Match[Found]) -> tuple[JsonValue, EntityMeta]:
     document = stored_document(match.entity.document) if match.document is None else match.document
     return document, meta_of(match.entity)
 
 
-def meta_of(entity: Entity) -> EntityMeta:
+def meta_of(entity: EntityView) -> EntityMeta:
     """What lifecycle conditions see of an entity."""
     return EntityMeta(
         id=entity.id,
@@ -260,26 +288,19 @@ def meta_of_row(row: asyncpg.Record) -> EntityMeta:
     )
 
 
-async def _selected(connection: asyncpg.Connection, statement: Statement, limit: int, order: SortOrder) -> list[Entity]:
-    """The rows of an exact statement; one more than the limit is enough to know that there are too many."""
-    cut = _at_most(limit + 1, statement, order)
-    rows = await connection.fetch(cut.text, *cut.args)
-    if len(rows) > limit:
-        raise SearchResultLimit(limit)
-    entities = [to_entity(row) for row in rows]
-    return entities if order else sorted(entities, key=_id)
+def _at_most(rows: int, statement: Statement, order: SortOrder, columns: str) -> Statement:
+    """Any so many rows of a statement that selects ``columns``; sorted, unless by id, which is done faster here.
 
-
-def _at_most(rows: int, statement: Statement, order: SortOrder) -> Statement:
-    """Any so many rows of a statement that selects ``COLUMNS``; sorted, unless by id, which is done faster here."""
+    One more than the limit of a search is enough to know that there are too many.
+    """
     first = len(statement.args) + 1
     cut = f"{statement.text} LIMIT ${first}::bigint"
     if not order:
         return Statement(cut, (*statement.args, rows))
     ordering = order_by(order, first=first + 1)
-    text = f"SELECT {COLUMNS} FROM ({cut}) AS match ORDER BY {ordering.text}"  # noqa: S608 - only our own names
+    text = f"SELECT {columns} FROM ({cut}) AS match ORDER BY {ordering.text}"  # noqa: S608 - only our own names
     return Statement(text, (*statement.args, rows, *ordering.args))
 
 
-def _id(entity: Entity) -> str:
+def _id(entity: EntityView) -> str:
     return entity.id

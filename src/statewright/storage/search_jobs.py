@@ -21,9 +21,9 @@ from msgspec import Struct
 from statewright.conditions import compile_plan
 from statewright.conditions.sorting import SortOrder, order_by
 from statewright.conditions.sql import compile_sql
-from statewright.entity import Entity, ModelKey
+from statewright.entity import EntityView, ModelKey
 from statewright.identity import ModelId, TenantId
-from statewright.storage.entities import COLUMNS, to_entity
+from statewright.storage.entities import VIEW_COLUMNS, to_view
 from statewright.storage.fence import settled
 from statewright.storage.pool import Pool
 from statewright.storage.search import FIRST_ARGUMENT, PORTION, Query, Statement, judged, versions
@@ -32,9 +32,6 @@ JobId = NewType("JobId", str)
 JobStatus = Literal["RUNNING", "SUCCESSFUL", "FAILED", "CANCELLED"]
 
 HITS_PER_PART = 1000
-
-JUDGED = "id, state, transaction_id, created_at, valid_from, transition, document"
-"""The columns that conditions and sort keys look at."""
 
 
 class NewJob(Struct, frozen=True, kw_only=True):
@@ -127,15 +124,16 @@ class SearchJobs:
         SELECT version.*
           FROM unnest($2::uuid[], $3::bigint[]) WITH ORDINALITY AS hit (entity, at, n)
          CROSS JOIN LATERAL (
-                (SELECT {COLUMNS} FROM entity WHERE tenant = $1 AND id = hit.entity AND valid_from = hit.at LIMIT 1)
+                (SELECT {VIEW_COLUMNS} FROM entity
+                  WHERE tenant = $1 AND id = hit.entity AND valid_from = hit.at LIMIT 1)
                  UNION ALL
-                (SELECT {COLUMNS} FROM entity_history
+                (SELECT {VIEW_COLUMNS} FROM entity_history
                   WHERE tenant = $1 AND id = hit.entity AND valid_from = hit.at LIMIT 1)
                  LIMIT 1) AS version
          ORDER BY hit.n
     """  # noqa: S608
 
-    async def page(self, tenant: TenantId, job: JobId, *, offset: int, size: int) -> list[Entity]:
+    async def page(self, tenant: TenantId, job: JobId, *, offset: int, size: int) -> list[EntityView]:
         """The matches from ``offset`` on, at most ``size`` of them, in order."""
         first = offset // HITS_PER_PART
         async with self._pool.connection() as connection:
@@ -144,7 +142,7 @@ class SearchJobs:
             entities = [entity for part in parts for entity in part["entities"]][start : start + size]
             moments = [moment for part in parts for moment in part["versions"]][start : start + size]
             rows = await connection.fetch(self.VERSIONS, tenant, entities, moments)
-        return [to_entity(row) for row in rows]
+        return [to_view(row) for row in rows]
 
     # SKIP LOCKED: processes that claim at the same time share the jobs instead of queueing. Uses search_job_running.
     CLAIM = f"""
@@ -229,12 +227,12 @@ class SearchJobs:
 
 async def _keep_matches(connection: asyncpg.Connection, job: Job, query: Query, order: SortOrder) -> int:
     narrowing = compile_sql(query.plan, first=FIRST_ARGUMENT)
-    candidates = versions(query, JUDGED, narrowing=narrowing)
+    candidates = versions(query, VIEW_COLUMNS, narrowing=narrowing)
     ordering = order_by(order, first=len(candidates.args) + 1)
     args = (*candidates.args, *ordering.args)
     if narrowing.is_exact:
         return await _keep_selected(connection, job, candidates, Statement(ordering.text, args))
-    text = f"SELECT {JUDGED} FROM ({candidates.text}) AS version ORDER BY {ordering.text}"  # noqa: S608
+    text = f"SELECT {VIEW_COLUMNS} FROM ({candidates.text}) AS version ORDER BY {ordering.text}"  # noqa: S608
     return await _keep_judged(connection, job, query, Statement(text, args))
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
-from statewright.entity import Entity, ModelKey
+from statewright.entity import EntityView, ModelKey
 from statewright.instants import to_rfc3339
 from statewright.services.writing import Saved
 from statewright.storage.entities import Change
@@ -217,7 +217,7 @@ def written(saved: Saved) -> Outcome:
     return one(EntityTransactionResponse(transaction_info=info), saved.warnings)
 
 
-def entity_response(entity: Entity, model: ModelKey) -> EntityResponse:
+def entity_response(entity: EntityView, model: ModelKey) -> EntityResponse:
     """An entity of a model."""
     meta = EntityMeta(
         id=entity.id,

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import msgspec
 
-from statewright.entity import Entity, ModelKey
+from statewright.entity import EntityView, ModelKey
 from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import decode, encode
 from statewright.services.collections import Refused
@@ -27,35 +27,28 @@ def json_in_order(value: object) -> bytes:
     return _in_order(value) + b"\n"
 
 
-def envelope(entity: Entity, model: ModelKey, *, instant: int | None = None) -> bytes:
+def envelope(entity: EntityView, model: ModelKey, *, instant: int | None = None) -> bytes:
     """An entity with its metadata (spec/entities.md §3); ``instant`` only on a list of the past.
 
     No trailing newline.
     """
     moment = f'"pointInTime":"{to_rfc3339(instant)}",' if instant is not None else ""
     transition = f',"transitionForLatestSave":{_quoted(entity.transition)}' if entity.transition else ""
-    return (
-        b'{"data":%b,"meta":{"creationDate":"%b","id":"%b","lastUpdateTime":"%b","modelKey":{"name":%b,"version":%d},%b"state":%b,%b},"type":"ENTITY"}'
-        % (
-            _document(entity.document),
-            to_rfc3339(entity.created_at).encode(),
-            entity.id.encode(),
-            to_rfc3339(entity.updated_at).encode(),
-            _text(model.name),
-            model.version,
-            moment.encode(),
-            _text(entity.state),
-            f'"transactionId":"{entity.transaction_id}"{transition}'.encode(),
-        )
+    meta = (
+        f'"creationDate":"{to_rfc3339(entity.created_at)}","id":"{entity.id}",'
+        f'"lastUpdateTime":"{to_rfc3339(entity.updated_at)}",'
+        f'"modelKey":{{"name":{_quoted(model.name)},"version":{model.version}}},{moment}"state":{_quoted(entity.state)},'
+        f'"transactionId":"{entity.transaction_id}"{transition}'
     )
+    return b'{"data":%b,"meta":{%b},"type":"ENTITY"}' % (_document(entity.document), meta.encode())
 
 
-def entity_body(entity: Entity, model: ModelKey) -> bytes:
+def entity_body(entity: EntityView, model: ModelKey) -> bytes:
     """One entity."""
     return envelope(entity, model) + b"\n"
 
 
-def entities_body(entities: Iterable[Entity], model: ModelKey, *, instant: int | None = None) -> bytes:
+def entities_body(entities: Iterable[EntityView], model: ModelKey, *, instant: int | None = None) -> bytes:
     """A list of entities of one model."""
     return b"[" + b",".join(envelope(entity, model, instant=instant) for entity in entities) + b"]\n"
 

@@ -1,9 +1,9 @@
 """The ASGI application that uvicorn serves.
 
 A request passes, in this order: CORS, the public routes, authentication, routing. Authentication comes before routing,
-so that an unauthenticated caller cannot even learn which paths exist (spec/auth-and-operations.md §2). The three hot
-routes are recognised here and answered without Litestar, which would double the cost of reading an entity; everything
-else goes through it.
+so that an unauthenticated caller cannot even learn which paths exist (spec/auth-and-operations.md §2). The hot routes
+are recognised here and answered without Litestar, which would double the cost of reading an entity; everything else
+goes through it.
 """
 
 import asyncio

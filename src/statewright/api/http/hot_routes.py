@@ -17,6 +17,7 @@ def has_stray_slash(path: str) -> bool:
 
 _BY_ID: Final = {route.id: route for route in ROUTES}
 _READ, _CREATE = _BY_ID["getOneEntity"], _BY_ID["create"]
+_SEARCH = _BY_ID["searchEntities"]
 _LOOPBACK, _TRANSITION = _BY_ID["updateSingleWithLoopback"], _BY_ID["updateSingle"]
 
 
@@ -24,6 +25,8 @@ def hot_route(method: str, path: str) -> Route | None:
     """The route of the requests that make up the traffic; None for all others, and for whatever is not plainly one of
     these.
     """
+    if method == "POST" and path.startswith("/search/direct/"):
+        return _SEARCH if path.count("/") == 4 and not has_stray_slash(path) else None
     if not path.startswith(("/entity/", "/message/")):
         return None
     parts = path.split("/")

@@ -8,7 +8,7 @@ from statewright.api.http.bodies import envelope, json_body
 from statewright.api.http.exchange import Answer, Exchange
 from statewright.conditions import Condition
 from statewright.conditions.sorting import SortKey, parse_sort
-from statewright.entity import Entity, ModelKey
+from statewright.entity import EntityView, ModelKey
 from statewright.failures import BadRequest, InvalidParameter
 from statewright.services import search
 from statewright.services.search import Search
@@ -40,7 +40,7 @@ async def direct_as_array(exchange: Exchange) -> Answer:
     return Answer(b"[" + b",".join(await enveloped(await _found(exchange, key), key)) + b"]\n")
 
 
-async def enveloped(entities: Sequence[Entity], key: ModelKey) -> list[bytes]:
+async def enveloped(entities: Sequence[EntityView], key: ModelKey) -> list[bytes]:
     """The envelopes; ten thousand of them take a while, in which others get their turn."""
     envelopes: list[bytes] = []
     for start in range(0, len(entities), AT_ONCE):
@@ -59,7 +59,7 @@ async def _explanation(exchange: Exchange, key: ModelKey, kind: str) -> Answer:
     return Answer(json_body({"sql": text, "arguments": arguments, "judged": found.judged, "plan": found.plan}))
 
 
-async def _found(exchange: Exchange, key: ModelKey) -> list[Entity]:
+async def _found(exchange: Exchange, key: ModelKey) -> list[EntityView]:
     tracking = exchange.query_flag("trackingRead")
     wanted, limit = await _wanted(exchange, key)
     return await search.direct(exchange.runtime, exchange.caller, wanted, limit=limit, tracking=tracking)
