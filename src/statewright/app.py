@@ -70,6 +70,8 @@ from statewright.services.runtime import Runtime
 from statewright.services.scheduler import Pace, Scheduler
 from statewright.services.search_runner import CONCURRENCY as JOB_CONNECTIONS
 from statewright.services.search_runner import SearchRunner
+from statewright.services.steps.background import StepPace, hosting_steps
+from statewright.services.steps.parts import StepParts
 from statewright.services.transactions import OpenTransactions
 from statewright.settings import Settings
 from statewright.storage import announcements, migrate
@@ -85,6 +87,7 @@ from statewright.storage.schedules import StoredTasks
 from statewright.storage.search import SearchDatabase, search_sessions
 from statewright.storage.search_indexes import SearchIndexes
 from statewright.storage.search_jobs import SearchJobs
+from statewright.storage.steps import wakeups
 
 GC_THRESHOLDS = (50_000, 20, 100)
 """Allocations between collections. What lives after start-up is frozen; the default thresholds would triple the p99 of
@@ -194,6 +197,7 @@ async def running(settings: Settings, stopped: asyncio.Event | None = None) -> A
         metrics.watch(runtime, members)
         if settings.scheduler_enabled:
             await stack.enter_async_context(_scheduling(settings, runtime))
+        await stack.enter_async_context(hosting_steps(runtime, _step_pace(settings)))
         readiness.open(runtime.pool, node)
         stack.callback(readiness.close)
         stack.callback(node.drain)
@@ -341,12 +345,19 @@ async def _runtime(settings: Settings, database: Target, node: ClusterNode) -> A
             search_runner=runner,
             search_indexes=indexes,
             index_builder=builder,
+            steps=StepParts(pool, system_clock),
             stats_group_max=settings.stats_group_max,
             max_sort_keys=settings.search_max_sort_keys,
         )
         background = [
             asyncio.create_task(
-                announcements.follow(database, definitions.forget, definitions.forget_all), name="announcements"
+                announcements.follow(
+                    database,
+                    definitions.forget,
+                    definitions.forget_all,
+                    others={wakeups.CHANNEL: wakeups.hearing(runtime.steps.wakeups.wake)},
+                ),
+                name="announcements",
             ),
             asyncio.create_task(Refresher(pool, definitions, system_clock).run(), name="definition-refresh"),
             asyncio.create_task(runner.run(), name="search-jobs"),
@@ -357,6 +368,15 @@ async def _runtime(settings: Settings, database: Target, node: ClusterNode) -> A
         stack.push_async_callback(group_commit.drain)
         stack.push_async_callback(_finished, outliving, settings.shutdown_timeout)
         yield runtime
+
+
+def _step_pace(settings: Settings) -> StepPace:
+    return StepPace(
+        fires_timers=settings.scheduler_enabled,
+        scan_interval=settings.scheduler_scan_interval,
+        sweep_interval=settings.steps_sweep_interval,
+        retention=settings.steps_retention,
+    )
 
 
 @asynccontextmanager

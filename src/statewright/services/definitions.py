@@ -30,6 +30,7 @@ from statewright.schema import (
     declared_types,
     from_stored,
 )
+from statewright.services.steps import builtin
 from statewright.storage import models
 from statewright.storage.pool import Pool
 from statewright.workflow import Workflow
@@ -157,7 +158,7 @@ def compiled(definitions: models.Definitions) -> Definition:
         model=Model(
             key=stored.key,
             id=stored.id,
-            declared=declared_types(schema),
+            declared=builtin.opened(stored.id, declared_types(schema)),
             documents=documents,
             workflows=workflows,
             workflows_revision=imported.revision if imported else 0,

@@ -14,6 +14,7 @@ from statewright.identity import Clock, IdSource, TenantId
 from statewright.services.definitions import Definition, DefinitionCache
 from statewright.services.index_builder import IndexBuilder
 from statewright.services.search_runner import SearchRunner
+from statewright.services.steps.parts import StepParts
 from statewright.services.transactions import OpenTransactions
 from statewright.storage.entities import EntityReader
 from statewright.storage.group_commit import GroupCommit
@@ -59,6 +60,8 @@ class Runtime(Struct, frozen=True, kw_only=True):
     search_runner: SearchRunner
     search_indexes: SearchIndexes
     index_builder: IndexBuilder
+    steps: StepParts
+    """What the step engine keeps in this process."""
     stats_group_max: int = 10_000
     """Most groups of one grouped statistic."""
     max_sort_keys: int = 16

@@ -59,6 +59,7 @@ _auth = partial(Setting, "Authentication")
 _cors = partial(Setting, "CORS")
 _storage = partial(Setting, "Storage")
 _workflow = partial(Setting, "Workflows and schedules")
+_steps = partial(Setting, "Step engine")
 _compute = partial(Setting, "Calculation members and callouts")
 _cluster = partial(Setting, "Nodes of one database")
 _search = partial(Setting, "Search and statistics")
@@ -184,6 +185,16 @@ class Table(Struct, frozen=True, kw_only=True):
     scheduler_expiry_grace: Annotated[
         timedelta, _workflow(_DURATION_OR_ZERO, "lateness beyond its timeout at which a transition still fires")
     ] = span("100ms")
+
+    steps_sweep_interval: Annotated[
+        timedelta, _ours(_steps)(_DURATION, "pause between looks for jobs whose lease has ended")
+    ] = span("5s")
+    steps_retention: Annotated[
+        timedelta,
+        _ours(_steps)(
+            _DURATION_OR_ZERO, "age at which completed and cancelled instances of the step engine are removed; 0: never"
+        ),
+    ] = span("0s")
 
     grpc_port: Annotated[int, _compute(PORT, "port of the gRPC CloudEvents service; 0 lets the system choose")] = 9090
     grpc_max_message_bytes: Annotated[

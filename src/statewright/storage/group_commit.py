@@ -34,6 +34,7 @@ import re
 from collections import deque
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import cache
 from importlib.resources import files
 
 import asyncpg
@@ -47,6 +48,7 @@ from statewright.storage.bulk import copy_in, is_bulk
 from statewright.storage.growth import Growth, grow
 from statewright.storage.pool import ConnectionLost, Pool
 from statewright.storage.schedules import TaskRow, encoded
+from statewright.storage.steps.staged import StagedSteps, encoded_progress, encoded_waits
 
 MAX_BATCH = 32
 MAX_IN_FLIGHT = 2
@@ -70,28 +72,24 @@ ROW_COLUMNS = 20
 """Parameters that every form of the statement has, an array for each column of the staged rows."""
 
 
-def _form(*parts: str) -> str:
+@cache
+def form(*parts: str) -> str:
     """The commit statement with these optional parts, which come as one more parameter each, in this order."""
     text = files("statewright.storage").joinpath("commit.sql").read_text()
     for number, part in enumerate(parts, start=ROW_COLUMNS + 1):
         text = text.replace(f"${part}::", f"${number}::")
-    for part in {"claims", "tasks"} - set(parts):
+    for part in {"claims", "tasks", "progress", "waits"} - set(parts):
         text = re.sub(f"^-- <{part}>$.*?^-- </{part}>\n", "", text, flags=re.MULTILINE | re.DOTALL)
     return text
 
 
-COMMIT = _form()
-COMMIT_CLAIMS = _form("claims")
-COMMIT_TASKS = _form("tasks")
-COMMIT_CLAIMS_AND_TASKS = _form("claims", "tasks")
-
-FORMS = {
-    (False, False): COMMIT,
-    (True, False): COMMIT_CLAIMS,
-    (False, True): COMMIT_TASKS,
-    (True, True): COMMIT_CLAIMS_AND_TASKS,
-}
-"""By whether there are claims, and whether there are tasks."""
+COMMIT = form()
+COMMIT_CLAIMS = form("claims")
+COMMIT_TASKS = form("tasks")
+COMMIT_CLAIMS_AND_TASKS = form("claims", "tasks")
+COMMIT_STEPS = form("progress")
+COMMIT_EVERYTHING = form("claims", "tasks", "progress", "waits")
+"""The first five are the usual ones, the last shows that all parts fit together."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -147,7 +145,7 @@ Verdict = Applied | Stale | Violation
 
 
 class _Submission:
-    __slots__ = ("claims", "future", "growth", "is_bulk", "keys", "large", "rows", "tasks")
+    __slots__ = ("claims", "future", "growth", "is_bulk", "keys", "large", "rows", "steps", "tasks")
 
     def __init__(
         self,
@@ -156,17 +154,18 @@ class _Submission:
         claims: Sequence[ClaimRow] = (),
         growth: Sequence[Growth] = (),
         tasks: Sequence[TaskRow] = (),
+        steps: StagedSteps | None = None,
     ) -> None:
         self.rows = rows
+        self.steps = steps
         self.future = future
         self.claims = claims
         self.growth = growth
         self.tasks = tasks
-        self.is_bulk = not tasks and is_bulk(rows)
+        self.is_bulk = not tasks and steps is None and is_bulk(rows)
         self.keys = {(row[1], row[2]) for row in rows} | {(tenant, f"#{hash_}") for tenant, _, hash_ in claims if hash_}
-        self.large = (
-            len(rows) > LARGE_ROWS or sum(len(row[15] or "") for row in rows) > LARGE_CHARACTERS or bool(growth)
-        )
+        characters = sum(len(row[15] or "") for row in rows) + (steps.size if steps else 0)
+        self.large = len(rows) > LARGE_ROWS or characters > LARGE_CHARACTERS or bool(growth)
 
 
 class GroupCommit:
@@ -190,12 +189,14 @@ class GroupCommit:
         claims: Sequence[ClaimRow] = (),
         growth: Sequence[Growth] = (),
         tasks: Sequence[TaskRow] = (),
+        steps: StagedSteps | None = None,
     ) -> Verdict:
         """Apply ``rows``, at most one per entity, atomically.
 
         ``claims`` are what entities with unique keys hold from now on: for each of them every claim it has, or one row
         without a hash. ``growth`` is what the documents teach their models; when it is refused, the failure is raised.
-        ``tasks`` are scheduled tasks of entities that have a row.
+        ``tasks`` are scheduled tasks of entities that have a row, ``steps`` what instances of the step engine among
+        them write beside their versions.
 
         Raises ``StorageUnavailable`` when nothing was written because the database is away or overloaded, ``Conflict``
         when the database gave up on the transaction (deadlock, serialisation).
@@ -203,7 +204,7 @@ class GroupCommit:
         if len(self._queue) >= MAX_QUEUED:
             raise StorageUnavailable("too many transactions are waiting to commit")
         loop = asyncio.get_running_loop()
-        submission = _Submission(rows, loop.create_future(), claims, growth, tasks)
+        submission = _Submission(rows, loop.create_future(), claims, growth, tasks, steps)
         self._queue.append(submission)
         self._schedule(loop)
         return await submission.future
@@ -347,11 +348,15 @@ async def _run(connection: asyncpg.Connection, batch: Sequence[_Submission]) -> 
     """Apply the batch; its verdicts in order."""
     rows = [(number, *row) for number, submission in enumerate(batch) for row in submission.rows]
     columns = map(list, zip(*rows, strict=True))
-    claims = _encoded_claims(batch)
-    tasks = encoded([submission.tasks for submission in batch])
-    statement = FORMS[claims is not None, tasks is not None]
-    more = [part for part in (claims, tasks) if part is not None]
-    records = await connection.fetch(statement, *columns, *more, timeout=STATEMENT_WITHIN_S)
+    steps = [submission.steps for submission in batch]
+    parts = {
+        "claims": _encoded_claims(batch),
+        "tasks": encoded([submission.tasks for submission in batch]),
+        "progress": encoded_progress(steps),
+        "waits": encoded_waits(steps),
+    }
+    more = {name: part for name, part in parts.items() if part is not None}
+    records = await connection.fetch(form(*more), *columns, *more.values(), timeout=STATEMENT_WITHIN_S)
     verdicts: dict[int, Verdict] = {}
     for number, at, stale, *violates in records:
         if stale is not None:

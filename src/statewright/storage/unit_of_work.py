@@ -43,6 +43,7 @@ from statewright.storage.entities import EntityReader
 from statewright.storage.group_commit import Applied, ClaimRow, GroupCommit, StagedRow, Violation
 from statewright.storage.growth import StagedGrowth
 from statewright.storage.schedules import StagedTasks, TaskRow
+from statewright.storage.steps.staged import StagedSteps
 
 T = TypeVar("T")
 
@@ -110,6 +111,8 @@ class UnitOfWork:
         self.growth: StagedGrowth = StagedGrowth(parent.growth if parent else None)
         self._on_growth = on_growth
         self.tasks: StagedTasks = StagedTasks(parent.tasks if parent else None)
+        self.steps: StagedSteps | None = None
+        """What instances of the step engine write beside their versions; only in a unit that is not nested."""
         self._last_event_at = 0
         self._outlives = False
         self._gate: asyncio.Lock | None = None
@@ -369,7 +372,7 @@ class UnitOfWork:
         growth = self.growth.submissions(self.tenant)
         try:
             verdict = await self._commits.commit(
-                rows, claims=self._claim_rows(), growth=growth, tasks=self._task_rows()
+                rows, claims=self._claim_rows(), growth=growth, tasks=self._task_rows(), steps=self.steps
             )
         finally:
             self._tell_growth()

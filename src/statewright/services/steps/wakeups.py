@@ -21,6 +21,8 @@ class Wakeups:
     def __init__(self) -> None:
         self._waiting: defaultdict[Topic, set[asyncio.Event]] = defaultdict(set)
         self._everything: set[asyncio.Event] = set()
+        self._untold: set[Topic] = set()
+        self._has_news = asyncio.Event()
 
     @contextmanager
     def listening(self, tenant: TenantId, job_types: Iterable[str]) -> Iterator[asyncio.Event]:
@@ -45,6 +47,20 @@ class Wakeups:
             yield event
         finally:
             self._everything.discard(event)
+
+    def announce(self, topics: Iterable[Topic]) -> None:
+        """There are new jobs: wake who waits here, and have the other processes told."""
+        new = list(topics)
+        self.wake(new)
+        self._untold.update(new)
+        self._has_news.set()
+
+    async def news(self) -> list[Topic]:
+        """What the other processes have still to be told of; waits until there is something."""
+        await self._has_news.wait()
+        self._has_news.clear()
+        told, self._untold = list(self._untold), set()
+        return told
 
     def wake(self, topics: Iterable[Topic]) -> None:
         """There may be jobs of these tenants and types."""

@@ -1,0 +1,54 @@
+"""Boundary timers that are armed: taken by any node when they are due, fired in the transaction of their instance.
+
+Taking marks a timer with a back-off, so that a node which dies leaves it to the others. What makes a timer fire at most
+once is not the taking, but the version of its instance: whoever fires it second finds it used up.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from statewright.identity import EntityId, TenantId
+from statewright.storage.pool import Pool
+
+
+class DueTimer(Struct, frozen=True, kw_only=True):
+    """A timer that was taken."""
+
+    tenant: TenantId
+    id: str
+    instance: EntityId
+    fire_at: int
+
+
+TAKE = """
+    -- Uses step_timer_due. Rows that another node is just taking are skipped.
+    UPDATE step_timer
+       SET not_before = $2
+     WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM step_timer
+             WHERE greatest(fire_at, not_before) <= $1 AND NOT held
+             ORDER BY greatest(fire_at, not_before), id
+             LIMIT $3 FOR UPDATE SKIP LOCKED))
+ RETURNING tenant, id, instance, fire_at
+"""
+
+
+async def take(pool: Pool, *, now: int, until: int, limit: int) -> list[DueTimer]:
+    """Up to ``limit`` timers that are due ``now``, earliest first; nobody takes them again before ``until``."""
+    async with pool.connection() as connection:
+        rows = await connection.fetch(TAKE, now, until, limit)
+    due = [
+        DueTimer(tenant=TenantId(tenant), id=str(id_), instance=EntityId(str(instance)), fire_at=fire_at)
+        for tenant, id_, instance, fire_at in rows
+    ]
+    return sorted(due, key=lambda timer: (timer.fire_at, timer.id))
+
+
+DROP = "DELETE FROM step_timer WHERE tenant = $1 AND id = ANY ($2::uuid[])"
+
+
+async def drop(pool: Pool, tenant: TenantId, timers: Sequence[str]) -> None:
+    """Remove timers whose instance knows nothing of them."""
+    async with pool.connection() as connection:
+        await connection.execute(DROP, tenant, list(timers))

@@ -1,0 +1,197 @@
+"""The step engine over a real database, its clock in the test's hands.
+
+Services are called as the doors call them. Nothing happens on its own here: a test says when timers are looked at,
+leases are swept and successors are started. A second ``Host`` on the same database is another node.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from msgspec.structs import replace
+
+from statewright import app
+from statewright.compute.dispatch import Dispatcher
+from statewright.compute.members import Members
+from statewright.entity import Principal
+from statewright.identity import TenantId, system_clock
+from statewright.services.runtime import Caller, Runtime
+from statewright.services.steps import chains, definitions, instances, jobs, tasks
+from statewright.services.steps.jobs import Claim, ClaimedJob
+from statewright.services.steps.parts import StepParts
+from statewright.services.steps.timers import Timers
+from statewright.services.steps.upkeep import Leases
+from statewright.settings import Secret, Settings
+from statewright.steps.core import Execution, FailureReport, Instance
+from statewright.storage.connections import target
+from tests.builders import Json
+
+PATIENCE_S = 30.0
+
+
+class Watch:
+    """A clock that a test moves on; it starts at the present, so that ids and versions rise with it."""
+
+    def __init__(self) -> None:
+        self._ahead = 0
+
+    def __call__(self) -> int:
+        return system_clock() + self._ahead
+
+    def advance(self, by: timedelta) -> None:
+        self._ahead += by // timedelta(microseconds=1)
+
+
+@dataclass(frozen=True)
+class Host:
+    """One node of the step engine as one caller sees it."""
+
+    runtime: Runtime
+    caller: Caller
+    clock: Watch
+
+    async def upload(self, *documents: Json) -> None:
+        for document in documents:
+            await definitions.upload(self.runtime, self.caller, json.dumps(document))
+
+    async def start(self, definition: str, business_key: str = "", **variables: Json) -> Instance:
+        request = instances.Start(definition_id=definition, variables=variables, business_key=business_key)
+        return await instances.start(self.runtime, self.caller, request)
+
+    async def read(self, instance: "Instance | str") -> Instance:
+        return await instances.instance(self.runtime, self.caller, _id(instance))
+
+    async def history(self, instance: "Instance | str") -> tuple[Execution, ...]:
+        return await instances.history(self.runtime, self.caller, _id(instance))
+
+    async def trace(self, instance: "Instance | str") -> list[str]:
+        """Steps and what became of them, in order."""
+        return [f"{line.step_id} {line.status}" for line in await self.history(instance)]
+
+    async def claim(self, *types: str, worker: str = "w", most: int = 10, **more: timedelta) -> tuple[ClaimedJob, ...]:
+        request = Claim(worker_id=worker, job_types=types, max_jobs=most, **more)
+        return await jobs.claim(self.runtime, self.caller, request)
+
+    async def job(self, type_: str, worker: str = "w") -> ClaimedJob:
+        """The only job of a type."""
+        [job] = await self.claim(type_, worker=worker)
+        return job
+
+    async def complete(self, job: "ClaimedJob | str", **variables: Json) -> None:
+        await jobs.complete(self.runtime, self.caller, job if isinstance(job, str) else job.id, variables)
+
+    async def do(self, type_: str, **variables: Json) -> None:
+        """Claim the only job of a type and complete it."""
+        await self.complete(await self.job(type_), **variables)
+
+    async def fail(self, job: ClaimedJob, message: str = "boom", *, retryable: bool = True, worker: str = "") -> None:
+        report = FailureReport(worker_id=worker or job.worker_id, message=message, retryable=retryable)
+        await jobs.fail(self.runtime, self.caller, job.id, report)
+
+    async def approve(self, instance: Instance, step: str, by: str = "", **variables: Json) -> None:
+        await tasks.complete(self.runtime, self.caller, instance.id, step, variables, completed_by=by)
+
+    async def signal(self, instance: Instance, step: str, **variables: Json) -> None:
+        await instances.signal(self.runtime, self.caller, instance.id, step, variables)
+
+    async def cancel(self, instance: Instance, reason: str = "") -> Instance:
+        return await instances.cancel(self.runtime, self.caller, instance.id, reason)
+
+    async def retry(self, instance: Instance, step: str, **variables: Json) -> Instance:
+        return await instances.retry(self.runtime, self.caller, instance.id, step, variables)
+
+    async def all(self, **filters: str) -> tuple[Instance, ...]:
+        return (await instances.listing(self.runtime, self.caller, page_size=1000, **filters)).items
+
+    async def after(self, **span: float) -> int:
+        """Let time pass and timers be looked at; how many fired."""
+        self.clock.advance(timedelta(**span))
+        return (await Timers(self.runtime, scan_interval=timedelta(seconds=1)).run_once()).fired
+
+    async def sweep(self, **span: float) -> int:
+        """Let time pass and leases be looked at; how many had ended."""
+        self.clock.advance(timedelta(**span))
+        return await Leases(self.runtime, every=timedelta(seconds=1)).run_once()
+
+    async def chain(self) -> int:
+        """Start the successors that nobody has started, as a node does that finds them in the outbox."""
+        self.clock.advance(timedelta(minutes=20))
+        return await chains.Chains(self.runtime, scan_interval=timedelta(seconds=1)).run_once()
+
+    async def count(self, query: str, *arguments: object) -> int:
+        """A number from the database, behind everybody's back."""
+        async with self.runtime.pool.connection() as connection:
+            return int(await connection.fetchval(query, *arguments))
+
+    def of(self, tenant: str) -> "Host":
+        """The same node as another tenant sees it."""
+        return Host(self.runtime, a_caller(tenant), self.clock)
+
+
+Node = Callable[[], "asyncio.Future[Host]"]
+
+
+def a_caller(tenant: str) -> Caller:
+    return Caller(Principal(id="alice", name="alice", kind="user", tenant=TenantId(tenant)))
+
+
+@asynccontextmanager
+async def a_node(database: str, tenant: str) -> AsyncIterator[Host]:
+    """A node that does nothing on its own."""
+    settings = Settings(iam_mode="mock", postgres_url=Secret(database), log_level="error")
+    clock = Watch()
+    async with app._runtime(settings, target(database), Dispatcher(Members())) as runtime:
+        steps = StepParts(runtime.pool, clock)
+        yield Host(replace(runtime, clock=clock, steps=steps), a_caller(tenant), clock)
+
+
+@pytest.fixture
+async def host(database: str) -> AsyncIterator[Host]:
+    """A node on a database of its own."""
+    async with a_node(database, f"tenant-{uuid4().hex[:8]}") as node:
+        yield node
+
+
+@pytest.fixture
+async def hosts(database: str) -> AsyncIterator[tuple[Host, Host]]:
+    """Two nodes on one database, for the same tenant."""
+    tenant = f"tenant-{uuid4().hex[:8]}"
+    async with AsyncExitStack() as stack:
+        first = await stack.enter_async_context(a_node(database, tenant))
+        second = await stack.enter_async_context(a_node(database, tenant))
+        yield first, second
+
+
+def service_task(id_: str, then: str = "", **members: Json) -> Json:
+    """A SERVICE_TASK whose job type is its id unless said otherwise."""
+    return step(id_, "SERVICE_TASK", then, **({"jobType": id_} | members))
+
+
+def step(id_: str, type_: str, then: str = "", **members: Json) -> Json:
+    following = {"nextStep": then} if then else {}
+    return {"id": id_, "name": id_, "type": type_, **following, **members}
+
+
+def end(id_: str = "end") -> Json:
+    return step(id_, "END")
+
+
+def definition(id_: str, *steps: Json, **members: Json) -> Json:
+    return {"id": id_, "name": id_, "steps": list(steps), **members}
+
+
+def timer(after: str, to: str, *, interrupting: bool = False) -> Json:
+    return {"type": "TIMER", "duration": after, "interrupting": interrupting, "targetStepId": to}
+
+
+THREE_STEPS = definition("chain", service_task("a", "b"), service_task("b", "c"), service_task("c", "end"), end())
+"""Three service tasks in a row."""
+
+
+def _id(instance: "Instance | str") -> str:
+    return instance if isinstance(instance, str) else instance.id
