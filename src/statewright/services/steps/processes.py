@@ -5,7 +5,7 @@ from collections import OrderedDict
 from msgspec import Struct
 
 from statewright.identity import TenantId
-from statewright.steps.core import Process, compile_definition
+from statewright.steps.core import Definition, Process, compile_definition
 from statewright.steps.core.writing import from_stored
 from statewright.storage.pool import Pool
 from statewright.storage.steps import definitions
@@ -19,6 +19,10 @@ class Published(Struct, frozen=True, kw_only=True, eq=False):
 
     process: Process
     uploaded_at: int
+
+    @property
+    def definition(self) -> Definition:
+        return self.process.definition
 
     @property
     def version(self) -> int:
