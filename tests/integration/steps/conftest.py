@@ -16,7 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from statewright import app
-from statewright.compute.dispatch import Dispatcher
+from statewright.cluster.node import cluster_node
 from statewright.compute.members import Members
 from statewright.entity import Principal
 from statewright.identity import TenantId, system_clock
@@ -145,7 +145,11 @@ async def a_node(database: str, tenant: str) -> AsyncIterator[Host]:
     """A node that does nothing on its own."""
     settings = Settings(iam_mode="mock", postgres_url=Secret(database), log_level="error")
     clock = Watch()
-    async with app._runtime(settings, target(database), Dispatcher(Members())) as runtime:
+    place = app._place(settings)
+    async with (
+        cluster_node(place, target(database), Members()) as node,
+        app._runtime(settings, target(database), node) as runtime,
+    ):
         steps = StepParts(runtime.pool, clock)
         yield Host(replace(runtime, clock=clock, steps=steps), a_caller(tenant), clock)
 
