@@ -9,14 +9,12 @@ import asyncio
 import gc
 import os
 import signal
-import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from importlib import metadata
 
-import uvicorn
 from msgspec import Struct
 
 from statewright import logs
@@ -26,11 +24,13 @@ from statewright.api.grpc.rpc import Served
 from statewright.api.grpc.server import CloudEventsService, Listening, listen
 from statewright.api.grpc.steps.service import WorkflowEngine
 from statewright.api.grpc.streaming import KeepAlive, MemberStreams
+from statewright.api.http.connection import Limits
 from statewright.api.http.cors import Cors
 from statewright.api.http.front import Front
 from statewright.api.http.openapi import Document
 from statewright.api.http.openapi import openapi_document as openapi_document
 from statewright.api.http.public import public_routes
+from statewright.api.http.serving import served
 from statewright.api.http.steps.door import StepDoor
 from statewright.api.metrics import Metrics
 from statewright.auth import (
@@ -154,10 +154,11 @@ async def running(settings: Settings, stopped: asyncio.Event | None = None) -> A
     stopped = stopped or asyncio.Event()
     readiness = Readiness()
     metrics = Metrics()
+    limits = Limits(head_bytes=settings.http_max_header_bytes, head_within=settings.http_header_timeout.total_seconds())
     async with AsyncExitStack() as stack:
         admin = admin_app(ready=readiness.check, metrics=metrics.exposition, bearer=settings.metrics_bearer)
         admin_port = await stack.enter_async_context(
-            _http(admin, settings.admin_bind_address, settings.admin_port, stopped, grace=timedelta(seconds=1))
+            served(admin, settings.admin_bind_address, settings.admin_port, stopped, limits, grace=timedelta(seconds=1))
         )
         database = await stack.enter_async_context(_database(settings))
         await _migrated(settings, database)
@@ -192,7 +193,7 @@ async def running(settings: Settings, stopped: asyncio.Event | None = None) -> A
             verbose_errors=settings.error_response_mode == "verbose",
         )
         http_port = await stack.enter_async_context(
-            _http(doors, settings.host, settings.http_port, stopped, grace=settings.shutdown_timeout)
+            served(doors, settings.host, settings.http_port, stopped, limits, grace=settings.shutdown_timeout)
         )
         metrics.watch(runtime, members)
         if settings.scheduler_enabled:
@@ -481,65 +482,6 @@ def _keep_alive(settings: Settings) -> KeepAlive:
     return KeepAlive(
         interval=settings.keepalive_interval.total_seconds(), timeout=settings.keepalive_timeout.total_seconds()
     )
-
-
-class _Uvicorn(uvicorn.Server):
-    """uvicorn inside our own process: signals are ours, and so is the listening socket."""
-
-    @contextmanager
-    def capture_signals(self):  # type: ignore[no-untyped-def]
-        yield
-
-
-@asynccontextmanager
-async def _http(
-    application: Callable[..., Awaitable[None]], host: str, port: int, stopped: asyncio.Event, *, grace: timedelta
-) -> AsyncIterator[int]:
-    """Serve an ASGI application; open requests may take ``grace`` to finish at the end.
-
-    Raises ``OSError`` when the port is taken.
-    """
-    listener = _listener(host, port)
-    config = uvicorn.Config(
-        application,
-        http="httptools",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,  # we do not ask who called or how; a middleware less for every request
-        timeout_graceful_shutdown=max(1, round(grace.total_seconds())),
-        timeout_keep_alive=75,
-        backlog=2048,
-    )
-    server = _Uvicorn(config)
-    task = asyncio.create_task(server.serve(sockets=[listener]), name=f"http-{port}")
-    task.add_done_callback(lambda _task: stopped.set())
-    try:
-        while not server.started and not task.done():  # noqa: ASYNC110 - uvicorn sets a plain attribute
-            await asyncio.sleep(0.005)
-        if task.done():
-            raise StartFailed(f"cannot serve on {host}:{port}")
-        yield listener.getsockname()[1]
-    finally:
-        server.should_exit = True
-        with suppress(asyncio.CancelledError):
-            await asyncio.wait([task])
-        listener.close()
-
-
-def _listener(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        raise OSError(f"cannot listen on {host}:{port}: {error.strerror}") from error
-    listener.set_inheritable(False)
-    return listener
 
 
 def _on_signals(stopped: asyncio.Event) -> None:

@@ -1,10 +1,10 @@
 """Builds and drops declared indexes in the background, one at a time (storage/search_indexes.py)."""
 
 import asyncio
-import random
 import secrets
 from contextlib import suppress
 from datetime import timedelta
+from random import Random
 
 from statewright import logs
 from statewright.conditions.paths import Path, parse_path
@@ -14,6 +14,7 @@ from statewright.storage.search_indexes import DeclaredIndex, SearchIndexes, Wan
 POLL_S = 5.0
 """Pause between two looks for work of other processes; what is declared here needs no look."""
 
+_jitter = Random()  # noqa: S311 - our own: tests of laws reset the module's shared state, and compare it
 log = logs.logger("search")
 
 
@@ -38,7 +39,7 @@ class IndexBuilder:
                 while await self.run_once():
                     pass
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), POLL_S * random.uniform(0.8, 1.2))  # noqa: S311
+                await asyncio.wait_for(self._changed.wait(), POLL_S * _jitter.uniform(0.8, 1.2))
 
     async def run_once(self) -> bool:
         """Build or drop one index, if there is any to be built or dropped."""

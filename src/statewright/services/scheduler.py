@@ -19,10 +19,10 @@ as there are slots.
 """
 
 import asyncio
-import random
 from collections import Counter
 from contextlib import suppress
 from datetime import timedelta
+from random import Random
 
 from msgspec import Struct
 
@@ -38,6 +38,7 @@ SLOTS_PER_BATCH = 3
 MAX_BATCH = 1_000
 """However large a batch is asked for: each task under way is a run in memory."""
 
+_jitter = Random()  # noqa: S311 - our own: tests of laws reset the module's shared state, and compare it
 log = logs.logger("scheduler")
 
 
@@ -107,7 +108,7 @@ class Scheduler:
 
     async def _scan_on(self) -> None:
         while True:
-            await asyncio.sleep(self._interval_s * random.uniform(0.9, 1.0))  # noqa: S311 - nodes should not scan in step
+            await asyncio.sleep(self._interval_s * _jitter.uniform(0.9, 1.0))  # nodes should not scan in step
             try:
                 # To the end, also when the service stops: what was taken and not begun would wait for its back-off.
                 while (await self._runtime.to_the_end(self.run_once())).more:

@@ -6,10 +6,10 @@ need not wait for that: ``stop`` ends the task at once.
 """
 
 import asyncio
-import random
 import secrets
 from contextlib import suppress
 from datetime import timedelta
+from random import Random
 from uuid import uuid4
 
 import msgspec
@@ -38,6 +38,7 @@ Key = tuple[TenantId, JobId]
 
 read_sort = msgspec.json.Decoder(tuple[SortKey, ...]).decode
 
+_jitter = Random()  # noqa: S311 - our own: tests of laws reset the module's shared state, and compare it
 log = logs.logger("search")
 
 
@@ -73,7 +74,7 @@ class SearchRunner:
                 with surviving("search_claim_failed"):
                     await self.run_once()
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._arrived.wait(), POLL_S * random.uniform(0.8, 1.2))  # noqa: S311
+                    await asyncio.wait_for(self._arrived.wait(), POLL_S * _jitter.uniform(0.8, 1.2))
         finally:
             await self._give_all_back()
 
@@ -88,7 +89,7 @@ class SearchRunner:
     async def reap(self) -> None:
         """Remove what has expired, now and then, until cancelled."""
         while True:
-            await asyncio.sleep(self._reap_s * random.uniform(0.9, 1.1))  # noqa: S311
+            await asyncio.sleep(self._reap_s * _jitter.uniform(0.9, 1.1))
             with surviving("search_expiry_failed"):
                 await self.reap_once()
 

@@ -77,6 +77,12 @@ class Table(Struct, frozen=True, kw_only=True):
         "127.0.0.1"
     )
     http_port: Annotated[int, _server(PORT, "port of the REST API; 0 lets the system choose")] = 8080
+    http_header_timeout: Annotated[
+        timedelta, _ours(_server)(seconds(), "longest wait for the end of a request's head; 408 after it")
+    ] = span("15s")
+    http_max_header_bytes: Annotated[
+        int, _ours(_server)(integer(1024, unit="bytes"), "largest head of a request; 431 beyond it")
+    ] = 65_536
     context_path: Annotated[str, _server(CONTEXT_PATH, "prefix of the REST API; empty is the root")] = "/api"
     error_response_mode: Annotated[
         Literal["sanitized", "verbose"],

@@ -56,8 +56,6 @@ class Exchange:
         self.runtime = runtime
         self.caller = caller
         self.segments = segments
-        self.body_is_read = scope["method"] in {"GET", "HEAD", "DELETE"}
-        self.parts_received = 0
 
     @property
     def principal(self) -> Principal:
@@ -73,9 +71,8 @@ class Exchange:
 
     async def body(self, limit: int = MAX_BODY_BYTES, *, excess: type[BadRequest] = BadRequest) -> bytes:
         """The whole request body. Raises ``excess`` beyond ``limit`` bytes, without reading on."""
-        first = await self._begin()
+        first = await self._next()
         if not first.get("more_body") and len(body := first.get("body", b"")) <= limit:  # nearly all there are
-            self.body_is_read = True
             return bytes(body)
         return b"".join([part async for part in self._parts(first, limit, excess)])
 
@@ -83,38 +80,27 @@ class Exchange:
         self, limit: int = MAX_BODY_BYTES, *, excess: type[BadRequest] = BadRequest
     ) -> AsyncIterator[bytes]:
         """The request body as it arrives. Raises ``excess`` beyond ``limit`` bytes, without reading on."""
-        async for part in self._parts(await self._begin(), limit, excess):
+        async for part in self._parts(await self._next(), limit, excess):
             yield part
-
-    async def _begin(self) -> Message:
-        self.body_is_read = False  # some methods may have a body, and mostly have none
-        return await self._next()
 
     async def _parts(self, message: Message, limit: int, excess: type[BadRequest]) -> AsyncIterator[bytes]:
         size = 0
         while True:
             part: bytes = message.get("body", b"")
-            self.body_is_read = not message.get("more_body")
             size += len(part)
             if size > limit:
                 raise excess(f"request body exceeds {limit} bytes")
             yield part
-            if self.body_is_read:
+            if not message.get("more_body"):
                 return
             message = await self._next()
 
     async def _next(self) -> Message:
-        """More of the body. Raises ``ClientGone``. The front watches that it does not take for ever."""
+        """More of the body. Raises ``ClientGone``. The connection watches that it does not take for ever."""
         message = await self._receive()
-        self.parts_received += 1
         if message["type"] == "http.disconnect":
             raise ClientGone  # what came so far is not the body
         return message
-
-    async def disconnected(self) -> None:
-        """Returns when the client has gone away. Only once the body is read."""
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
 
     @property
     def has_query(self) -> bool:

@@ -17,6 +17,7 @@ from litestar.types import ASGIApp
 from msgspec import Struct
 
 from statewright.api.http.cors import PREFLIGHT_HEADERS, Cors, is_preflight
+from statewright.api.http.cycle import LIFELINE, Cycle
 from statewright.api.http.exchange import Answer, ClientGone, Exchange, Message, Receive, Scope, Send
 from statewright.api.http.hot_routes import has_stray_slash, hot_route
 from statewright.api.http.litestar_app import litestar_app, segments_of
@@ -101,27 +102,27 @@ class Front:
         given: dict[bytes, bytes] = dict(scope["headers"])
         extra = self._cors.headers(given.get(b"origin")) if self._cors else ()
         if self._cors and scope["method"] == "OPTIONS" and is_preflight(given):
-            return await _send(Answer(b"", 204, "", PREFLIGHT_HEADERS), extra, send)
+            return await _send(Answer(b"", 204, "", PREFLIGHT_HEADERS), extra, scope, send)
         raw: bytes = scope.get("raw_path") or scope["path"].encode()
         path = raw.decode("latin-1").partition("?")[0]
         public = self._public.get((scope["method"], path)) or self._public_tree(path)
         if public is not None:
-            return await _send(await self._serve_public(public, scope, receive), extra, send)
+            return await _send(await self._serve_public(public, scope, receive), extra, scope, send)
         if not path.startswith(self._below):
-            return await _send(_NOT_FOUND, extra, send)
+            return await _send(_NOT_FOUND, extra, scope, send)
         own_path = path[len(self._context_path) :]
         try:
             principal = self._authenticator.authenticate(_text(given.get(b"authorization")))
         except AuthenticationFailed as refused:
             reason, detail = refused.reason, refused.detail_for_log
             log.warning("authentication_failed", reason=reason, detail=detail, method=scope["method"], path=own_path)
-            return await _send(problem(refused, unquote(own_path)), extra, send)
+            return await _send(problem(refused, unquote(own_path)), extra, scope, send)
         scope["state"] = State(principal, own_path, _text(given.get(b"x-tx-token")))
         if b"x-tx-token" in given and (status := await self._relayed(scope, receive, send, extra)) is not None:
             return status
         route = hot_route(scope["method"], own_path)
         if route is not None:
-            return await _send(await self._respond(route, scope, receive), extra, send)
+            return await _send(await self._respond(route, scope, receive), extra, scope, send)
         return await self._routed(scope, receive, send, extra)
 
     async def _routed(self, scope: Scope, receive: Receive, send: Send, extra: Headers) -> int:
@@ -130,9 +131,9 @@ class Front:
         allowed = [method for method, public in self._public if public == f"{self._context_path}{path}"]
         if allowed:
             headers = ((b"allow", ", ".join(allowed).encode()),)
-            return await _send(Answer(b"", 405, "", headers), extra, send)
+            return await _send(Answer(b"", 405, "", headers), extra, scope, send)
         if has_stray_slash(path):
-            return await _send(_NOT_FOUND, extra, send)
+            return await _send(_NOT_FOUND, extra, scope, send)
         inner = {**scope, "state": {STATE: scope["state"]}, "path": path, "raw_path": path.encode("latin-1")}
         adding = Adding(extra, send)
         await self._routes(cast("object", inner | {"root_path": ""}), receive, adding)  # type: ignore[arg-type]
@@ -147,7 +148,7 @@ class Front:
         try:
             return await self._relay.forward(owner, scope, receive, Adding(extra, send))
         except TransactionNodeUnavailable as gone:
-            return await _send(problem(gone, unquote(state.path)), extra, send)
+            return await _send(problem(gone, unquote(state.path)), extra, scope, send)
 
     def _public_tree(self, path: str) -> Public | None:
         for root, serve in self._public_trees:
@@ -175,7 +176,7 @@ class Front:
                 caller=self._caller(state),
                 segments=segments_of(route, path),
             )
-            with Watch(exchange):
+            with Watch(scope):
                 return await route.endpoint(exchange)
         except ClientGone:
             log.info("client_gone", method=scope["method"], path=unquote(path))
@@ -211,12 +212,16 @@ def _text(header: bytes | None) -> str | None:
     return header.decode("latin-1") if header is not None else None
 
 
-async def _send(answer: Answer, extra: Headers, send: Send) -> int:
+async def _send(answer: Answer, extra: Headers, scope: Scope, send: Send) -> int:
     headers = [*extra, *answer.headers]
-    if isinstance(answer.body, bytes):
-        headers.append((b"content-length", str(len(answer.body)).encode()))
     if answer.media_type:
         headers.append((b"content-type", answer.media_type.encode()))
+    if isinstance(answer.body, bytes):
+        lifeline: Cycle | None = scope.get("extensions", {}).get(LIFELINE)
+        if lifeline is not None:  # one call and one write instead of two
+            lifeline.respond(answer.status, headers, answer.body)
+            return answer.status
+        headers.append((b"content-length", str(len(answer.body)).encode()))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     if isinstance(answer.body, bytes):
         await send({"type": "http.response.body", "body": answer.body})

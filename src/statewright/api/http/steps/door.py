@@ -130,7 +130,7 @@ class StepDoor:
 
     async def _work(self, found: Found, principal: Principal, scope: Scope, receive: Receive) -> Answer:
         exchange = Exchange(scope, receive, runtime=self._runtime, caller=Caller(principal), segments=found.segments)
-        with Watch(exchange):
+        with Watch(scope):
             async with asyncio.timeout(found.route.within.total_seconds()):
                 return await found.route.endpoint(exchange)
 

@@ -1,0 +1,374 @@
+"""HTTP connections on the wire: keep-alive, pipelining, bodies in parts, limits, and clients that go away."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+from msgspec import Struct
+
+from statewright.api.http.connection import Limits
+from statewright.api.http.cycle import LIFELINE
+from statewright.api.http.exchange import ClientGone, Receive, Scope, Send
+from statewright.api.http.serving import served
+from statewright.api.http.watch import Watch
+from statewright.failures import BadRequest
+
+PATIENCE = 30.0
+GET = b"GET /%b HTTP/1.1\r\nHost: here\r\n\r\n"
+
+Answering = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+async def body_of(receive: Receive) -> bytes:
+    body = b""
+    while (message := await receive())["type"] == "http.request":
+        body += message.get("body", b"")
+        if not message.get("more_body"):
+            break
+    return body
+
+
+async def echo(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers with method, path and body, in one piece, or by ASGI messages below ``/messages``."""
+    text = b"%b %b %b" % (scope["method"].encode(), scope["raw_path"], await body_of(receive))
+    if not scope["path"].startswith("/messages"):
+        scope["extensions"][LIFELINE].respond(200, [(b"x-own", b"yes")], text)
+        return
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"x-own", b"yes")]})
+    for letter in text.split(b" ")[:2]:
+        await send({"type": "http.response.body", "body": letter, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+class Waiting:
+    """An endpoint that waits until it is allowed to answer, and remembers how it ended."""
+
+    def __init__(self) -> None:
+        self.arrived = asyncio.Semaphore(0)
+        self.allowed = asyncio.Semaphore(0)
+        self.ended: asyncio.Queue[object] = asyncio.Queue()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            with Watch(scope):
+                if scope["path"] == "/reads":
+                    await body_of(receive)
+                self.arrived.release()
+                await self.allowed.acquire()
+        except (ClientGone, BadRequest) as failure:
+            self.ended.put_nowait(failure)
+            scope["extensions"][LIFELINE].respond(400, [], str(failure).encode())
+            return
+        self.ended.put_nowait("answered")
+        scope["extensions"][LIFELINE].respond(200, [], scope["raw_path"])
+
+
+class Wire(Struct):
+    """A client's end of a connection."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    def send(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def response(self, *, has_body: bool = True) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers and body of the next response."""
+        async with asyncio.timeout(PATIENCE):
+            head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
+            first, *lines = head.strip().split("\r\n")
+            headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+            body = b""
+            if has_body and headers.get("transfer-encoding") == "chunked":
+                while size := int(await self.reader.readline(), 16):
+                    body += await self.reader.readexactly(size)
+                    await self.reader.readline()
+                await self.reader.readline()
+            elif has_body:
+                body = await self.reader.readexactly(int(headers.get("content-length", "0")))
+            return int(first.split()[1]), headers, body
+
+    async def rest(self) -> bytes:
+        """Everything until the server closes."""
+        async with asyncio.timeout(PATIENCE):
+            return await self.reader.read()
+
+
+@asynccontextmanager
+async def a_wire(application: Answering, limits: Limits | None = None) -> AsyncIterator[Wire]:
+    async with (
+        served(application, "127.0.0.1", 0, asyncio.Event(), limits or Limits(), grace=timedelta(seconds=1)) as port,
+    ):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            yield Wire(reader, writer)
+        finally:
+            writer.close()
+
+
+async def soon(awaited: Awaitable[object]) -> object:
+    async with asyncio.timeout(PATIENCE):
+        return await awaited
+
+
+async def test_a_connection_carries_one_request_after_the_other():
+    async with a_wire(echo) as wire:
+        for n in range(3):
+            wire.send(b"PUT /%d HTTP/1.1\r\nHost: here\r\nContent-Length: 5\r\n\r\nhello" % n)
+            status, headers, body = await wire.response()
+            assert (status, headers["x-own"], body) == (200, "yes", b"PUT /%d hello" % n)
+            assert "date" in headers
+
+
+async def test_a_body_may_come_in_parts_and_in_chunks():
+    async with a_wire(echo) as wire:
+        wire.send(b"PUT /a HTTP/1.1\r\nHost: here\r\nContent-Length: 5\r\n\r\nhe")
+        await asyncio.sleep(0)
+        wire.send(b"llo")
+        assert (await wire.response())[2] == b"PUT /a hello"
+        wire.send(b"PUT /b HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+        wire.send(b"2\r\nde\r\n0\r\n\r\n")
+        assert (await wire.response())[2] == b"PUT /b abcde"
+
+
+async def test_a_body_larger_than_every_buffer_arrives_whole():
+    body = bytes(range(32, 127)) * 40_000
+    async with a_wire(echo) as wire:
+        wire.send(b"PUT /big HTTP/1.1\r\nHost: here\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        assert (await wire.response())[2] == b"PUT /big " + body
+
+
+async def test_whoever_expects_to_be_told_is_told_to_continue():
+    async with a_wire(echo) as wire:
+        wire.send(b"PUT /a HTTP/1.1\r\nHost: here\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+        assert await soon(wire.reader.readuntil(b"\r\n\r\n")) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        wire.send(b"hi")
+        assert (await wire.response())[2] == b"PUT /a hi"
+
+
+async def test_a_response_may_come_in_parts():
+    async with a_wire(echo) as wire:
+        wire.send(GET % b"messages/1")
+        status, headers, body = await wire.response()
+        assert (status, headers["transfer-encoding"], body) == (200, "chunked", b"GET/messages/1")
+
+
+@pytest.mark.parametrize("path", [b"a", b"messages"])
+async def test_head_is_answered_without_a_body(path: bytes):
+    async with a_wire(echo) as wire:
+        wire.send((GET % path).replace(b"GET", b"HEAD"))
+        assert (await wire.response(has_body=False))[0] == 200
+        wire.send(GET % b"next")
+        assert (await wire.response())[2] == b"GET /next "
+
+
+@pytest.mark.parametrize("path", [b"a", b"messages"])
+@pytest.mark.parametrize(
+    "request_line", [b"GET /%b HTTP/1.0\r\n\r\n", b"GET /%b HTTP/1.1\r\nConnection: close\r\n\r\n"]
+)
+async def test_a_connection_that_is_not_to_stay_is_closed_after_the_response(path: bytes, request_line: bytes):
+    async with a_wire(echo) as wire:
+        wire.send(request_line % path)
+        head, _, body = (await wire.rest()).partition(b"\r\n\r\n")
+        assert b"connection: close" in head
+        assert b"GET" in body
+        assert b"/" + path in body
+
+
+async def test_pipelined_requests_are_answered_in_their_order():
+    async with a_wire(echo) as wire:
+        wire.send(b"".join(GET % b"%d" % n for n in range(50)))
+        assert [(await wire.response())[2] for _ in range(50)] == [b"GET /%d " % n for n in range(50)]
+
+
+async def test_a_pipelined_request_waits_for_the_response_before_it():
+    waiting = Waiting()
+    async with a_wire(waiting) as wire:
+        wire.send(GET % b"1" + GET % b"2")
+        await soon(waiting.arrived.acquire())
+        assert waiting.arrived.locked()
+        waiting.allowed.release()
+        assert (await wire.response())[2] == b"/1"
+        await soon(waiting.arrived.acquire())
+        waiting.allowed.release()
+        assert (await wire.response())[2] == b"/2"
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        GET % b"here",
+        b"PUT /here HTTP/1.1\r\nHost: here\r\nContent-Length: 0\r\n\r\n",
+        b"POST /here HTTP/1.1\r\nHost: here\r\n\r\n",
+        b"PUT /here HTTP/1.1\r\nHost: here\r\nContent-Length: 5\r\n\r\nhello",
+        b"PUT /reads HTTP/1.1\r\nHost: here\r\nContent-Length: 5\r\n\r\nhello",
+        GET % b"here" + GET % b"there",
+    ],
+    ids=["get", "put without body", "post without body", "body not read", "body read", "pipelined"],
+)
+async def test_a_request_ends_when_its_client_goes_away(request_text: bytes):
+    waiting = Waiting()
+    async with a_wire(waiting) as wire:
+        wire.send(request_text)
+        await soon(waiting.arrived.acquire())
+        wire.writer.transport.abort()
+        assert isinstance(await soon(waiting.ended.get()), ClientGone)
+    assert waiting.ended.empty()
+
+
+async def test_a_client_that_goes_away_in_the_middle_of_a_body_ends_the_request():
+    waiting = Waiting()
+    async with a_wire(waiting) as wire:
+        wire.send(b"PUT /reads HTTP/1.1\r\nHost: here\r\nContent-Length: 50\r\n\r\nhello")
+        wire.send(b"again")
+        await soon(wire.writer.drain())
+        wire.writer.close()
+        assert isinstance(await soon(waiting.ended.get()), ClientGone)
+
+
+async def test_a_client_that_stops_in_the_middle_of_a_body_is_refused():
+    waiting = Waiting()
+    async with a_wire(waiting, Limits(head_within=0.4, body_within=0.2)) as wire:
+        wire.send(b"PUT /reads HTTP/1.1\r\nHost: here\r\nContent-Length: 50\r\n\r\nhello")
+        status, headers, body = await wire.response()
+        assert (status, headers["connection"]) == (400, "close")
+        assert body == b"no part of the request body came for 0.2 s"
+        assert await wire.rest() == b""
+
+
+async def test_a_head_that_does_not_end_in_time_is_refused():
+    async with a_wire(echo, Limits(head_within=0.4)) as wire:
+        wire.send(b"GET / HTTP/1.1\r\nHost: he")
+        status, headers, _ = await wire.response()
+        assert (status, headers["connection"]) == (408, "close")
+        assert await wire.rest() == b""
+
+
+async def test_the_head_of_a_later_request_is_waited_for_no_longer():
+    async with a_wire(echo, Limits(head_within=0.4)) as wire:
+        wire.send(GET % b"a")
+        await wire.response()
+        wire.send(b"GET / HTTP/1.1\r\n")
+        assert (await wire.response())[0] == 408
+
+
+async def test_a_connection_without_a_request_is_closed():
+    async with a_wire(echo, Limits(head_within=0.4)) as wire:
+        assert await wire.rest() == b""
+
+
+async def test_an_idle_connection_is_closed_after_the_keep_alive_time():
+    async with a_wire(echo, Limits(head_within=0.4, keep_alive=0.2)) as wire:
+        wire.send(GET % b"a")
+        await wire.response()
+        assert await wire.rest() == b""
+
+
+async def test_a_request_may_take_longer_than_its_client_may():
+    waiting = Waiting()
+    limits = Limits(head_within=0.2, body_within=0.2, keep_alive=0.2)
+    async with a_wire(waiting, limits) as wire:
+        wire.send(GET % b"slow")
+        await soon(waiting.arrived.acquire())
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(wire.reader.read(1), timeout=1.0)
+        waiting.allowed.release()
+        assert (await wire.response())[2] == b"/slow"
+
+
+@pytest.mark.parametrize("split", [1, 2, 700, 40_000])
+async def test_a_head_that_is_too_large_is_refused(split: int):
+    head = b"GET / HTTP/1.1\r\nHost: here\r\n" + b"X-Much: %b\r\n" % (b"x" * 1000) * 70 + b"\r\n"
+    async with a_wire(echo) as wire:
+        for start in range(0, len(head), -(-len(head) // split) if split < 100 else split):
+            wire.send(head[start : start + (-(-len(head) // split) if split < 100 else split)])
+            await asyncio.sleep(0)
+        status, headers, _ = await wire.response()
+        assert (status, headers["connection"]) == (431, "close")
+
+
+async def test_a_single_header_without_end_is_refused():
+    async with a_wire(echo) as wire:
+        wire.send(b"GET / HTTP/1.1\r\nX: ")
+        for _ in range(40):
+            wire.send(b"x" * 10_000)
+            await asyncio.sleep(0)
+        assert (await wire.response())[0] == 431
+
+
+async def test_a_large_body_and_many_small_requests_do_not_count_as_a_head():
+    big = b"PUT /big HTTP/1.1\r\nHost: here\r\nContent-Length: 200000\r\n\r\n" + b"x" * 200_000
+    async with a_wire(echo) as wire:
+        wire.send(big + GET % b"next" * 1)
+        assert len((await wire.response())[2]) == 200_009
+        assert (await wire.response())[2] == b"GET /next "
+        wire.send((GET % b"many") * 3000)
+        for _ in range(3000):
+            assert (await wire.response())[2] == b"GET /many "
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"hello\r\n\r\n"]
+)
+async def test_what_is_no_request_is_refused(garbage: bytes):
+    async with a_wire(echo) as wire:
+        wire.send(garbage)
+        status, headers, _ = await wire.response()
+        assert (status, headers["connection"]) == (400, "close")
+
+
+async def test_what_is_no_request_is_refused_after_the_responses_before_it():
+    waiting = Waiting()
+    async with a_wire(waiting) as wire:
+        wire.send(GET % b"good" + b"nonsense\r\n\r\n")
+        await soon(waiting.arrived.acquire())
+        waiting.allowed.release()
+        assert (await wire.response())[2] == b"/good"
+        assert (await wire.response())[0] == 400
+        assert await wire.rest() == b""
+
+
+async def test_an_endpoint_that_fails_is_answered_with_500():
+    async def failing(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise LookupError("a defect")
+
+    async with a_wire(failing) as wire:
+        wire.send(GET % b"a")
+        status, headers, body = await wire.response()
+        assert (status, headers["connection"], body) == (500, "close", b"Internal Server Error")
+
+
+async def test_a_header_with_a_line_break_never_leaves():
+    async def forging(scope: Scope, _receive: Receive, _send: Send) -> None:
+        scope["extensions"][LIFELINE].respond(200, [(b"x", b"1\r\nset-cookie: 2")], b"")
+
+    async with a_wire(forging) as wire:
+        wire.send(GET % b"a")
+        status, headers, _ = await wire.response()
+        assert status == 500
+        assert "set-cookie" not in headers
+
+
+async def test_a_wish_for_another_protocol_is_ignored():
+    async with a_wire(echo) as wire:
+        wire.send(b"GET /a HTTP/1.1\r\nHost: here\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n")
+        assert (await wire.response())[2] == b"GET /a "
+
+
+async def test_a_response_under_way_is_finished_before_the_server_stops():
+    waiting = Waiting()
+    serving = served(waiting, "127.0.0.1", 0, asyncio.Event(), Limits(), grace=timedelta(seconds=PATIENCE))
+    port = await serving.__aenter__()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    wire = Wire(reader, writer)
+    wire.send(GET % b"last")
+    await soon(waiting.arrived.acquire())
+    stopping = asyncio.create_task(serving.__aexit__(None, None, None))
+    await asyncio.sleep(0.3)  # gives a server that does not wait the time to show it
+    waiting.allowed.release()
+    assert (await wire.response())[2] == b"/last"
+    assert await wire.rest() == b""
+    await soon(stopping)
+    writer.close()
