@@ -11,6 +11,7 @@ from typing import Any, Final
 from statewright.api.http.examples import PARAMETERS, example_of, problem_example
 from statewright.api.http.problems import PROBLEM
 from statewright.api.http.routes import ROUTES, Query, Route
+from statewright.api.http.steps.description import STEP_SCHEMAS, step_paths
 from statewright.conditions.metafields import META_FIELDS
 from statewright.conditions.operators import OPERATORS
 from statewright.failures import BodyTooLarge, Failure
@@ -540,9 +541,9 @@ def openapi_document() -> Document:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "security": [{"bearerAuth": []}],
-        "paths": paths,
+        "paths": paths | step_paths(),
         "components": {
-            "schemas": SCHEMAS,
+            "schemas": SCHEMAS | STEP_SCHEMAS,
             "examples": _problem_examples(paths),
             "securitySchemes": {
                 "bearerAuth": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
