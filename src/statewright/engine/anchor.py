@@ -46,7 +46,7 @@ class Anchor:
         """
         claims = self._model.documents.claims(subject.document, refusal=NULL_OR_INVALID)
         if self._base is None:
-            unit.create(self._created(unit, subject, workflow, revision), claims=claims)
+            unit.create(self._created(unit, subject, workflow, revision), claims=claims, lock=self._model.lock)
             return
         if self._if_match is not None:
             demand(self._base, self._if_match)

@@ -23,6 +23,8 @@ class Model(Struct, frozen=True, kw_only=True, eq=False):
     workflows_revision: int
     may_segment: bool
     """Whether some processor commits a segment before it is dispatched."""
+    lock: int | None = None
+    """Which locking of the model this is; None for a model that nobody can unlock."""
     predicates: dict[int, Predicate] = {}
 
     def predicate(self, criterion: Criterion) -> Predicate:

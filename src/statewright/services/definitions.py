@@ -163,6 +163,7 @@ def compiled(definitions: models.Definitions) -> Definition:
             workflows=workflows,
             workflows_revision=imported.revision if imported else 0,
             may_segment=any(map(segments, workflows)),
+            lock=stored.lock_revision,
         ),
     )
 

@@ -208,7 +208,11 @@ async def _existing(edit: ModelEdit) -> StoredModel:
 
 
 async def _refuse_entities(edit: ModelEdit, verb: str) -> None:
+    """Refuse a model that has entities. Most are refused at once; creates are kept out only to be sure of none."""
     count = await edit.entity_count()
+    if not count:
+        await edit.keep_creates_out()
+        count = await edit.entity_count()
     if count:
         raise ModelHasEntities(f"cannot {verb}: {count} entities exist", properties(edit.key) | {"entityCount": count})
 

@@ -81,7 +81,7 @@ class Runtime(Struct, frozen=True, kw_only=True):
             commits=self.commits,
             clock=self.clock,
             origin=origin,
-            on_growth=self.definitions.forget,
+            on_model_change=self.definitions.forget,
         )
 
     async def definition(self, tenant: TenantId, key: ModelKey) -> Definition:

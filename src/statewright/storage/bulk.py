@@ -4,7 +4,7 @@ The commit statement takes its rows as arrays, which cost more per row than COPY
 round trip is cheaper, for hundreds it is not. What is written is the same: entities, one audit row each, unique keys,
 growth of models. It happens in one database transaction:
 
-1. Models grow, under the locks of their rows (``storage/growth.py``).
+1. Models grow under the locks of their rows (``storage/growth.py``), those of new entities stay locked (ADR 8).
 2. Unique keys are claimed, in the one global order. A claim that somebody else is just taking is waited for; one that
    is taken ends the transaction.
 3. The instant is taken behind the fence (``storage/fence.py``), which is held until all of it is visible.
@@ -14,14 +14,22 @@ New entities have no former versions, so there is nothing to lock, to compare or
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import asyncpg
 
-from statewright.storage.growth import Growth, grow
-
-if TYPE_CHECKING:
-    from statewright.storage.group_commit import ClaimRow, StagedRow
+from statewright.storage.commit_statement import (
+    STATEMENT_WITHIN_S,
+    Applied,
+    ClaimRow,
+    Homeless,
+    Refused,
+    StagedRow,
+    Submission,
+    Verdict,
+    Violation,
+    encoded_homes,
+)
+from statewright.storage.growth import grow
 
 WORTH_A_COPY = 60
 """Rows from which COPY, with its four round trips, is quicker than the commit statement (measured)."""
@@ -60,58 +68,58 @@ INSTANT = """
 """
 
 
-class _Taken(Exception):
-    """Another entity holds a claim; the transaction is to be rolled back."""
-
-
-def is_bulk(rows: "Sequence[StagedRow]") -> bool:
+def is_bulk(rows: Sequence[StagedRow]) -> bool:
     """Whether these rows of one transaction are better copied: many new entities, and nothing else."""
     return len(rows) >= WORTH_A_COPY and all(row[0] == "create" for row in rows)
 
 
-async def copy_in(
-    connection: asyncpg.Connection,
-    rows: "Sequence[StagedRow]",
-    *,
-    claims: "Sequence[ClaimRow]" = (),
-    growth: Sequence[Growth] = (),
-    within_s: float,
-) -> int | None:
-    """Write new entities, all or none; their instant (epoch microseconds), None when a unique key is taken.
-
-    ``within_s`` is for each of the steps. Raises the failures of ``storage.growth.grow``.
-    """
+async def copy_in(connection: asyncpg.Connection, submission: Submission) -> Verdict:
+    """Write new entities, all or none. Raises the failures of ``storage.growth.grow``."""
     try:
         async with connection.transaction(isolation="read_committed"):
-            if growth:
-                await grow(connection, growth)
-            await _claim(connection, [claim for claim in claims if claim[2] is not None], within_s)
-            at: int = await connection.fetchval(INSTANT, timeout=within_s)
-            await _copy(connection, rows, at, within_s)
-    except _Taken:
-        return None
-    return at
+            if submission.growth:
+                await grow(connection, submission.growth)
+            await _hold_homes(connection, submission)
+            await _claim(connection, [claim for claim in submission.claims if claim[2] is not None])
+            at: int = await connection.fetchval(INSTANT, timeout=STATEMENT_WITHIN_S)
+            await _copy(connection, submission.rows, at)
+    except Refused as refused:
+        return refused.verdict
+    return Applied(at)
 
 
-async def _claim(connection: asyncpg.Connection, claims: "Sequence[ClaimRow]", within_s: float) -> None:
+LOCK_LOST = "SELECT model_locks_lost($1::jsonb) ->> '0'"
+"""Why; null when none is."""
+
+
+async def _hold_homes(connection: asyncpg.Connection, submission: Submission) -> None:
+    homes = encoded_homes([submission])
+    if homes is None:
+        return
+    reason: str | None = await connection.fetchval(LOCK_LOST, homes, timeout=STATEMENT_WITHIN_S)
+    if reason is not None:
+        raise Refused(Homeless(reason))
+
+
+async def _claim(connection: asyncpg.Connection, claims: Sequence[ClaimRow]) -> None:
     if not claims:
         return
     tenants, entities, hashes = zip(*claims, strict=True)
-    done: str = await connection.execute(CLAIM, tenants, hashes, entities, timeout=within_s)
+    done: str = await connection.execute(CLAIM, tenants, hashes, entities, timeout=STATEMENT_WITHIN_S)
     if int(done.rpartition(" ")[2]) < len(claims):
-        raise _Taken
+        raise Refused(Violation())
 
 
-async def _copy(connection: asyncpg.Connection, rows: "Sequence[StagedRow]", at: int, within_s: float) -> None:
+async def _copy(connection: asyncpg.Connection, rows: Sequence[StagedRow], at: int) -> None:
     await connection.copy_records_to_table(
         "entity",
         columns=ENTITY_COLUMNS,
         records=((row[1], row[2], row[3], row[7], row[5], row[6], at, at, *row[8:16]) for row in rows),
-        timeout=within_s,
+        timeout=STATEMENT_WITHIN_S,
     )
     await connection.copy_records_to_table(
         "entity_audit",
         columns=AUDIT_COLUMNS,
         records=((row[1], row[2], row[16], row[6], row[17], row[18]) for row in rows if row[18] is not None),
-        timeout=within_s,
+        timeout=STATEMENT_WITHIN_S,
     )

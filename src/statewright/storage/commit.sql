@@ -15,13 +15,16 @@
 -- held       what these entities have claimed so far. The snapshot is older than the locks, but claims change only with the version of their
 --            entity, and that is compared
 -- violating  what makes a transaction fail, too: a claim that an entity outside of it holds
+-- lost       and this: new entities whose model is not locked any more as it was when they were judged. The function keeps the models locked
+--            from then on, and looks with a snapshot that is newer than this statement's (docs/adr/0008). Such a transaction has no moment, and
+--            its filter says so in a way that leaves the planner its estimates: IS NULL would make it expect next to no rows
 -- moments    the instant of each transaction, taken after the locks: strictly rising for every entity, and equal for all versions one
 --            transaction writes. It is taken behind the fence, which is held until what is written here is visible, so that a reader of
 --            the past can wait for it (storage/fence.py). CASE, because nothing else says what is evaluated first
 -- applied    the surviving transactions
 --
 -- What stands between <tasks> and </tasks> is left out for a batch without scheduled tasks, what stands between <claims> and </claims> for
--- one without unique keys: a CTE costs its start in every execution, also when it is empty (measured: 85 µs for four). The same holds for
+-- one without unique keys, <homes> for one without new entities: a CTE costs its start in every execution, also when it is empty (measured: 85 µs for four). The same holds for
 -- <progress> and <waits>, what advances of the step engine write beside their entities (storage/steps/staged.py). The names of these
 -- parameters become the next numbers.
 --
@@ -118,9 +121,19 @@ violating AS MATERIALIZED (
      WHERE NOT EXISTS (SELECT FROM held WHERE held.t = claimed.t AND held.hash = claimed.hash)
 ),
 -- </claims>
+-- <homes>
+lost AS MATERIALIZED (
+    SELECT model_locks_lost($homes::jsonb) AS reasons
+),
+-- </homes>
 moments AS MATERIALIZED (
     SELECT staged.t,
-           CASE WHEN pg_advisory_xact_lock_shared(5371, 1)::text IS NOT NULL THEN greatest(now_us(), max(locked.valid_from) + 1) END AS at
+           CASE
+-- <homes>
+                WHEN (SELECT reasons FROM lost) ? staged.t::text THEN NULL
+-- </homes>
+                WHEN pg_advisory_xact_lock_shared(5371, 1)::text IS NOT NULL THEN greatest(now_us(), max(locked.valid_from) + 1)
+           END AS at
       FROM staged
       LEFT JOIN locked ON locked.t = staged.t AND locked.id = staged.id
      GROUP BY staged.t
@@ -132,6 +145,9 @@ applied AS MATERIALIZED (
 -- <claims>
        AND t NOT IN (SELECT t FROM violating)
 -- </claims>
+-- <homes>
+       AND at IS NOT NULL
+-- </homes>
 ),
 superseded AS (
     INSERT INTO entity_history (tenant, id, model, state, transaction_id, entry_transaction_id, created_at, valid_from, valid_to,
@@ -337,8 +353,15 @@ step_definitions AS (
         AS version (id text, version int, name text, description text, content text, uploaded_at bigint, source text)
 )
 -- </waits>
-SELECT moments.t, moments.at, stale.id AS stale
+SELECT moments.t, moments.at, stale.id AS stale,
+       false
 -- <claims>
-       , moments.t IN (SELECT t FROM violating) AS violates
+       OR moments.t IN (SELECT t FROM violating)
 -- </claims>
+       AS violates,
+       coalesce(
+-- <homes>
+           (SELECT reasons FROM lost) ->> moments.t::text,
+-- </homes>
+           NULL::text) AS homeless
   FROM moments LEFT JOIN stale USING (t)

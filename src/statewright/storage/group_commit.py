@@ -18,6 +18,10 @@ Rows of models are always locked before rows of entities.
 
 Bulk. A submission of many new entities goes alone, too, and is written by COPY (``storage/bulk.py``).
 
+Homes. A new entity needs its model, locked as it was when the entity was judged; its processors may have taken a while
+since. The statement holds the model's lock against an unlock, and looks (docs/adr/0008). A submission whose model is
+gone, unlocked, or locked anew is refused, and no other.
+
 Failures.
 - Stale version: told to that submission only, as the ids of the entities that moved.
 - Claim of another entity: told to that submission only.
@@ -30,25 +34,17 @@ Failures.
 """
 
 import asyncio
-import re
 from collections import deque
-from collections.abc import Sequence
 from datetime import timedelta
-from functools import cache
-from importlib.resources import files
 
 import asyncpg
-import msgspec
 import structlog
-from msgspec import Struct
 
 from statewright.failures import Conflict, Failure, StorageUnavailable
-from statewright.identity import EntityId
+from statewright.identity import ModelId, TenantId
 from statewright.storage.bulk import copy_in, is_bulk
-from statewright.storage.growth import Growth, grow
+from statewright.storage.commit_statement import WRITTEN_AT, Applied, Submission, Verdict, run, run_growing
 from statewright.storage.pool import ConnectionLost, Pool
-from statewright.storage.schedules import TaskRow, encoded
-from statewright.storage.steps.staged import StagedSteps, encoded_progress, encoded_waits
 
 MAX_BATCH = 32
 MAX_IN_FLIGHT = 2
@@ -62,110 +58,28 @@ HELD_UP_S = 0.02
 MAX_QUEUED = 20_000
 """Submissions waiting; beyond it the database cannot keep up and callers are told so at once."""
 
-STATEMENT_WITHIN_S = 15.0
-"""A database that takes longer has stopped answering: its connection counts as lost, and the outcome is looked up."""
-
 LARGE_ROWS = 20
 LARGE_CHARACTERS = 64 * 1024
 
-ROW_COLUMNS = 20
-"""Parameters that every form of the statement has, an array for each column of the staged rows."""
-
-
-@cache
-def form(*parts: str) -> str:
-    """The commit statement with these optional parts, which come as one more parameter each, in this order."""
-    text = files("statewright.storage").joinpath("commit.sql").read_text()
-    for number, part in enumerate(parts, start=ROW_COLUMNS + 1):
-        text = text.replace(f"${part}::", f"${number}::")
-    for part in {"claims", "tasks", "progress", "waits"} - set(parts):
-        text = re.sub(f"^-- <{part}>$.*?^-- </{part}>\n", "", text, flags=re.MULTILINE | re.DOTALL)
-    return text
-
-
-COMMIT = form()
-COMMIT_CLAIMS = form("claims")
-COMMIT_TASKS = form("tasks")
-COMMIT_CLAIMS_AND_TASKS = form("claims", "tasks")
-COMMIT_STEPS = form("progress")
-COMMIT_EVERYTHING = form("claims", "tasks", "progress", "waits")
-"""The first five are the usual ones, the last shows that all parts fit together."""
-
-_encode = msgspec.json.Encoder().encode
-
 log = structlog.get_logger(__name__)
 
-StagedRow = tuple[
-    str,  # change: create, update, delete, read, audit, tasks
-    str,  # tenant
-    str,  # entity id
-    str | None,  # model
-    str | None,  # expected transaction id
-    str | None,  # transaction id
-    str,  # entry transaction id
-    str | None,  # state
-    str | None,  # transition
-    str | None,  # workflow
-    int | None,  # workflow revision
-    str | None,  # attributed id
-    str | None,  # attributed kind
-    str | None,  # executor id
-    str | None,  # executor kind
-    str | None,  # document
-    int | None,  # instant of the first audit event
-    int | None,  # number of audit events
-    str | None,  # audit events
-]
 
+class _Caller:
+    """Who waits for the verdict on a submission."""
 
-ClaimRow = tuple[
-    str,  # tenant
-    str,  # entity id
-    str | None,  # hash of a unique key's values; None: the entity claims nothing (any more)
-]
+    __slots__ = ("future", "homes", "is_bulk", "keys", "large", "submission")
 
-
-class Applied(Struct, frozen=True):
-    """The submission is durable; all its versions carry the instant ``at`` (epoch microseconds)."""
-
-    at: int
-
-
-class Stale(Struct, frozen=True):
-    """Nothing was written: these entities are no longer at the version the submission expected."""
-
-    entities: tuple[EntityId, ...]
-
-
-class Violation(Struct, frozen=True):
-    """Nothing was written: another entity holds a unique key that the submission claims."""
-
-
-Verdict = Applied | Stale | Violation
-
-
-class _Submission:
-    __slots__ = ("claims", "future", "growth", "is_bulk", "keys", "large", "rows", "steps", "tasks")
-
-    def __init__(
-        self,
-        rows: Sequence[StagedRow],
-        future: "asyncio.Future[Verdict]",
-        claims: Sequence[ClaimRow] = (),
-        growth: Sequence[Growth] = (),
-        tasks: Sequence[TaskRow] = (),
-        steps: StagedSteps | None = None,
-    ) -> None:
-        self.rows = rows
-        self.steps = steps
+    def __init__(self, submission: Submission, future: "asyncio.Future[Verdict]") -> None:
+        self.submission = submission
         self.future = future
-        self.claims = claims
-        self.growth = growth
-        self.tasks = tasks
-        self.is_bulk = not tasks and steps is None and is_bulk(rows)
-        self.keys = {(row[1], row[2]) for row in rows} | {(tenant, f"#{hash_}") for tenant, _, hash_ in claims if hash_}
+        rows = submission.rows
+        claimed = {(tenant, f"#{hash_}") for tenant, _, hash_ in submission.claims if hash_}
+        self.keys = {(row[1], row[2]) for row in rows} | claimed
+        steps = submission.steps
+        self.is_bulk = not submission.tasks and steps is None and is_bulk(rows)
+        self.homes = {(tenant, model): lock for tenant, model, lock in submission.homes}
         characters = sum(len(row[15] or "") for row in rows) + (steps.size if steps else 0)
-        self.large = len(rows) > LARGE_ROWS or characters > LARGE_CHARACTERS or bool(growth)
+        self.large = len(rows) > LARGE_ROWS or characters > LARGE_CHARACTERS or bool(submission.growth)
 
 
 class GroupCommit:
@@ -177,37 +91,24 @@ class GroupCommit:
     def __init__(self, pool: Pool, *, within: timedelta = timedelta(seconds=10)) -> None:
         self._pool = pool
         self._within = within
-        self._queue: deque[_Submission] = deque()
+        self._queue: deque[_Caller] = deque()
         self._in_flight: set[asyncio.Task[None]] = set()
         self._scheduled = False
         self._overdue: asyncio.TimerHandle | None = None
 
-    async def commit(
-        self,
-        rows: Sequence[StagedRow],
-        *,
-        claims: Sequence[ClaimRow] = (),
-        growth: Sequence[Growth] = (),
-        tasks: Sequence[TaskRow] = (),
-        steps: StagedSteps | None = None,
-    ) -> Verdict:
-        """Apply ``rows``, at most one per entity, atomically.
+    async def commit(self, submission: Submission) -> Verdict:
+        """Apply a submission atomically.
 
-        ``claims`` are what entities with unique keys hold from now on: for each of them every claim it has, or one row
-        without a hash. ``growth`` is what the documents teach their models; when it is refused, the failure is raised.
-        ``tasks`` are scheduled tasks of entities that have a row, ``steps`` what instances of the step engine among
-        them write beside their versions.
-
-        Raises ``StorageUnavailable`` when nothing was written because the database is away or overloaded, ``Conflict``
-        when the database gave up on the transaction (deadlock, serialisation).
+        Raises what growing its models raises, ``StorageUnavailable`` when nothing was written because the database is
+        away or overloaded, ``Conflict`` when the database gave up on the transaction (deadlock, serialisation).
         """
         if len(self._queue) >= MAX_QUEUED:
             raise StorageUnavailable("too many transactions are waiting to commit")
         loop = asyncio.get_running_loop()
-        submission = _Submission(rows, loop.create_future(), claims, growth, tasks, steps)
-        self._queue.append(submission)
+        caller = _Caller(submission, loop.create_future())
+        self._queue.append(caller)
         self._schedule(loop)
-        return await submission.future
+        return await caller.future
 
     @property
     def waiting(self) -> int:
@@ -261,161 +162,91 @@ class GroupCommit:
         if self._queue:
             self._schedule(task.get_loop())
 
-    def _next_batch(self) -> list[_Submission]:
+    def _next_batch(self) -> list[_Caller]:
         """The oldest submissions that fit together; those that collide with one of them keep their place in the
         queue.
         """
-        batch: list[_Submission] = []
-        postponed: list[_Submission] = []
+        batch: list[_Caller] = []
+        postponed: list[_Caller] = []
         taken: set[tuple[str, str]] = set()
+        homes: dict[tuple[TenantId, ModelId], int] = {}
         while self._queue and len(batch) < MAX_BATCH:
-            submission = self._queue.popleft()
-            if submission.future.done():  # its caller was cancelled while it waited
+            caller = self._queue.popleft()
+            if caller.future.done():  # it was cancelled while it waited
                 continue
-            if submission.large and batch:
-                self._queue.appendleft(submission)
+            if caller.large and batch:
+                self._queue.appendleft(caller)
                 break
-            if taken.isdisjoint(submission.keys):
-                batch.append(submission)
-                taken |= submission.keys
+            if taken.isdisjoint(caller.keys) and all(
+                homes.get(home, lock) == lock for home, lock in caller.homes.items()
+            ):
+                batch.append(caller)
+                homes |= caller.homes
             else:
-                postponed.append(submission)
-                taken |= submission.keys  # a later submission of the same entity must not overtake this one
-            if submission.large:
+                postponed.append(caller)
+            taken |= caller.keys  # of a postponed one, too: a later submission of the same entity must not overtake it
+            if caller.large:
                 break
         self._queue.extendleft(reversed(postponed))
         return batch
 
-    async def _settle(self, batch: list[_Submission], *, again: bool = True) -> None:
-        """Bring each submission its verdict. ``again``: one that loses a race for a claim may be run once more."""
+    async def _settle(self, batch: list[_Caller], *, again: bool = True) -> None:
+        """Bring each caller its verdict. ``again``: one that loses a race for a claim may be run once more."""
         try:
             await self._apply(batch)
         except ConnectionLost as lost:
             await self._look_up(batch, lost)
         except StorageUnavailable as away:
-            for submission in batch:
-                _fail(submission, away)
+            for caller in batch:
+                _fail(caller, away)
         except asyncpg.PostgresError as error:
             if len(batch) == 1 and not (again and isinstance(error, asyncpg.UniqueViolationError)):
                 _fail(batch[0], _translated(error))
                 return
             log.warning("batch_split", size=len(batch), sqlstate=error.sqlstate)
-            for submission in batch:
-                await self._settle([submission], again=len(batch) > 1)
+            for caller in batch:
+                await self._settle([caller], again=len(batch) > 1)
         except Failure as refused:  # growth; its submission is alone
             _fail(batch[0], refused)
         except Exception as error:  # a background task: whatever it is must reach the callers, or they wait for ever
-            for submission in batch:
-                _fail(submission, error)
+            for caller in batch:
+                _fail(caller, error)
 
-    async def _apply(self, batch: list[_Submission]) -> None:
+    async def _apply(self, batch: list[_Caller]) -> None:
         async with self._pool.connection(within=self._within) as connection:
             if batch[0].is_bulk:
-                verdicts = [await _apply_bulk(connection, batch[0])]
-            elif batch[0].growth:
-                verdicts = [await _apply_growing(connection, batch[0])]
+                verdicts = [await copy_in(connection, batch[0].submission)]
+            elif batch[0].submission.growth:
+                verdicts = [await run_growing(connection, batch[0].submission)]
             else:
-                verdicts = await _run(connection, batch)
-        for submission, verdict in zip(batch, verdicts, strict=True):
-            if not submission.future.done():
-                submission.future.set_result(verdict)
+                verdicts = await run(connection, [caller.submission for caller in batch])
+        for caller, verdict in zip(batch, verdicts, strict=True):
+            if not caller.future.done():
+                caller.future.set_result(verdict)
 
-    async def _look_up(self, batch: list[_Submission], lost: ConnectionLost) -> None:
+    async def _look_up(self, batch: list[_Caller], lost: ConnectionLost) -> None:
         """Find out which submissions of a batch were applied although its connection broke."""
-        for submission in batch:
+        for caller in batch:
             try:
-                at = await self._applied_at(lost, submission)
+                at = await self._applied_at(lost, caller.submission)
             except Exception as error:  # whatever it is, the caller must not be told a guess
                 log.error(  # noqa: TRY400 - the traceback says nothing more
-                    "commit_outcome_unknown", error=repr(error), transaction=_witness(submission)[2]
+                    "commit_outcome_unknown", error=repr(error), transaction=_witness(caller.submission)[2]
                 )
-                _fail(submission, StorageUnavailable("the connection was lost during commit; the outcome is not known"))
+                _fail(caller, StorageUnavailable("the connection was lost during commit; the outcome is not known"))
                 continue
             if at is None:
-                _fail(submission, StorageUnavailable())
-            elif not submission.future.done():
-                submission.future.set_result(Applied(at))
+                _fail(caller, StorageUnavailable())
+            elif not caller.future.done():
+                caller.future.set_result(Applied(at))
 
-    async def _applied_at(self, lost: ConnectionLost, submission: _Submission) -> int | None:
+    async def _applied_at(self, lost: ConnectionLost, submission: Submission) -> int | None:
         tenant, entity, transaction = _witness(submission)
         async with self._pool.connection(within=self._within) as connection:
             await end_backend(connection, lost.process_id)
             at: int | None = await connection.fetchval(WRITTEN_AT, tenant, entity, transaction)
             return at
 
-
-async def _run(connection: asyncpg.Connection, batch: Sequence[_Submission]) -> list[Verdict]:
-    """Apply the batch; its verdicts in order."""
-    rows = [(number, *row) for number, submission in enumerate(batch) for row in submission.rows]
-    columns = map(list, zip(*rows, strict=True))
-    steps = [submission.steps for submission in batch]
-    parts = {
-        "claims": _encoded_claims(batch),
-        "tasks": encoded([submission.tasks for submission in batch]),
-        "progress": encoded_progress(steps),
-        "waits": encoded_waits(steps),
-    }
-    more = {name: part for name, part in parts.items() if part is not None}
-    records = await connection.fetch(form(*more), *columns, *more.values(), timeout=STATEMENT_WITHIN_S)
-    verdicts: dict[int, Verdict] = {}
-    for number, at, stale, *violates in records:
-        if stale is not None:
-            before = verdicts.get(number)
-            others = before.entities if isinstance(before, Stale) else ()
-            verdicts[number] = Stale((*others, EntityId(str(stale))))
-        else:
-            verdicts[number] = Violation() if any(violates) else Applied(at)
-    return [verdicts[number] for number in range(len(batch))]
-
-
-def _encoded_claims(batch: Sequence[_Submission]) -> str | None:
-    """The claims of the transactions of a batch, for the statement; None when none of them has unique keys."""
-    claims = [
-        {"t": number, "tenant": tenant, "entity": entity, "hash": hash_}
-        for number, submission in enumerate(batch)
-        for tenant, entity, hash_ in submission.claims
-    ]
-    return _encode(claims).decode() if claims else None
-
-
-async def _apply_bulk(connection: asyncpg.Connection, submission: _Submission) -> Verdict:
-    """Apply a submission of many new entities, or nothing of it."""
-    claims, growth = submission.claims, submission.growth
-    at = await copy_in(connection, submission.rows, claims=claims, growth=growth, within_s=STATEMENT_WITHIN_S)
-    return Violation() if at is None else Applied(at)
-
-
-class _Refused(Exception):
-    """Ends a transaction whose submission was not applied, so that its models do not grow either."""
-
-    def __init__(self, verdict: Verdict) -> None:
-        super().__init__(verdict)
-        self.verdict = verdict
-
-
-async def _apply_growing(connection: asyncpg.Connection, submission: _Submission) -> Verdict:
-    """Apply a submission together with what its documents teach their models, or nothing of it."""
-    try:
-        async with connection.transaction(isolation="read_committed"):
-            await grow(connection, submission.growth)
-            return _applied(*await _run(connection, [submission]))
-    except _Refused as refused:
-        return refused.verdict
-
-
-def _applied(verdict: Verdict) -> Applied:
-    if not isinstance(verdict, Applied):
-        raise _Refused(verdict)
-    return verdict
-
-
-WRITTEN_AT = """
-    -- When a transaction wrote an entity, or null if it never did.
-    SELECT valid_from FROM entity WHERE tenant = $1 AND id = $2 AND transaction_id = $3
-     UNION ALL
-    SELECT valid_from FROM entity_history WHERE tenant = $1 AND id = $2 AND transaction_id = $3
-     LIMIT 1
-"""
 
 END_BACKEND = "SELECT pg_terminate_backend($1, 5000)"
 """Waits up to 5 s for the backend to be gone; false when there is no such backend any more, which is as good."""
@@ -429,7 +260,7 @@ async def end_backend(connection: asyncpg.Connection, process_id: int) -> None:
         log.warning("backend_not_ended", process_id=process_id)
 
 
-def _witness(submission: _Submission) -> tuple[str, str, str | None]:
+def _witness(submission: Submission) -> tuple[str, str, str | None]:
     """A row whose transaction id proves that the submission was applied."""
     row = next((row for row in submission.rows if row[5] is not None), submission.rows[0])
     return row[1], row[2], row[5]
@@ -443,6 +274,6 @@ def _translated(error: asyncpg.PostgresError) -> Exception:
     return error
 
 
-def _fail(submission: _Submission, error: Exception) -> None:
-    if not submission.future.done():
-        submission.future.set_exception(error)
+def _fail(caller: _Caller, error: Exception) -> None:
+    if not caller.future.done():
+        caller.future.set_exception(error)

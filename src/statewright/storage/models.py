@@ -30,7 +30,10 @@ ModelState = Literal["UNLOCKED", "LOCKED"]
 
 
 class StoredModel(Struct, frozen=True, kw_only=True):
-    """A model row. ``schema`` and ``unique_keys`` are JSON text; ``imported_at`` is in epoch microseconds."""
+    """A model row. ``schema`` and ``unique_keys`` are JSON text; ``imported_at`` is in epoch microseconds.
+
+    ``lock_revision`` tells one locking of the model from another.
+    """
 
     tenant: TenantId
     id: ModelId
@@ -41,6 +44,7 @@ class StoredModel(Struct, frozen=True, kw_only=True):
     unique_keys: str
     imported_at: int
     revision: int
+    lock_revision: int
 
 
 class StoredWorkflows(Struct, frozen=True):
@@ -58,7 +62,7 @@ class Definitions(Struct, frozen=True):
 
 
 MODEL_COLUMNS = """model.tenant, model.id, model.name, model.version, model.state, model.change_level, model.schema,
-                   model.unique_keys, model.imported_at, model.revision"""
+                   model.unique_keys, model.imported_at, model.revision, model.lock_revision"""
 
 DEFINITIONS = f"""
     SELECT {MODEL_COLUMNS}, workflow_set.workflows, workflow_set.revision AS workflows_revision
@@ -153,8 +157,16 @@ class ModelEdit:
         """Create the model, unlocked, or replace its schema; both count as an import."""
         await self._connection.execute(self.SAVE_SCHEMA, self.tenant, self.id, self.key.name, self.key.version, schema)
 
+    KEEP_CREATES_OUT = "SELECT pg_advisory_xact_lock(model_lock_key($1, $2))"
+
+    async def keep_creates_out(self) -> None:
+        """Wait for creates that are being written; later ones see what this change makes of the model."""
+        await self._connection.execute(self.KEEP_CREATES_OUT, self.tenant, self.id)
+
     SET_STATE = """
-        UPDATE model SET state = $3, changed_at = now_us(), revision = nextval('definition_revision')
+        UPDATE model
+           SET state = $3, changed_at = now_us(), revision = nextval('definition_revision'),
+               lock_revision = CASE $3 WHEN 'LOCKED' THEN currval('definition_revision') ELSE lock_revision END
          WHERE tenant = $1 AND id = $2
     """
 
@@ -234,4 +246,5 @@ def _to_model(row: asyncpg.Record) -> StoredModel:
         unique_keys=row["unique_keys"],
         imported_at=row["imported_at"],
         revision=row["revision"],
+        lock_revision=row["lock_revision"],
     )

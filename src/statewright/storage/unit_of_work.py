@@ -28,19 +28,37 @@ requests follow each other, see each other's work, and may themselves wait for c
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self, TypeVar, assert_never
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.entity import Actor, AuditEvent, Entity, Principal
-from statewright.failures import Conflict, EntityModified, TransactionNotFound, UniqueViolation
+from statewright.failures import (
+    Conflict,
+    EntityModified,
+    Failure,
+    ModelNotFound,
+    ModelNotLocked,
+    TransactionNotFound,
+    UniqueViolation,
+)
 from statewright.identity import EntityId, ModelId, TenantId, TransactionId
 from statewright.schema import Claim
 from statewright.storage.claims import claim_hashes, holders
+from statewright.storage.commit_statement import (
+    Applied,
+    ClaimRow,
+    Home,
+    Homeless,
+    StagedRow,
+    Stale,
+    Submission,
+    Violation,
+)
 from statewright.storage.entities import EntityReader
-from statewright.storage.group_commit import Applied, ClaimRow, GroupCommit, StagedRow, Violation
+from statewright.storage.group_commit import GroupCommit
 from statewright.storage.growth import StagedGrowth
 from statewright.storage.schedules import StagedTasks, TaskRow
 from statewright.storage.steps.staged import StagedSteps
@@ -54,9 +72,18 @@ NO_VERSION = (None, None, None, None, None, None, None, None, None)
 """State to document of a row that writes no version."""
 
 
+HOMELESS: Mapping[str, Callable[[], Failure]] = {
+    "gone": lambda: ModelNotFound("model not found"),
+    "unlocked": ModelNotLocked,
+    "relocked": Conflict,
+}
+"""What became of the model of a new entity, and what its client is told."""
+
+
 class Write(Struct, frozen=True, kw_only=True):
     """What a unit does to one entity. ``expected`` is the committed version it must still have; None for a new
     entity. ``claims`` are the hashes of the unique keys it holds from then on; None when its model has no keys.
+    ``lock`` is the lock of its model under which a new entity was judged; None when nobody can unlock that model.
     """
 
     entity: Entity
@@ -64,6 +91,7 @@ class Write(Struct, frozen=True, kw_only=True):
     deletes: bool = False
     if_match: bool = False
     claims: tuple[str, ...] | None = None
+    lock: int | None = None
 
 
 class UnitOfWork:
@@ -84,7 +112,7 @@ class UnitOfWork:
         origin: Actor | None = None,
         parent: "UnitOfWork | None" = None,
         joins: bool = False,
-        on_growth: Callable[[TenantId, ModelId], None] | None = None,
+        on_model_change: Callable[[TenantId, ModelId], None] | None = None,
     ) -> None:
         self._id = id
         self.label = parent.id if parent else id
@@ -109,7 +137,7 @@ class UnitOfWork:
         self._seen: dict[EntityId, Write | None] = {}  # what the parent had staged when we first looked
         self._claimed: dict[str, EntityId] = {}  # who wanted a claim last; it may have changed its mind
         self.growth: StagedGrowth = StagedGrowth(parent.growth if parent else None)
-        self._on_growth = on_growth
+        self._on_model_change = on_model_change
         self.tasks: StagedTasks = StagedTasks(parent.tasks if parent else None)
         self.steps: StagedSteps | None = None
         """What instances of the step engine write beside their versions; only in a unit that is not nested."""
@@ -192,9 +220,15 @@ class UnitOfWork:
         inherited = self.parent.staged if self.parent else {}
         return inherited | self._writes
 
-    def create(self, entity: Entity, *, claims: Sequence[Claim] | None = None) -> None:
-        """Stage a new entity. ``claims`` are what it claims of its model's unique keys; None when there are none."""
-        self._writes[entity.id] = Write(entity=entity, expected=None, claims=self._wanted(entity, claims))
+    def create(self, entity: Entity, *, claims: Sequence[Claim] | None = None, lock: int | None = None) -> None:
+        """Stage a new entity.
+
+        ``claims`` are what it claims of its model's unique keys; None when there are none. ``lock`` is the
+        ``lock_revision`` of the model it was judged by, which must still be locked so when this unit commits; None for
+        a model that nobody can unlock.
+        """
+        wanted = self._wanted(entity, claims)
+        self._writes[entity.id] = Write(entity=entity, expected=None, claims=wanted, lock=lock)
 
     def save(self, entity: Entity, *, if_match: bool = False, claims: Sequence[Claim] | None = None) -> None:
         """Stage a new version of an entity this unit has read or created before; what it claimed so far is released.
@@ -205,7 +239,8 @@ class UnitOfWork:
         before = self._visible(entity.id)
         expected = before.expected if before else self._reads[entity.id]
         wanted = self._wanted(entity, claims)
-        self._writes[entity.id] = Write(entity=entity, expected=expected, if_match=if_match, claims=wanted)
+        lock = before.lock if before else None
+        self._writes[entity.id] = Write(entity=entity, expected=expected, if_match=if_match, claims=wanted, lock=lock)
 
     def delete(self, entity: Entity) -> None:
         """Stage the deletion of an entity this unit has read or created; its claims are released."""
@@ -250,7 +285,7 @@ class UnitOfWork:
             origin=self.origin,
             parent=self,
             joins=joins,
-            on_growth=self._on_growth,
+            on_model_change=self._on_model_change,
         )
 
     async def _enter(self) -> None:
@@ -286,9 +321,10 @@ class UnitOfWork:
 
         Gives the instant of the new versions (epoch microseconds); None when there was nothing to do, and for a nested
         unit, whose writes become its parent's. Raises ``EntityModified`` or ``Conflict`` when a version moved,
-        ``UniqueViolation`` when a claim is taken, the failures of ``storage.growth.grow`` when a document contradicts
-        what its model has learnt meanwhile, ``StorageUnavailable`` when the database is away, ``TransactionNotFound``
-        when the parent is gone.
+        ``UniqueViolation`` when a claim is taken, ``ModelNotFound``, ``ModelNotLocked`` or ``Conflict`` when the model
+        of a new entity was deleted, unlocked, or locked anew meanwhile, the failures of ``storage.growth.grow`` when a
+        document contradicts what its model has learnt meanwhile, ``StorageUnavailable`` when the database is away,
+        ``TransactionNotFound`` when the parent is gone.
         """
         if self.parent is not None:
             if self._strand is self:
@@ -324,8 +360,8 @@ class UnitOfWork:
 
     async def commit_event(self, entity_id: EntityId, event: AuditEvent) -> None:
         """Commit one audit event and nothing else of what is staged."""
-        rows = [("audit", self.tenant, entity_id, None, None, None, self.label, *NO_VERSION, *_encoded((event,)))]
-        await self._commits.commit(rows)
+        row = ("audit", self.tenant, entity_id, None, None, None, self.label, *NO_VERSION, *_encoded((event,)))
+        await self._commits.commit(Submission(rows=[row]))
 
     def close(self) -> None:
         """End the unit; what was not committed is discarded. Nobody can join it any more."""
@@ -369,26 +405,42 @@ class UnitOfWork:
         if not rows:
             return None
         self._refuse_claimed_twice(self._writes)
-        growth = self.growth.submissions(self.tenant)
+        submission = Submission(
+            rows=rows,
+            claims=self._claim_rows(),
+            growth=self.growth.submissions(self.tenant),
+            tasks=self._task_rows(),
+            steps=self.steps,
+            homes=self._homes(),
+        )
         try:
-            verdict = await self._commits.commit(
-                rows, claims=self._claim_rows(), growth=growth, tasks=self._task_rows(), steps=self.steps
-            )
+            verdict = await self._commits.commit(submission)
         finally:
-            self._tell_growth()
-        if isinstance(verdict, Applied):
-            return verdict.at
-        if isinstance(verdict, Violation):
-            raise UniqueViolation
-        demanded = (id_ for id_ in verdict.entities if id_ in self._writes and self._writes[id_].if_match)
-        entity_id = next(demanded, None)
-        raise Conflict if entity_id is None else EntityModified(entity_id)
+            self._tell_changed(self.growth)
+        match verdict:
+            case Applied(at):
+                return at
+            case Violation():
+                raise UniqueViolation
+            case Homeless(reason):
+                self._tell_changed(model for _, model, _ in submission.homes)
+                failure = HOMELESS[reason]()
+                raise failure
+            case Stale(entities):
+                raise self._conflict(entities)
+            case _:
+                assert_never(verdict)
 
-    def _tell_growth(self) -> None:
+    def _conflict(self, stale: Sequence[EntityId]) -> Conflict | EntityModified:
+        demanded = (id_ for id_ in stale if id_ in self._writes and self._writes[id_].if_match)
+        entity_id = next(demanded, None)
+        return Conflict() if entity_id is None else EntityModified(entity_id)
+
+    def _tell_changed(self, models: Iterable[ModelId]) -> None:
         """Whoever keeps definitions must look again: after a refusal, too, which shows that what they knew is old."""
-        if self._on_growth is not None:
-            for model in self.growth:
-                self._on_growth(self.tenant, model)
+        if self._on_model_change is not None:
+            for model in models:
+                self._on_model_change(self.tenant, model)
 
     def _rows(self) -> list[StagedRow]:
         """What to write, in at most one row per entity besides rows that only carry events, or stand for tasks."""
@@ -427,6 +479,10 @@ class UnitOfWork:
     def _lasting_writes(self) -> dict[EntityId, Write]:
         """What was created and deleted within the transaction leaves no trace."""
         return {id_: write for id_, write in self._writes.items() if not (write.deletes and write.expected is None)}
+
+    def _homes(self) -> frozenset[Home]:
+        writes = self._writes.values()
+        return frozenset((self.tenant, write.entity.model, write.lock) for write in writes if write.lock is not None)
 
     def _claim_rows(self) -> list[ClaimRow]:
         if all(write.claims is None for write in self._writes.values()):

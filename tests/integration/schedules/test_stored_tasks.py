@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from statewright.entity import Actor
 from statewright.failures import Conflict
 from statewright.identity import TenantId
-from statewright.storage import group_commit, schedules
+from statewright.storage import commit_statement, schedules
 from statewright.storage.schedules import Arming, StoredTasks, TaskKey
 from tests.database import connected
 from tests.integration.storage.store import ACME, MODEL, STRANGER, Store, a_store, happened, rewrite
@@ -240,7 +240,7 @@ STATEMENTS = {
     "take": schedules.TAKE,
     "hold": schedules.HOLD,
     "of entity": schedules.OF_ENTITY,
-    "commit": group_commit.COMMIT_TASKS,
+    "commit": commit_statement.COMMIT_TASKS,
 }
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from statewright.failures import StorageUnavailable, UniqueViolation
+from statewright.failures import ModelNotFound, StorageUnavailable, UniqueViolation
 from statewright.identity import EntityId, system_clock
 from statewright.schema import Claim
 from statewright.storage import bulk, entities
@@ -147,3 +147,13 @@ async def test_a_copy_whose_answer_was_lost_is_looked_up(database: str):
         ids = many(store, again)
         assert isinstance(await again.commit(), int)
         assert await scalar(store, "SELECT count(*) FROM entity WHERE model = $1", MODEL) == 2 * len(ids)
+
+
+async def test_copied_entities_need_their_model_too(store):
+    unit = store.unit()
+    for _ in range(bulk.WORTH_A_COPY):
+        unit.create(store.new(unit), lock=1)
+    assert bulk.is_bulk(unit._rows())
+    with pytest.raises(ModelNotFound):
+        await unit.commit()
+    assert await scalar(store, "SELECT count(*) FROM entity") == 0

@@ -8,7 +8,7 @@ import pytest
 from statewright.entity import Entity
 from statewright.identity import EntityId, system_clock
 from statewright.storage import entities
-from statewright.storage.group_commit import COMMIT
+from statewright.storage.commit_statement import COMMIT
 from statewright.storage.unit_of_work import UnitOfWork
 from tests.database import connected
 from tests.integration.storage.store import ACME, MODEL, Store, rewrite

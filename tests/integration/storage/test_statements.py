@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from statewright import storage
-from statewright.storage import audit, entities, group_commit, models
+from statewright.storage import audit, commit_statement, entities, models
 from tests.database import connected
 
 STATEMENT = re.compile(r"\s*(--[^\n]*\n\s*)*(WITH|SELECT|INSERT|UPDATE|DELETE|LISTEN|NOTIFY|CALL|TABLE)\b")
@@ -37,7 +37,7 @@ STATEMENTS = dict(texts())
 
 
 def test_the_search_for_statements_finds_them():
-    assert {group_commit.COMMIT, entities.CURRENT, audit.OF_ENTITY, models.ModelEdit.SAVE_SCHEMA} <= {
+    assert {commit_statement.COMMIT, entities.CURRENT, audit.OF_ENTITY, models.ModelEdit.SAVE_SCHEMA} <= {
         *STATEMENTS.values()
     }
 

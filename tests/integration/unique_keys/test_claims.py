@@ -2,7 +2,7 @@
 
 import pytest
 
-from statewright.storage import claims, group_commit
+from statewright.storage import claims, commit_statement
 from tests.database import connected
 
 FILL = """
@@ -10,8 +10,8 @@ FILL = """
 """
 
 STATEMENTS = {
-    "commit": (group_commit.COMMIT_CLAIMS, group_commit.ROW_COLUMNS + 1),
-    "commit with tasks": (group_commit.COMMIT_CLAIMS_AND_TASKS, group_commit.ROW_COLUMNS + 2),
+    "commit": (commit_statement.COMMIT_CLAIMS, commit_statement.ROW_COLUMNS + 1),
+    "commit with tasks": (commit_statement.COMMIT_CLAIMS_AND_TASKS, commit_statement.ROW_COLUMNS + 2),
     "holders": (claims.HOLDERS, 2),
 }
 
@@ -35,7 +35,7 @@ async def test_no_statement_scans_the_claims(database: str, name: str, analysed:
 async def test_a_plan_made_while_the_table_was_empty_probes_the_index(database: str) -> None:
     async with connected(database) as connection:
         await connection.execute("SET plan_cache_mode = force_generic_plan")
-        await connection.execute(f"PREPARE hot AS {group_commit.COMMIT_CLAIMS}")
-        nothing = ", ".join(["NULL"] * (group_commit.ROW_COLUMNS + 1))
+        await connection.execute(f"PREPARE hot AS {commit_statement.COMMIT_CLAIMS}")
+        nothing = ", ".join(["NULL"] * (commit_statement.ROW_COLUMNS + 1))
         plan = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN (COSTS off) EXECUTE hot ({nothing})"))
     assert "Seq Scan on unique_claim" not in plan, plan
