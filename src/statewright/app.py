@@ -81,10 +81,11 @@ from statewright.storage.entities import MAX_IN_FLIGHT as READ_CONNECTIONS
 from statewright.storage.entities import EntityReader
 from statewright.storage.group_commit import MAX_IN_FLIGHT as COMMIT_CONNECTIONS
 from statewright.storage.group_commit import GroupCommit
+from statewright.storage.lookups import Lookups
 from statewright.storage.pool import Pool
 from statewright.storage.refusals import StartRefused
 from statewright.storage.schedules import StoredTasks
-from statewright.storage.search import SearchDatabase, search_sessions
+from statewright.storage.search import SearchDatabase, lookup_sessions, search_sessions
 from statewright.storage.search_indexes import SearchIndexes
 from statewright.storage.search_jobs import SearchJobs
 from statewright.storage.steps import wakeups
@@ -96,6 +97,9 @@ a read.
 
 MOST_SEARCH_CONNECTIONS = 8
 """Of the connections of a process; searches take a quarter of them."""
+
+LOOKUP_CONNECTIONS = 2
+"""For searches by a declared index, which take a fraction of a millisecond."""
 
 log = logs.logger("app")
 
@@ -301,7 +305,7 @@ async def _runtime(settings: Settings, database: Target, node: ClusterNode) -> A
     """
     ids = IdSource()
     searching = max(1, min(settings.postgres_max_conns // 4, MOST_SEARCH_CONNECTIONS))
-    reserved = COMMIT_CONNECTIONS + READ_CONNECTIONS + searching + JOB_CONNECTIONS
+    reserved = COMMIT_CONNECTIONS + READ_CONNECTIONS + searching + LOOKUP_CONNECTIONS + JOB_CONNECTIONS
     shared = max(settings.postgres_max_conns - reserved, 1)
     async with AsyncExitStack() as stack:
         pool = await stack.enter_async_context(
@@ -311,6 +315,9 @@ async def _runtime(settings: Settings, database: Target, node: ClusterNode) -> A
         commits = await stack.enter_async_context(Pool(database, size=COMMIT_CONNECTIONS, keep=COMMIT_CONNECTIONS))
         searches = await stack.enter_async_context(
             Pool(search_sessions(database, timeout=settings.search_timeout), size=searching)
+        )
+        lookups = await stack.enter_async_context(
+            Pool(lookup_sessions(database, timeout=settings.search_timeout), size=LOOKUP_CONNECTIONS)
         )
         workers = await stack.enter_async_context(Pool(search_sessions(database), size=JOB_CONNECTIONS))
         definitions = DefinitionCache(pool, system_clock, lease=settings.model_cache_lease)
@@ -341,7 +348,12 @@ async def _runtime(settings: Settings, database: Target, node: ClusterNode) -> A
             ids=ids,
             clock=system_clock,
             outliving=outliving,
-            search=SearchDatabase(searches, timeout=settings.search_timeout, scan_budget=settings.search_scan_budget),
+            search=SearchDatabase(
+                searches,
+                timeout=settings.search_timeout,
+                scan_budget=settings.search_scan_budget,
+                lookups=Lookups(lookups),
+            ),
             search_jobs=jobs,
             search_runner=runner,
             search_indexes=indexes,

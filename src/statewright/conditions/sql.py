@@ -10,6 +10,7 @@ Columns used: ``document``, ``id``, ``state``, ``transition``, ``transaction_id`
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, assert_never
 
 from msgspec import Struct
@@ -87,9 +88,11 @@ class Narrowing(Struct, frozen=True):
         return not self.loose
 
 
-def compile_sql(plan: Plan, *, first: int = 1) -> Narrowing:
-    """The plan as SQL whose parameters begin at ``$first``. Never raises."""
-    parameters = Parameters(first)
+def compile_sql(plan: Plan, *, first: int = 1, names: Mapping[str, str] = MappingProxyType({})) -> Narrowing:
+    """The plan as SQL whose parameters begin at ``$first``; ``names`` says what stands for a member name instead of a
+    parameter. Never raises.
+    """
+    parameters = Parameters(first, names)
     loose: list[Leaf] = []
     term = _term(plan, parameters, loose)
     return Narrowing(term.text, parameters.values, tuple(loose))

@@ -3,8 +3,9 @@
 Whatever comes from a user is a parameter, member names included; the text of a statement is made of our own constants.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Final, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -32,12 +33,19 @@ class Binder(Protocol):
         """How the statement refers to the value; ``kind`` is its SQL type."""
         ...
 
+    def name(self, member: str) -> str:
+        """How the statement refers to the name of a member."""
+        ...
+
 
 class Parameters:
-    """Numbered parameters, ``$first`` being the first; equal values share a number."""
+    """Numbered parameters, ``$first`` being the first; equal values share a number. Member names in ``names`` are none
+    of them: there it says what stands for them.
+    """
 
-    def __init__(self, first: int = 1) -> None:
+    def __init__(self, first: int = 1, names: Mapping[str, str] = MappingProxyType({})) -> None:
         self._first = first
+        self._names = names
         self._numbers: dict[tuple[str, Argument], int] = {}
 
     def bind(self, value: Argument, kind: str) -> str:
@@ -49,6 +57,10 @@ class Parameters:
             raise Unsendable("too many operands")
         number = self._numbers.setdefault(key, len(self._numbers) + self._first)
         return f"${number}::{kind}"
+
+    def name(self, member: str) -> str:
+        """What stands for the name of a member. Raises :class:`Unsendable`."""
+        return self._names.get(member) or self.bind(member, "text")
 
     @property
     def values(self) -> tuple[Argument, ...]:
@@ -170,7 +182,7 @@ def is_sendable(text: str) -> bool:
 
 def _member(place: Place, name: str, binder: Binder) -> Place:
     # Not `#>`: it takes a name of digits for an index when it meets an array.
-    key = binder.bind(name, "text")
+    key = binder.name(name)
     return Place(f"({place.json} -> {key})", f"({place.json} ->> {key})")
 
 

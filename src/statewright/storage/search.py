@@ -38,6 +38,7 @@ from statewright.jsonval.values import JsonValue
 from statewright.storage.connections import Target
 from statewright.storage.entities import COLUMNS, VIEW_COLUMNS, to_entity, to_view
 from statewright.storage.fence import settled
+from statewright.storage.lookups import Constants, Lookups
 from statewright.storage.pool import Pool
 
 _read: Final[Callable[[str], JsonValue]] = msgspec.json.Decoder(float_hook=Decimal).decode
@@ -106,21 +107,33 @@ WHOLE: Final = Reading(COLUMNS, to_entity)
 
 def search_sessions(database: Target, *, timeout: timedelta | None = None) -> Target:
     """The database as searches connect to it; those in the background take their time."""
+    return _sessions(database, "force_custom_plan", timeout)
+
+
+def lookup_sessions(database: Target, *, timeout: timedelta) -> Target:
+    """The database as those searches connect to it that need not be planned each time (``lookups.py``)."""
+    return _sessions(database, "force_generic_plan", timeout)
+
+
+def _sessions(database: Target, plan_cache_mode: str, timeout: timedelta | None) -> Target:
     parts = urlsplit(database.dsn)
-    settings = {"plan_cache_mode": "force_custom_plan"}
+    settings = {"plan_cache_mode": plan_cache_mode}
     if timeout is not None:
         settings["statement_timeout"] = str((timeout + GRACE) // timedelta(milliseconds=1))
     query = urlencode([*parse_qsl(parts.query, keep_blank_values=True), *settings.items()])
     return replace(database, dsn=parts._replace(query=query).geturl())
 
 
-def versions(query: Query, columns: str, *, narrowing: Narrowing | None = None) -> Statement:
+def versions(
+    query: Query, columns: str, *, narrowing: Narrowing | None = None, constants: Constants | None = None
+) -> Statement:
     """Selects columns of the candidates of a query, in no order; ``narrowing`` has its arguments from
-    ``FIRST_ARGUMENT``.
+    ``FIRST_ARGUMENT``, or from 1 if there are constants for tenant and model.
     """
     narrowing = narrowing or compile_sql(query.plan, first=FIRST_ARGUMENT)
-    args: list[object] = [query.tenant, query.model, *narrowing.args]
-    wanted = ["tenant = $1", "model = $2", f"({narrowing.text})"]
+    args: list[object] = [*narrowing.args] if constants else [query.tenant, query.model, *narrowing.args]
+    tenant, model = (constants.tenant, constants.model) if constants else ("$1", "$2")
+    wanted = [f"tenant = {tenant}", f"model = {model}", f"({narrowing.text})"]
     if query.without:
         args.append(query.without)
         wanted.append(f"id <> ALL (${len(args)}::uuid[])")
@@ -141,8 +154,9 @@ def versions(query: Query, columns: str, *, narrowing: Narrowing | None = None) 
 class SearchDatabase:
     """The connections of searches, and what a direct search may take: time, and rows judged one by one (0 = any)."""
 
-    def __init__(self, pool: Pool, *, timeout: timedelta, scan_budget: int = 0) -> None:
+    def __init__(self, pool: Pool, *, timeout: timedelta, scan_budget: int = 0, lookups: Lookups | None = None) -> None:
         self.pool = pool
+        self._lookups = lookups
         self._timeout_s = timeout.total_seconds()
         self.scan_budget = scan_budget
 
@@ -161,9 +175,27 @@ class SearchDatabase:
     async def _found(
         self, query: Query, reading: Reading[Found], *, limit: int, order: SortOrder = BY_ID
     ) -> list[Found]:
-        narrowing = compile_sql(query.plan, first=FIRST_ARGUMENT)
-        statement = versions(query, reading.columns, narrowing=narrowing)
-        async with self.limited(at=query.instant) as connection:
+        lookups, constants = self._lookups, await self._constants(query)
+        try:
+            return await self._found_with(query, reading, constants, limit=limit, order=order)
+        except asyncpg.UndefinedFunctionError:  # another process has dropped the index
+            if lookups is None or constants is None:
+                raise
+            lookups.doubt()
+        return await self._found_with(query, reading, None, limit=limit, order=order)
+
+    async def _constants(self, query: Query) -> Constants | None:
+        """What lets the plan be kept, if it can be: the past has too many kinds of plans."""
+        if self._lookups is None or query.instant is not None:
+            return None
+        lookup = await self._lookups.of(query.tenant, query.model)
+        return lookup.constants if lookup is not None and lookup.answers(query.plan) else None
+
+    async def _found_with(
+        self, query: Query, reading: Reading[Found], constants: Constants | None, *, limit: int, order: SortOrder
+    ) -> list[Found]:
+        narrowing, statement = _compiled(query, reading.columns, constants)
+        async with self.limited(at=query.instant, keeps_plans=constants is not None) as connection:
             if narrowing.is_exact:
                 cut = _at_most(limit + 1, statement, order, reading.columns)
                 rows = await connection.fetch(cut.text, *cut.args)
@@ -181,8 +213,7 @@ class SearchDatabase:
 
         Raises ``SearchTimeout``, ``StorageUnavailable``.
         """
-        narrowing = compile_sql(query.plan, first=FIRST_ARGUMENT)
-        statement = versions(query, VIEW_COLUMNS, narrowing=narrowing)
+        narrowing, statement = _compiled(query, VIEW_COLUMNS, await self._constants(query))
         if narrowing.is_exact:
             statement = _at_most(limit + 1, statement, order, VIEW_COLUMNS)
         options = "ANALYZE, BUFFERS" if analyze else "ANALYZE false"
@@ -195,7 +226,7 @@ class SearchDatabase:
         )
 
     @asynccontextmanager
-    async def limited(self, *, at: int | None = None) -> AsyncIterator[asyncpg.Connection]:
+    async def limited(self, *, at: int | None = None, keeps_plans: bool = False) -> AsyncIterator[asyncpg.Connection]:
         """A connection for as long as a direct search may take; on which ``at``, if given, can be read for good.
 
         Raises ``SearchTimeout``.
@@ -204,7 +235,8 @@ class SearchDatabase:
             async with asyncio.timeout(self._timeout_s):
                 if at is not None:
                     await settled(self.pool, at)
-                async with self.pool.connection() as connection:
+                pool = self._lookups.pool if keeps_plans and self._lookups else self.pool
+                async with pool.connection() as connection:
                     yield connection
         except (TimeoutError, asyncpg.QueryCanceledError) as late:
             raise SearchTimeout(self._timeout_s) from late
@@ -226,6 +258,14 @@ class SearchDatabase:
                     if len(matches) > limit:
                         raise SearchResultLimit(limit)
         return matches
+
+
+def _compiled(query: Query, columns: str, constants: Constants | None) -> tuple[Narrowing, Statement]:
+    if constants is None:
+        narrowing = compile_sql(query.plan, first=FIRST_ARGUMENT)
+    else:
+        narrowing = compile_sql(query.plan, names=constants.names)
+    return narrowing, versions(query, columns, narrowing=narrowing, constants=constants)
 
 
 Holds = Callable[[JsonValue, EntityMeta], bool]

@@ -20,10 +20,11 @@ from typing import Final, Literal, cast
 import asyncpg
 from msgspec import Struct
 
-from statewright.conditions.paths import Path
+from statewright.conditions.paths import Path, parse_path
 from statewright.conditions.sql_terms import DOCUMENT, Argument, place_of
 from statewright.identity import ModelId, TenantId
 from statewright.storage.connections import Connection, Target, connect
+from statewright.storage.lookups import constant_name, constants_of
 from statewright.storage.pool import Pool
 
 IndexKind = Literal["TEXT", "NUMBER", "BOOLEAN", "DOCUMENT"]
@@ -177,6 +178,7 @@ class SearchIndexes:
         connection = await connect(self._database)
         try:
             await _drop_index(connection, wanted.id)
+            await _define_constants(connection, wanted)
             await _run(connection, _creation(wanted))
             if wanted.kind != "DOCUMENT":
                 await _run(connection, _statistics(wanted))
@@ -197,6 +199,7 @@ class SearchIndexes:
             if row is not None and not await connection.fetchval(self.SHARED, row["path"], row["kind"]):
                 name = _statistics_name(row["path"], row["kind"])
                 await connection.execute(await _quoted(connection, "DROP STATISTICS IF EXISTS %1$I", name))
+            await _drop_unneeded_constants(connection, index)
         finally:
             await connection.close(timeout=5)
 
@@ -212,6 +215,10 @@ class _Placeholders:
         """``%n$L::kind``."""
         self.values.append(str(value))
         return f"%{self._taken + len(self.values)}$L::{kind}"
+
+    def name(self, member: str) -> str:
+        """The same for the name of a member."""
+        return self.bind(member, "text")
 
 
 class _Ddl(Struct, frozen=True):
@@ -249,6 +256,36 @@ def _expression(wanted: Wanted, taken: int) -> tuple[str, list[str]]:
     place = place_of(DOCUMENT, wanted.path.steps, values)
     expressions = {"TEXT": place.string.head, "NUMBER": place.number, "BOOLEAN": place.boolean}
     return f"btree ({expressions[wanted.kind]})", values.values
+
+
+LOCK_CONSTANTS = "SELECT pg_advisory_xact_lock(5371, 2)"
+
+NEEDED = "SELECT tenant, model, path FROM search_index WHERE kind <> 'DOCUMENT'"
+
+
+async def _define_constants(connection: Connection, wanted: Wanted) -> None:
+    """What statements call that keep their plans (storage/lookups.py)."""
+    if wanted.kind == "DOCUMENT":
+        return
+    async with connection.transaction():
+        await connection.execute(LOCK_CONSTANTS)
+        for kind, value in constants_of(wanted.tenant, wanted.model, wanted.path):
+            returns = f"RETURNS {kind} LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN %2$L::{kind}"
+            text = f"CREATE OR REPLACE FUNCTION %1$I() {returns}"
+            await _run(connection, _Ddl(text, (constant_name(kind, value), value)))
+
+
+async def _drop_unneeded_constants(connection: Connection, gone: DeclaredIndex) -> None:
+    async with connection.transaction():
+        await connection.execute(LOCK_CONSTANTS)
+        rows = await connection.fetch(NEEDED)
+        needed = {
+            constant
+            for row in rows
+            for constant in constants_of(row["tenant"], ModelId(str(row["model"])), parse_path(row["path"]) or Path(()))
+        }
+        for constant in {*constants_of(gone.tenant, gone.model, parse_path(gone.path) or Path(()))} - needed:
+            await _run(connection, _Ddl("DROP FUNCTION IF EXISTS %1$I()", (constant_name(*constant),)))
 
 
 async def _run(connection: Connection, ddl: _Ddl) -> None:

@@ -1,0 +1,181 @@
+"""A search by a declared index keeps its plan, and finds what it would find without (storage/lookups.py)."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from datetime import timedelta
+
+import asyncpg
+import pytest
+from msgspec import Struct
+
+from statewright.conditions import Plan, parse, plan_of
+from statewright.conditions.paths import Path
+from statewright.identity import ModelId, TenantId, model_id
+from statewright.jsonval.datatypes import DataType
+from statewright.jsonval.values import JsonValue
+from statewright.schema.flatten import Declared
+from statewright.storage.connections import target
+from statewright.storage.lookups import MOST_ROWS, Lookups
+from statewright.storage.pool import Pool
+from statewright.storage.search import Query, SearchDatabase, lookup_sessions, search_sessions
+from statewright.storage.search_indexes import DeclaredIndex, IndexKind, SearchIndexes, Wanted
+from tests.builders import Json
+from tests.database import connected
+from tests.integration.search.finding import all_of, any_of, simple
+from tests.integration.search.random_cases import NUMBERS, WORDS
+
+ACME, OTHER = TenantId("it's acme"), TenantId("other")
+MODEL: ModelId = model_id("parcel", 1)
+MANY = MOST_ROWS + 1
+LIMIT = 10_000
+PATIENCE = timedelta(minutes=1)
+
+DECLARED = {
+    "$.it's": Declared(types=frozenset((DataType.STRING,))),
+    "$.o.n": Declared(types=frozenset((DataType.UNBOUND_DECIMAL,))),
+    "$.city": Declared(types=frozenset((DataType.STRING,))),
+}
+
+FILL = """
+    INSERT INTO entity (tenant, id, model, state, transaction_id, entry_transaction_id, created_at, valid_from,
+                        transition, workflow, workflow_revision, attributed_id, attributed_kind, executor_id,
+                        executor_kind, document)
+    SELECT $1, gen_random_uuid(), $2, 'NEW', gen_random_uuid(), gen_random_uuid(), 1, n, '', '', 0, '', 'user', '',
+           'user',
+           jsonb_build_object('it''s', ($3::text[])[1 + n % cardinality($3::text[])],
+                              'o', jsonb_build_object('n', ($4::numeric[])[1 + n % cardinality($4::numeric[])]),
+                              'city', 'Oslo')
+      FROM generate_series(1, $5::int) AS n
+"""
+
+
+class Crowd(Struct, frozen=True, kw_only=True):
+    """:data:`MANY` parcels of each of two tenants, and the searches of a process that looks for what is declared."""
+
+    search: SearchDatabase
+    unplanned: SearchDatabase
+    lookups: Lookups
+    indexes: SearchIndexes
+    tables: asyncpg.Connection
+
+    async def declare(self, name: str, kind: IndexKind) -> DeclaredIndex:
+        path = Path(tuple(name.split(".")))
+        wanted = Wanted(tenant=ACME, model=MODEL, path=path, written=f"$.{name}", kind=kind)
+        await self.indexes.declare(wanted)
+        await self.indexes.build(wanted)
+        await self.tables.execute("UPDATE search_index SET status = 'READY' WHERE id = $1", wanted.id)
+        found = await self.indexes.find(ACME, MODEL, wanted.id)
+        assert found is not None
+        return found
+
+    async def drop(self, index: DeclaredIndex) -> None:
+        await self.indexes.withdraw(ACME, MODEL, index.id)
+        await self.indexes.drop(index)
+
+    async def found(self, condition: Json, *, tenant: TenantId = ACME) -> list[str]:
+        """What is found, which must be what is found without all this."""
+        query = Query(tenant=tenant, model=MODEL, plan=a_plan(condition))
+        ids = [entity.id for entity in await self.search.direct(query, limit=LIMIT)]
+        assert ids == [entity.id for entity in await self.unplanned.direct(query, limit=LIMIT)]
+        return ids
+
+    async def kept_plans(self) -> int:
+        """How many executions went by a kept plan."""
+        async with self.lookups.pool.connection() as connection:
+            found: int = await connection.fetchval(KEPT)
+        return found
+
+
+OURS = "statement LIKE 'SELECT id,%search_constant%'"
+KEPT = f"SELECT coalesce(sum(generic_plans), 0)::int FROM pg_prepared_statements WHERE {OURS}"
+
+
+def a_plan(condition: Json) -> Plan:
+    return plan_of(parse(condition), DECLARED)
+
+
+@pytest.fixture
+async def crowd(database: str) -> AsyncIterator[Crowd]:
+    async with AsyncExitStack() as stack:
+        tables = await stack.enter_async_context(connected(database))
+        for tenant in (ACME, OTHER):
+            await tables.execute(FILL, tenant, MODEL, [*WORDS], [*NUMBERS], MANY)
+        pool = await stack.enter_async_context(Pool(search_sessions(target(database)), size=2))
+        keeping = await stack.enter_async_context(Pool(lookup_sessions(target(database), timeout=PATIENCE), size=1))
+        lookups = Lookups(keeping, refresh_s=0)
+        yield Crowd(
+            search=SearchDatabase(pool, timeout=PATIENCE, lookups=lookups),
+            unplanned=SearchDatabase(pool, timeout=PATIENCE),
+            lookups=lookups,
+            indexes=SearchIndexes(pool, target(database)),
+            tables=tables,
+        )
+
+
+async def test_an_equality_on_an_indexed_field_keeps_its_plan_and_finds_the_same(crowd: Crowd) -> None:
+    await crowd.declare("it's", "TEXT")
+    await crowd.declare("o.n", "NUMBER")
+    hits = 0
+    for path, values in (("$.it's", WORDS), ("$.o.n", NUMBERS)):
+        for value in values:
+            operand: JsonValue = value
+            hits += len(await crowd.found(simple(path, "EQUALS", operand)))
+    assert hits > MANY
+    assert await crowd.kept_plans() > len(WORDS) * 0.8 + len(NUMBERS) * 0.8
+
+
+async def test_what_else_is_asked_is_part_of_the_plan_or_judged(crowd: Crowd) -> None:
+    await crowd.declare("it's", "TEXT")
+    word = simple("$.it's", "EQUALS", "abc")
+    assert await crowd.found(all_of(word, simple("$.o.n", "GREATER_THAN", 3)))
+    assert await crowd.found(all_of(word, simple("$.city", "MATCHES_PATTERN", "O.*")))
+    assert await crowd.kept_plans() == 2
+    for elsewhere in (any_of(word, simple("$.o.n", "EQUALS", 3)), simple("$.it's", "STARTS_WITH", "ab")):
+        assert await crowd.found(elsewhere)
+    assert await crowd.kept_plans() == 2, "an index for one value does not answer these alone"
+
+
+async def test_a_kept_plan_uses_the_index(crowd: Crowd) -> None:
+    index = await crowd.declare("it's", "TEXT")
+    await crowd.found(simple("$.it's", "EQUALS", "abc"))
+    async with crowd.lookups.pool.connection() as connection:
+        [row] = await connection.fetch(f"SELECT name FROM pg_prepared_statements WHERE {OURS}")
+        lines = await connection.fetch(f"EXPLAIN EXECUTE {row['name']} ('abc', 10)")
+    plan = "\n".join(line[0] for line in lines)
+    assert index.id in plan
+    assert "$1" in plan, "it is the plan for any value"
+
+
+async def test_a_field_with_a_frequent_value_is_planned_for_each_value(crowd: Crowd) -> None:
+    await crowd.declare("city", "TEXT")
+    assert len(await crowd.found(simple("$.city", "EQUALS", "Oslo"))) == MANY
+    assert await crowd.kept_plans() == 0
+
+
+async def test_no_text_of_a_user_stands_in_the_statement(crowd: Crowd) -> None:
+    await crowd.declare("it's", "TEXT")
+    query = Query(tenant=ACME, model=MODEL, plan=a_plan(simple("$.it's", "EQUALS", "abc")))
+    explained = await crowd.search.explain(query, limit=10)
+    assert "search_constant_" in explained.statement.text
+    assert explained.statement.args == ("abc", 11)
+    assert not any(text in explained.statement.text for text in ("it's", "acme", "abc", MODEL))
+
+
+async def test_another_tenant_finds_its_own_without_the_index(crowd: Crowd) -> None:
+    await crowd.declare("it's", "TEXT")
+    assert await crowd.found(simple("$.it's", "EQUALS", "abc"), tenant=OTHER)
+    assert await crowd.kept_plans() == 0
+
+
+async def test_a_dropped_index_is_missed_by_nobody_and_leaves_no_constants(crowd: Crowd) -> None:
+    words = await crowd.declare("it's", "TEXT")
+    numbers = await crowd.declare("o.n", "NUMBER")
+    hurried = Lookups(crowd.lookups.pool, refresh_s=3600)
+    search = SearchDatabase(crowd.unplanned.pool, timeout=PATIENCE, lookups=hurried)
+    query = Query(tenant=ACME, model=MODEL, plan=a_plan(simple("$.it's", "EQUALS", "abc")))
+    before = await search.direct(query, limit=LIMIT)
+    await crowd.drop(words)
+    assert await search.direct(query, limit=LIMIT) == before, "the function that the statement calls is gone"
+    assert await crowd.found(simple("$.o.n", "EQUALS", 3)), "what others need is still there"
+    await crowd.drop(numbers)
+    assert await crowd.tables.fetchval("SELECT count(*) FROM pg_proc WHERE proname LIKE 'search\\_constant%'") == 0
