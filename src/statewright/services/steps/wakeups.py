@@ -48,6 +48,11 @@ class Wakeups:
         finally:
             self._everything.discard(event)
 
+    @property
+    def has_listeners(self) -> bool:
+        """Whether anybody waits for a job."""
+        return bool(self._waiting)
+
     def announce(self, topics: Iterable[Topic]) -> None:
         """There are new jobs: wake who waits here, and have the other processes told."""
         new = list(topics)
