@@ -5,6 +5,8 @@ from statewright.identity import EntityId
 from statewright.jsonval.codec import decode
 from statewright.services.entities import existing, governing_definition
 from statewright.services.runtime import Caller, Runtime
+from statewright.services.steps import builtin, entity_door
+from statewright.services.steps.entity_door import Fire
 from statewright.services.writing import Saved, committed, saved
 
 
@@ -17,6 +19,8 @@ async def fire(runtime: Runtime, caller: Caller, entity_id: EntityId, *, transit
     """
     async with runtime.unit(caller) as unit:
         entity = await existing(unit, entity_id)
+        if entity.model in builtin.KEYS:
+            return await entity_door.fire(runtime, caller, Fire(entity=entity, transition=transition, document={}))
         definition = await governing_definition(runtime, caller, entity)
         document, text = decode(entity.document), entity.document
         request = Update(entity=entity, document=document, text=text, transition=transition)

@@ -33,6 +33,7 @@ from statewright.services.documents import (
 )
 from statewright.services.entities import existing, governing_definition
 from statewright.services.runtime import Caller, Runtime
+from statewright.services.steps.entity_door import refuse_entities
 from statewright.services.writing import Saved, StaleItem, committed, saved
 from statewright.storage.unit_of_work import UnitOfWork
 
@@ -292,6 +293,7 @@ class _Chunk:
 
     async def _update(self, unit: UnitOfWork, entity: Entity, update: _Planned) -> None:
         item, document = update.item, update.document
+        refuse_entities(entity.model)
         definition = await governing_definition(self._runtime, self._caller, entity)
         require_complete_keys(definition, document.value)
         definition = await accepted(self._runtime, unit, definition, document.value)

@@ -11,6 +11,7 @@ from statewright.identity import EntityId, ModelId
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.search import Search, prepare
+from statewright.services.steps.entity_door import refuse_model
 from statewright.storage.deletion import Deletion, Stamp, delete_matching
 from statewright.storage.fence import settled
 from statewright.storage.search import Query, meta_of
@@ -53,6 +54,7 @@ async def delete_all(
     With a condition and an ``instant`` (epoch microseconds) it is the versions valid then that must satisfy it. Raises
     ``ModelNotFound``, the failures of ``services.search.prepare``, ``ScanBudgetExhausted``, ``Conflict``.
     """
+    refuse_model(key)
     model = (await runtime.definition(caller.tenant, key)).stored.id
     if condition is None:
         query = Query(tenant=caller.tenant, model=model, plan=EVERYTHING)

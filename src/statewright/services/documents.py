@@ -11,6 +11,7 @@ from statewright.schema import INCOMPLETE, MalformedXml, xml_to_json
 from statewright.schema.validation import kind_of
 from statewright.services.definitions import Definition
 from statewright.services.runtime import Runtime
+from statewright.services.steps.entity_door import refuse_model
 from statewright.storage.unit_of_work import UnitOfWork
 
 
@@ -40,7 +41,8 @@ def as_document(value: JsonValue) -> Document:
 
 
 async def locked_definition(runtime: Runtime, tenant: TenantId, key: ModelKey) -> Definition:
-    """The definition of a model that takes entities. Raises ``ModelNotFound``, ``ModelNotLocked``."""
+    """The definition of a model that takes entities. Raises ``Forbidden``, ``ModelNotFound``, ``ModelNotLocked``."""
+    refuse_model(key)
     definition = await runtime.definition(tenant, key)
     if not definition.is_locked:
         definition = await runtime.definitions.renewed(definition) or definition

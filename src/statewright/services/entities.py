@@ -19,6 +19,8 @@ from statewright.services.documents import (
     require_complete_keys,
 )
 from statewright.services.runtime import Caller, Runtime
+from statewright.services.steps import builtin, entity_door
+from statewright.services.steps.entity_door import Fire, refuse_entities
 from statewright.services.writing import Saved, committed, saved
 from statewright.storage import entities
 from statewright.storage.entities import Change
@@ -121,6 +123,9 @@ async def update(
     document = read_document(body, media)
     async with runtime.unit(caller) as unit:
         entity = await existing(unit, entity_id)
+        if entity.model in builtin.KEYS:
+            fire = Fire(entity=entity, transition=transition, document=document.value, if_match=if_match)
+            return await entity_door.fire(runtime, caller, fire)
         definition = await governing_definition(runtime, caller, entity)
         definition = await accepted(runtime, unit, definition, document.value)
         require_complete_keys(definition, document.value)
@@ -148,6 +153,7 @@ async def patch(
     """
     async with runtime.unit(caller) as unit:
         entity = await existing(unit, entity_id)
+        refuse_entities(entity.model)
         definition = await governing_definition(runtime, caller, entity)
         document = as_document(change(decode(entity.document)))
         definition = await accepted(runtime, unit, definition, document.value, strictly=True)
@@ -164,6 +170,7 @@ async def delete(runtime: Runtime, caller: Caller, entity_id: EntityId) -> Delet
     """Delete an entity softly: history and audit stay. Raises ``EntityNotFound``, ``Conflict``."""
     async with runtime.unit(caller) as unit:
         entity = _found(await unit.entity(entity_id), entity_id)
+        refuse_entities(entity.model)
         definition = await governing_definition(runtime, caller, entity)
         unit.delete(entity)
         await unit.commit()

@@ -36,6 +36,7 @@ from statewright.schema import (
 )
 from statewright.schema.reading import IMPORTS, MalformedSchema
 from statewright.services.runtime import Runtime
+from statewright.services.steps.entity_door import refuse_model
 from statewright.storage import models
 from statewright.storage.models import ModelEdit, StoredModel
 
@@ -69,6 +70,7 @@ async def import_model(
     runtime: Runtime, principal: Principal, *, key: ModelKey, converter: str, media: str, body: bytes
 ) -> ModelId:
     """Create a model from a sample or an export, or merge it into an unlocked model (spec/models.md §4.2)."""
+    refuse_model(key)
     if converter != "SAMPLE_DATA" and converter not in IMPORTS:
         raise BadRequest("unsupported import converter")
     async with models.edit(runtime.pool, principal.tenant, key) as edit:
@@ -111,6 +113,7 @@ async def validate(runtime: Runtime, principal: Principal, *, key: ModelKey, bod
 
 async def set_change_level(runtime: Runtime, principal: Principal, key: ModelKey, level: str) -> ModelId:
     """Say how far documents may extend the schema, in either state (spec/models.md §4.7)."""
+    refuse_model(key)
     async with models.edit(runtime.pool, principal.tenant, key) as edit:
         await _existing(edit)
         valid = tuple(each.value for each in ChangeLevel)
@@ -124,6 +127,7 @@ async def set_change_level(runtime: Runtime, principal: Principal, key: ModelKey
 
 async def set_unique_keys(runtime: Runtime, principal: Principal, *, key: ModelKey, body: bytes) -> ModelId:
     """Replace the unique keys of an unlocked model (spec/models.md §4.8)."""
+    refuse_model(key)
     unique_keys = _requested_unique_keys(body)
     async with models.edit(runtime.pool, principal.tenant, key) as edit:
         model = await _existing(edit)
@@ -138,6 +142,7 @@ async def set_unique_keys(runtime: Runtime, principal: Principal, *, key: ModelK
 
 async def lock(runtime: Runtime, principal: Principal, key: ModelKey) -> ModelId:
     """Let entities be created."""
+    refuse_model(key)
     async with models.edit(runtime.pool, principal.tenant, key) as edit:
         model = await _existing(edit)
         if model.state == "LOCKED":
@@ -151,6 +156,7 @@ async def lock(runtime: Runtime, principal: Principal, key: ModelKey) -> ModelId
 
 async def unlock(runtime: Runtime, principal: Principal, key: ModelKey) -> ModelId:
     """Let the model be changed again; it must have no entities. What the schema has learnt stays (decision S7)."""
+    refuse_model(key)
     async with models.edit(runtime.pool, principal.tenant, key) as edit:
         model = await _existing(edit)
         if model.state == "UNLOCKED":
@@ -165,6 +171,7 @@ async def unlock(runtime: Runtime, principal: Principal, key: ModelKey) -> Model
 
 async def delete(runtime: Runtime, principal: Principal, key: ModelKey) -> ModelId:
     """Delete an unlocked model without entities; its workflows stay (spec/models.md §4.9)."""
+    refuse_model(key)
     async with models.edit(runtime.pool, principal.tenant, key) as edit:
         model = await _existing(edit)
         if model.state == "LOCKED":

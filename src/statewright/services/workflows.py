@@ -8,6 +8,7 @@ from statewright.identity import model_id
 from statewright.jsonval.values import JsonValue
 from statewright.services.models import not_found
 from statewright.services.runtime import Runtime
+from statewright.services.steps.entity_door import refuse_model
 from statewright.storage import models
 from statewright.workflow import (
     IMPORT_MODES,
@@ -25,6 +26,7 @@ log = structlog.get_logger(__name__)
 
 async def import_workflows(runtime: Runtime, principal: Principal, *, key: ModelKey, body: bytes) -> None:
     """Import workflows in the order of checks of spec/workflows.md §4.2; imports of one model follow each other."""
+    refuse_model(key)
     request = decode_import(body)
     async with models.edit(runtime.pool, principal.tenant, key) as edit:
         if await edit.model() is None:

@@ -197,5 +197,14 @@ THREE_STEPS = definition("chain", service_task("a", "b"), service_task("b", "c")
 """Three service tasks in a row."""
 
 
+async def until(fact: Callable[[], object]) -> None:
+    """Wait for a fact that nobody announces."""
+    for _ in range(int(PATIENCE_S / 0.005)):
+        if fact():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("the fact did not come true")
+
+
 def _id(instance: "Instance | str") -> str:
     return instance if isinstance(instance, str) else instance.id

@@ -7,7 +7,16 @@ import pytest
 
 from statewright.failures import StepConflict, StepNotFound
 from statewright.services.steps import instances, jobs
-from tests.integration.steps.conftest import PATIENCE_S, THREE_STEPS, Host, definition, end, service_task, step
+from tests.integration.steps.conftest import (
+    PATIENCE_S,
+    THREE_STEPS,
+    Host,
+    definition,
+    end,
+    service_task,
+    step,
+    until,
+)
 
 RETRIED = definition("d", service_task("a", "end", retryCount=2), end())
 
@@ -118,7 +127,7 @@ async def test_a_lease_can_be_renewed_by_its_holder_only(host: Host):
     assert await host.sweep(seconds=60) == 1
     with pytest.raises(StepConflict):
         await jobs.renew(host.runtime, host.caller, job.id, worker_id="w1", lease=timedelta(seconds=30))
-    with pytest.raises(StepNotFound, match='^job "nonsense" not found$'):
+    with pytest.raises(StepNotFound, match=r'^job "nonsense" not found$'):
         await jobs.renew(host.runtime, host.caller, "nonsense", worker_id="w1", lease=timedelta(seconds=30))
 
 
@@ -175,7 +184,7 @@ async def test_a_job_that_nobody_claimed_can_be_completed(host: Host):
 
 @pytest.mark.parametrize("name", ["01JABC3V9E6K8M2Q4S6T8W0Y2Z", "nonsense", ""])
 async def test_an_unknown_job_is_not_found(host: Host, name: str):
-    with pytest.raises(StepNotFound, match=f'^job "{name}" not found$'):
+    with pytest.raises(StepNotFound, match=rf'^job "{name}" not found$'):
         await host.complete(name)
 
 
@@ -218,12 +227,10 @@ async def test_only_the_step_that_failed_can_be_retried(host: Host):
         await host.retry(instance, "b")
     with pytest.raises(StepNotFound, match='step "z" not found in definition'):
         await host.retry(instance, "z")
-    with pytest.raises(StepNotFound, match="^workflow instance not found$"):
+    with pytest.raises(StepNotFound, match=r"^workflow instance not found$"):
         await instances.retry(host.runtime, host.caller, "nonsense", "a")
 
 
 async def _listening(host: Host) -> None:
     """Somebody waits for a job."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not host.runtime.steps.wakeups.has_listeners:
-            await asyncio.sleep(0.005)
+    await until(lambda: host.runtime.steps.wakeups.has_listeners)

@@ -140,6 +140,13 @@ def workflow(key: ModelKey) -> JsonObject:
     }
 
 
+def transitions_of(key: ModelKey, state: str) -> frozenset[str]:
+    """The names of the transitions of a state."""
+    return frozenset(
+        str(transition["name"]) for transition in _STATES[key].get(state, []) if isinstance(transition, dict)
+    )
+
+
 async def equip(pool: Pool, tenant: TenantId) -> None:
     """Make the built-in models that a tenant lacks; concurrent calls are harmless."""
     for key in KEYS.values():

@@ -31,9 +31,8 @@ def read_object(text: str | None) -> JsonObject:
 
 
 def written(value: JsonValue) -> str:
-    """A value as JSON text that PostgreSQL can hold: a NUL that an expression made becomes U+FFFD."""
-    text = encode(value).decode()
-    return _NUL.sub(r"\1\\ufffd", text) if "\\u0000" in text else text
+    """A value as JSON text. The core lets no expression make what PostgreSQL cannot hold."""
+    return encode(value).decode()
 
 
 def instance_text(instance: Instance) -> str:

@@ -13,6 +13,7 @@ from random import Random
 
 from msgspec import Struct
 
+from statewright.engine.anchor import demand
 from statewright.entity import Actor
 from statewright.failures import (
     BadRequest,
@@ -23,7 +24,7 @@ from statewright.failures import (
     StepNotFound,
     UniqueViolation,
 )
-from statewright.identity import EntityId, TenantId
+from statewright.identity import EntityId, TenantId, TransactionId
 from statewright.net import IDS_PER_MOMENT, Moment
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.steps import builtin
@@ -52,6 +53,8 @@ class Advanced(Struct, frozen=True, kw_only=True):
 
     instance: Instance
     changed: Changes | None
+    transaction_id: TransactionId
+    """That wrote the instance last."""
 
 
 class _Stale(Exception):
@@ -67,8 +70,11 @@ async def advance(
     kind: str,
     unknown: StepNotFound,
     origin: Actor | None = None,
+    if_match: str | None = None,
 ) -> Advanced:
     """Do something to an instance; ``kind`` names the transaction in the metrics.
+
+    ``if_match`` is the version that the client demands; another one raises ``EntityModified``.
 
     Raises ``unknown`` when there is no such instance, the failure of a refusal, ``BusinessKeyInUse``,
     ``StorageUnavailable``, ``Conflict``.
@@ -77,11 +83,13 @@ async def advance(
     tenant, parts = caller.tenant, runtime.steps
     pause = FIRST_PAUSE_S
     async with parts.turns.at(tenant, instance_id):
-        recent = parts.recent.get(tenant, instance_id)
+        recent = None if if_match is not None else parts.recent.get(tenant, instance_id)
         for _ in range(ATTEMPTS):
             loaded = recent or await _load(runtime, tenant, instance_id)
             if loaded is None:
                 raise unknown
+            if if_match is not None:
+                demand(loaded.entity, if_match)
             try:
                 return await _attempt(
                     runtime, caller, loaded, operation, kind=kind, origin=origin, surely=recent is None
@@ -203,7 +211,7 @@ async def _attempt(
     if isinstance(outcome, Refusal):
         raise refused(outcome)
     if not outcome.effects:
-        return Advanced(instance=before, changed=None)
+        return Advanced(instance=before, changed=None, transaction_id=loaded.entity.transaction_id)
     step = Advance(
         process=published.process,
         before=before,
@@ -214,7 +222,7 @@ async def _attempt(
     )
     async with runtime.unit(caller, origin=origin) as unit:
         changed = await _commit(runtime, unit, step, kind=kind)
-    return Advanced(instance=outcome.instance, changed=changed)
+    return Advanced(instance=outcome.instance, changed=changed, transaction_id=unit.label)
 
 
 async def _commit(runtime: Runtime, unit: UnitOfWork, step: Advance, *, kind: str) -> Changes:
