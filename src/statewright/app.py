@@ -79,8 +79,8 @@ from statewright.storage.connections import Target, connect, target
 from statewright.storage.embedded import running as embedded_server
 from statewright.storage.entities import MAX_IN_FLIGHT as READ_CONNECTIONS
 from statewright.storage.entities import EntityReader
-from statewright.storage.group_commit import MAX_IN_FLIGHT as COMMIT_CONNECTIONS
-from statewright.storage.group_commit import GroupCommit
+from statewright.storage.group_commit import CONNECTIONS as COMMIT_CONNECTIONS
+from statewright.storage.group_commit import GroupCommit, commit_sessions
 from statewright.storage.lookups import Lookups
 from statewright.storage.pool import Pool
 from statewright.storage.refusals import StartRefused
@@ -312,7 +312,9 @@ async def _runtime(settings: Settings, database: Target, node: ClusterNode) -> A
             Pool(database, size=shared, keep=min(settings.postgres_min_conns, shared))
         )
         reads = await stack.enter_async_context(Pool(database, size=READ_CONNECTIONS, keep=READ_CONNECTIONS))
-        commits = await stack.enter_async_context(Pool(database, size=COMMIT_CONNECTIONS, keep=COMMIT_CONNECTIONS))
+        commits = await stack.enter_async_context(
+            Pool(commit_sessions(database), size=COMMIT_CONNECTIONS, keep=COMMIT_CONNECTIONS)
+        )
         searches = await stack.enter_async_context(
             Pool(search_sessions(database, timeout=settings.search_timeout), size=searching)
         )

@@ -20,12 +20,12 @@ import asyncpg
 from statewright.storage.commit_statement import (
     STATEMENT_WITHIN_S,
     Applied,
+    Attempt,
     ClaimRow,
     Homeless,
     Refused,
     StagedRow,
     Submission,
-    Verdict,
     Violation,
     encoded_homes,
 )
@@ -73,7 +73,7 @@ def is_bulk(rows: Sequence[StagedRow]) -> bool:
     return len(rows) >= WORTH_A_COPY and all(row[0] == "create" for row in rows)
 
 
-async def copy_in(connection: asyncpg.Connection, submission: Submission) -> Verdict:
+async def copy_in(connection: asyncpg.Connection, submission: Submission) -> Attempt:
     """Write new entities, all or none. Raises the failures of ``storage.growth.grow``."""
     try:
         async with connection.transaction(isolation="read_committed"):
@@ -84,7 +84,7 @@ async def copy_in(connection: asyncpg.Connection, submission: Submission) -> Ver
             at: int = await connection.fetchval(INSTANT, timeout=STATEMENT_WITHIN_S)
             await _copy(connection, submission.rows, at)
     except Refused as refused:
-        return refused.verdict
+        return refused.attempt
     return Applied(at)
 
 

@@ -5,12 +5,14 @@
 --            for an entity of which only scheduled tasks are concerned
 -- locked     the current row behind each update, delete and read, and beside it what it is to become: joining the two again further down
 --            would take the square of the time, since the planner expects few rows. Rows are locked in (tenant, id) order, the one global order, or
---            concurrent batches deadlock at once. FOR NO KEY UPDATE waits for a writer ahead of us and then shows the *newest* version, so
---            what is compared below is the committed truth under READ COMMITTED
+--            concurrent batches deadlock at once. FOR NO KEY UPDATE shows the *newest* version, so what is compared below is the committed truth
+--            under READ COMMITTED. A row that somebody else has locked is skipped: its transaction is tried again later (busy, below), the
+--            others of the batch need not wait
 -- tasks      what each transaction does to scheduled tasks: arms, withdraws, or only relies on them
 -- awaited    the stored task behind each one that a transaction expects. Tasks are locked after all entities, in key order. Who arms a task
 --            holds the row of its entity; nodes that take due tasks lock these rows too, but wait for nobody
--- stale      what makes a transaction fail: a version, or the arming of a task, that is no longer the expected one
+-- stale      what makes a transaction fail: a version, or the arming of a task, that is no longer the expected one; or busy: a row that is there,
+--            as far as this snapshot shows, and was skipped
 -- claimed    what unique keys each written entity claims from now on; a row without a hash says that it claims nothing (any more)
 -- held       what these entities have claimed so far. The snapshot is older than the locks, but claims change only with the version of their
 --            entity, and that is compared
@@ -57,7 +59,7 @@ locked AS MATERIALIZED (
                    entity.attributed_id, entity.attributed_kind, entity.executor_id, entity.executor_kind, entity.document
               FROM entity
              WHERE entity.tenant = wanted.tenant AND entity.id = wanted.id
-               FOR NO KEY UPDATE) AS current
+               FOR NO KEY UPDATE SKIP LOCKED) AS current
 ),
 -- <tasks>
 tasks AS MATERIALIZED (
@@ -82,7 +84,8 @@ awaited AS MATERIALIZED (
 ),
 -- </tasks>
 stale AS MATERIALIZED (
-    SELECT staged.t, staged.id
+    SELECT staged.t, staged.id,
+           locked.id IS NULL AND EXISTS (SELECT FROM entity WHERE entity.tenant = staged.tenant AND entity.id = staged.id) AS busy
       FROM staged
       LEFT JOIN locked ON locked.t = staged.t AND locked.id = staged.id
      WHERE staged.change IN ('update', 'delete', 'read')
@@ -90,7 +93,7 @@ stale AS MATERIALIZED (
 -- <tasks>
      UNION ALL
     -- The nil UUID is nobody's: whoever demanded a version of the entity has found that one.
-    SELECT tasks.t, '00000000-0000-0000-0000-000000000000'
+    SELECT tasks.t, '00000000-0000-0000-0000-000000000000', false
       FROM tasks
       LEFT JOIN awaited USING (t, entity, state, transition)
      WHERE tasks.expected IS NOT NULL
@@ -353,7 +356,7 @@ step_definitions AS (
         AS version (id text, version int, name text, description text, content text, uploaded_at bigint, source text)
 )
 -- </waits>
-SELECT moments.t, moments.at, stale.id AS stale,
+SELECT moments.t, moments.at, stale.id AS stale, stale.busy,
        false
 -- <claims>
        OR moments.t IN (SELECT t FROM violating)

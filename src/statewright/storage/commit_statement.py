@@ -126,11 +126,17 @@ class Homeless(Struct, frozen=True):
     reason: str
 
 
+class Busy(Struct, frozen=True):
+    """Nothing was written: somebody else has locked an entity. Trying again later makes sense."""
+
+
 Verdict = Applied | Stale | Violation | Homeless
+Attempt = Verdict | Busy
+"""What became of a submission that may be tried again."""
 
 
-async def run(connection: asyncpg.Connection, batch: Sequence[Submission]) -> list[Verdict]:
-    """Apply the batch; its verdicts in order."""
+async def run(connection: asyncpg.Connection, batch: Sequence[Submission]) -> list[Attempt]:
+    """Try to apply the batch; what became of its submissions, in order."""
     rows = [(number, *row) for number, submission in enumerate(batch) for row in submission.rows]
     columns = map(list, zip(*rows, strict=True))
     steps = [submission.steps for submission in batch]
@@ -143,17 +149,19 @@ async def run(connection: asyncpg.Connection, batch: Sequence[Submission]) -> li
     }
     more = {name: part for name, part in parts.items() if part is not None}
     records = await connection.fetch(form(*more), *columns, *more.values(), timeout=STATEMENT_WITHIN_S)
-    verdicts: dict[int, Verdict] = {}
-    for number, at, stale, violates, homeless in records:
-        if stale is not None:
-            before = verdicts.get(number)
+    attempts: dict[int, Attempt] = {}
+    for number, at, stale, busy, violates, homeless in records:
+        before = attempts.get(number)
+        if stale is not None and not busy:
             others = before.entities if isinstance(before, Stale) else ()
-            verdicts[number] = Stale((*others, EntityId(str(stale))))
+            attempts[number] = Stale((*others, EntityId(str(stale))))
+        elif busy:
+            attempts[number] = before or Busy()
         elif homeless is not None:
-            verdicts[number] = Homeless(homeless)
+            attempts[number] = Homeless(homeless)
         else:
-            verdicts[number] = Violation() if violates else Applied(at)
-    return [verdicts[number] for number in range(len(batch))]
+            attempts[number] = Violation() if violates else Applied(at)
+    return [attempts[number] for number in range(len(batch))]
 
 
 def encoded_homes(batch: Sequence[Submission]) -> str | None:
@@ -183,25 +191,25 @@ def _encoded_claims(batch: Sequence[Submission]) -> str | None:
 class Refused(Exception):
     """Ends a database transaction whose submission is not applied, so that nothing else of it stays either."""
 
-    def __init__(self, verdict: Verdict) -> None:
-        super().__init__(verdict)
-        self.verdict = verdict
+    def __init__(self, attempt: Attempt) -> None:
+        super().__init__(attempt)
+        self.attempt = attempt
 
 
-async def run_growing(connection: asyncpg.Connection, submission: Submission) -> Verdict:
+async def run_growing(connection: asyncpg.Connection, submission: Submission) -> Attempt:
     """Apply a submission together with what its documents teach their models, or nothing of it."""
     try:
         async with connection.transaction(isolation="read_committed"):
             await grow(connection, submission.growth)
             return _applied(*await run(connection, [submission]))
     except Refused as refused:
-        return refused.verdict
+        return refused.attempt
 
 
-def _applied(verdict: Verdict) -> Applied:
-    if not isinstance(verdict, Applied):
-        raise Refused(verdict)
-    return verdict
+def _applied(attempt: Attempt) -> Applied:
+    if not isinstance(attempt, Applied):
+        raise Refused(attempt)
+    return attempt
 
 
 WRITTEN_AT = """

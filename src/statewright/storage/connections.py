@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import asyncpg
 from msgspec import Struct
+from msgspec.structs import replace
 
 from statewright.failures import StorageUnavailable
 
@@ -86,6 +87,13 @@ def target(url: str, *, application_name: str = "statewright") -> Target:
         application_name=application_name,
         connect_within=timedelta(seconds=int(seconds)) if seconds.isdigit() and int(seconds) else CONNECT_WITHIN,
     )
+
+
+def with_settings(database: Target, **settings: str) -> Target:
+    """The same database, with parameters of the server set for each session."""
+    parts = urlsplit(database.dsn)
+    query = urlencode([*parse_qsl(parts.query, keep_blank_values=True), *settings.items()])
+    return replace(database, dsn=parts._replace(query=query).geturl())
 
 
 class _Wire(Protocol):

@@ -8,8 +8,14 @@ outside the submission holds refuses that submission.
 When a batch leaves. The first submission asks the event loop to be called back at the end of its turn, so that
 everything which became ready in the same turn travels together; there is no timer, and an idle system sends at once. At
 most ``MAX_BATCH`` submissions per batch and ``MAX_IN_FLIGHT`` batches at a time, each on its own connection (measured:
-larger or more batches are slower). A submission that touches an entity of a batch being built, or wants a claim that
-one of it wants, waits for the next one; that is no conflict. A large submission goes alone.
+larger or more batches are slower). A submission that touches an entity of a batch being built or on its way, or wants a
+claim that one of it wants, waits for the next one; that is no conflict. A large submission goes alone.
+
+Locks of others. Nobody waits for the lock of somebody else's transaction. An entity that another session has locked is
+skipped by the statement; its submission is *held up* and tried again after a pause, while all others go their way. The
+few other locks that the statement can meet (a claim or a task that is being written, a model that grows or is being
+unlocked) end it after ``LOCK_WITHIN``, as a deadlock does; its submissions are then *suspects*, which run one by one
+on a lane of their own. Who was held up or suspected for ``patience`` is told ``Conflict``, and may repeat the request.
 
 Growth. A submission whose documents extend the schema of a model goes alone, too, and in a transaction of its own: the
 model's row is locked, the documents are compared with the schema as it is *then*, and schema and entities are written
@@ -36,6 +42,8 @@ Failures.
 import asyncio
 from collections import deque
 from datetime import timedelta
+from random import Random
+from typing import Any
 
 import asyncpg
 import structlog
@@ -43,11 +51,15 @@ import structlog
 from statewright.failures import Conflict, Failure, StorageUnavailable
 from statewright.identity import ModelId, TenantId
 from statewright.storage.bulk import copy_in, is_bulk
-from statewright.storage.commit_statement import WRITTEN_AT, Applied, Submission, Verdict, run, run_growing
+from statewright.storage.commit_statement import WRITTEN_AT, Applied, Busy, Submission, Verdict, run, run_growing
+from statewright.storage.connections import Target, with_settings
 from statewright.storage.pool import ConnectionLost, Pool
 
 MAX_BATCH = 32
 MAX_IN_FLIGHT = 2
+CONNECTIONS = MAX_IN_FLIGHT + 1
+"""One for each batch and one for the lane of suspects."""
+
 WORTH_A_SECOND = 8
 """Submissions that justify another batch while one is on its way. Fewer wait for it and then travel together: a
 statement costs as much for one transaction as for several."""
@@ -55,19 +67,37 @@ statement costs as much for one transaction as for several."""
 HELD_UP_S = 0.02
 """After so long the few that wait for a batch leave without it: it is not busy then, it waits for a lock."""
 
+LOCK_WITHIN = timedelta(milliseconds=250)
+"""How long a statement may wait for a lock; much longer than any statement of ours holds one."""
+
+PATIENCE = timedelta(seconds=5)
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.002, 0.1
+"""Between attempts of a submission that is held up: a commit of another process takes a few milliseconds, a mass
+deletion seconds."""
+
+LOCKED_OUT = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+"""What the database says when transactions stand in each other's way."""
+
 MAX_QUEUED = 20_000
 """Submissions waiting; beyond it the database cannot keep up and callers are told so at once."""
 
 LARGE_ROWS = 20
 LARGE_CHARACTERS = 64 * 1024
 
+_jitter = Random()  # noqa: S311 - spreads attempts, guards nothing
+
 log = structlog.get_logger(__name__)
+
+
+def commit_sessions(database: Target) -> Target:
+    """The database as commits connect to it."""
+    return with_settings(database, lock_timeout=str(LOCK_WITHIN // timedelta(milliseconds=1)))
 
 
 class _Caller:
     """Who waits for the verdict on a submission."""
 
-    __slots__ = ("future", "homes", "is_bulk", "keys", "large", "submission")
+    __slots__ = ("future", "held_up_since", "homes", "is_bulk", "keys", "large", "submission")
 
     def __init__(self, submission: Submission, future: "asyncio.Future[Verdict]") -> None:
         self.submission = submission
@@ -75,6 +105,9 @@ class _Caller:
         rows = submission.rows
         claimed = {(tenant, f"#{hash_}") for tenant, _, hash_ in submission.claims if hash_}
         self.keys = {(row[1], row[2]) for row in rows} | claimed
+        if submission.growth:
+            self.keys |= {(growth.tenant, f"@{growth.model}") for growth in submission.growth}
+        self.held_up_since: float | None = None
         steps = submission.steps
         self.is_bulk = not submission.tasks and steps is None and is_bulk(rows)
         self.homes = {(tenant, model): lock for tenant, model, lock in submission.homes}
@@ -85,14 +118,20 @@ class _Caller:
 class GroupCommit:
     """Collects submissions and commits them in batches; one per process.
 
-    ``pool`` should hold ``MAX_IN_FLIGHT`` connections of its own.
+    ``pool`` should hold ``CONNECTIONS`` of its own, opened as ``commit_sessions``.
     """
 
-    def __init__(self, pool: Pool, *, within: timedelta = timedelta(seconds=10)) -> None:
+    def __init__(
+        self, pool: Pool, *, within: timedelta = timedelta(seconds=10), patience: timedelta = PATIENCE
+    ) -> None:
         self._pool = pool
         self._within = within
+        self._patience = patience.total_seconds()
         self._queue: deque[_Caller] = deque()
-        self._in_flight: set[asyncio.Task[None]] = set()
+        self._in_flight: dict[asyncio.Task[None], list[_Caller]] = {}
+        self._suspects: deque[_Caller] = deque()
+        self._lane: asyncio.Task[None] | None = None
+        self._unanswered: set[asyncio.Future[Verdict]] = set()
         self._scheduled = False
         self._overdue: asyncio.TimerHandle | None = None
 
@@ -100,12 +139,14 @@ class GroupCommit:
         """Apply a submission atomically.
 
         Raises what growing its models raises, ``StorageUnavailable`` when nothing was written because the database is
-        away or overloaded, ``Conflict`` when the database gave up on the transaction (deadlock, serialisation).
+        away or overloaded, ``Conflict`` when somebody else held what the transaction needs for too long.
         """
         if len(self._queue) >= MAX_QUEUED:
             raise StorageUnavailable("too many transactions are waiting to commit")
         loop = asyncio.get_running_loop()
         caller = _Caller(submission, loop.create_future())
+        self._unanswered.add(caller.future)
+        caller.future.add_done_callback(self._unanswered.discard)
         self._queue.append(caller)
         self._schedule(loop)
         return await caller.future
@@ -117,11 +158,11 @@ class GroupCommit:
 
     async def drain(self) -> None:
         """Wait until every submission so far has its verdict."""
-        while self._queue or self._in_flight:
-            if self._in_flight:
-                await asyncio.wait(set(self._in_flight))
-            else:
-                await asyncio.sleep(0)
+        while self._unanswered or self._in_flight or self._lane:
+            pending: set[asyncio.Future[Any]] = {*self._unanswered, *self._in_flight}  # of verdicts, and of nothing
+            if self._lane is not None:
+                pending.add(self._lane)
+            await asyncio.wait(pending)
 
     @property
     def _has_room(self) -> bool:
@@ -153,26 +194,30 @@ class GroupCommit:
         batch = self._next_batch()
         if batch:
             task = asyncio.get_running_loop().create_task(self._settle(batch), name="group-commit")
-            self._in_flight.add(task)
+            self._in_flight[task] = batch
             task.add_done_callback(self._sent)
         return bool(batch)
 
     def _sent(self, task: "asyncio.Task[None]") -> None:
-        self._in_flight.discard(task)
+        del self._in_flight[task]
         if self._queue:
             self._schedule(task.get_loop())
 
     def _next_batch(self) -> list[_Caller]:
-        """The oldest submissions that fit together; those that collide with one of them keep their place in the
-        queue.
+        """The oldest submissions that fit together; those that collide with one of them, or of a batch on its way, keep
+        their place in the queue.
         """
         batch: list[_Caller] = []
         postponed: list[_Caller] = []
         taken: set[tuple[str, str]] = set()
+        taken = taken.union(*(caller.keys for flying in self._in_flight.values() for caller in flying))
         homes: dict[tuple[TenantId, ModelId], int] = {}
         while self._queue and len(batch) < MAX_BATCH:
             caller = self._queue.popleft()
             if caller.future.done():  # it was cancelled while it waited
+                continue
+            if any(not suspect.keys.isdisjoint(caller.keys) for suspect in self._suspects):
+                self._suspect(caller)
                 continue
             if caller.large and batch:
                 self._queue.appendleft(caller)
@@ -199,6 +244,10 @@ class GroupCommit:
         except StorageUnavailable as away:
             for caller in batch:
                 _fail(caller, away)
+        except LOCKED_OUT as error:
+            log.info("commit_locked_out", size=len(batch), sqlstate=error.sqlstate)
+            for caller in batch:
+                self._suspect(caller)
         except asyncpg.PostgresError as error:
             if len(batch) == 1 and not (again and isinstance(error, asyncpg.UniqueViolationError)):
                 _fail(batch[0], _translated(error))
@@ -215,14 +264,53 @@ class GroupCommit:
     async def _apply(self, batch: list[_Caller]) -> None:
         async with self._pool.connection(within=self._within) as connection:
             if batch[0].is_bulk:
-                verdicts = [await copy_in(connection, batch[0].submission)]
+                attempts = [await copy_in(connection, batch[0].submission)]
             elif batch[0].submission.growth:
-                verdicts = [await run_growing(connection, batch[0].submission)]
+                attempts = [await run_growing(connection, batch[0].submission)]
             else:
-                verdicts = await run(connection, [caller.submission for caller in batch])
-        for caller, verdict in zip(batch, verdicts, strict=True):
-            if not caller.future.done():
-                caller.future.set_result(verdict)
+                attempts = await run(connection, [caller.submission for caller in batch])
+        for caller, attempt in zip(batch, attempts, strict=True):
+            if isinstance(attempt, Busy):
+                self._hold_up(caller)
+            elif not caller.future.done():
+                caller.future.set_result(attempt)
+
+    def _hold_up(self, caller: _Caller) -> None:
+        """Try again later: somebody else has locked an entity of the submission."""
+        waited = self._waited(caller)
+        if waited < self._patience and not caller.future.done():
+            pause = min(max(waited / 4, FIRST_PAUSE_S), LONGEST_PAUSE_S) * _jitter.uniform(0.75, 1.25)
+            asyncio.get_running_loop().call_later(pause, self._again, caller)
+        else:
+            _give_up(caller)
+
+    def _again(self, caller: _Caller) -> None:
+        self._queue.append(caller)
+        self._schedule(asyncio.get_running_loop())
+
+    def _suspect(self, caller: _Caller) -> None:
+        """Have the submission run alone, beside the others, which its locks must not hold up again."""
+        self._waited(caller)
+        self._suspects.append(caller)
+        if self._lane is None:
+            self._lane = asyncio.get_running_loop().create_task(self._run_suspects(), name="group-commit-suspects")
+
+    async def _run_suspects(self) -> None:
+        while self._suspects:
+            caller = self._suspects[0]  # it stays a suspect while it runs
+            if self._waited(caller) < self._patience and not caller.future.done():
+                await self._settle([caller])
+            else:
+                _give_up(caller)
+            self._suspects.popleft()
+        self._lane = None
+
+    def _waited(self, caller: _Caller) -> float:
+        """For how many seconds somebody has stood in the way of a submission; it begins now if nobody did before."""
+        now = asyncio.get_running_loop().time()
+        if caller.held_up_since is None:
+            caller.held_up_since = now
+        return now - caller.held_up_since
 
     async def _look_up(self, batch: list[_Caller], lost: ConnectionLost) -> None:
         """Find out which submissions of a batch were applied although its connection broke."""
@@ -267,11 +355,15 @@ def _witness(submission: Submission) -> tuple[str, str, str | None]:
 
 
 def _translated(error: asyncpg.PostgresError) -> Exception:
-    if isinstance(error, asyncpg.DeadlockDetectedError | asyncpg.SerializationError):
-        return Conflict()
     if isinstance(error, asyncpg.UniqueViolationError):
         return Conflict()
     return error
+
+
+def _give_up(caller: _Caller) -> None:
+    """Somebody else holds what the submission needs, for longer than a client should wait."""
+    log.warning("commit_given_up", transaction=_witness(caller.submission)[2])
+    _fail(caller, Conflict())
 
 
 def _fail(caller: _Caller, error: Exception) -> None:

@@ -19,12 +19,10 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from decimal import Decimal
 from typing import Final, Generic, TypeVar
-from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import asyncpg
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from statewright.conditions import Plan, compile_plan
 from statewright.conditions.describing import described
@@ -35,7 +33,7 @@ from statewright.failures import ScanBudgetExhausted, SearchResultLimit, SearchT
 from statewright.identity import EntityId, ModelId, TenantId
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonValue
-from statewright.storage.connections import Target
+from statewright.storage.connections import Target, with_settings
 from statewright.storage.entities import COLUMNS, VIEW_COLUMNS, to_entity, to_view
 from statewright.storage.fence import settled
 from statewright.storage.lookups import Constants, Lookups
@@ -116,12 +114,10 @@ def lookup_sessions(database: Target, *, timeout: timedelta) -> Target:
 
 
 def _sessions(database: Target, plan_cache_mode: str, timeout: timedelta | None) -> Target:
-    parts = urlsplit(database.dsn)
     settings = {"plan_cache_mode": plan_cache_mode}
     if timeout is not None:
         settings["statement_timeout"] = str((timeout + GRACE) // timedelta(milliseconds=1))
-    query = urlencode([*parse_qsl(parts.query, keep_blank_values=True), *settings.items()])
-    return replace(database, dsn=parts._replace(query=query).geturl())
+    return with_settings(database, **settings)
 
 
 def versions(

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +14,7 @@ from statewright.entity import Actor, AuditEvent, Entity, Principal
 from statewright.identity import EntityId, IdSource, ModelId, TenantId, TransactionId, model_id, system_clock
 from statewright.storage.connections import target
 from statewright.storage.entities import EntityReader
-from statewright.storage.group_commit import MAX_IN_FLIGHT, GroupCommit
+from statewright.storage.group_commit import CONNECTIONS, PATIENCE, GroupCommit, commit_sessions
 from statewright.storage.pool import Pool
 from statewright.storage.unit_of_work import UnitOfWork
 from tests.database import connected
@@ -102,13 +103,22 @@ def happened(unit: UnitOfWork, entity_id: EntityId, kind: str) -> None:
 
 
 @asynccontextmanager
-async def a_store(url: str, *, tables: str | None = None) -> AsyncIterator[Store]:
-    """A store on a database. ``tables``: the URL for questions, when commits take another way."""
+async def a_store(
+    url: str, *, tables: str | None = None, patience: timedelta = PATIENCE, lock_timeout: bool = True
+) -> AsyncIterator[Store]:
+    """A store on a database. ``tables``: the URL for questions, when commits take another way. ``patience``: for what
+    others have locked. Without ``lock_timeout`` statements wait for locks for ever.
+    """
     async with AsyncExitStack() as stack:
         pool = await stack.enter_async_context(Pool(target(tables or url), size=4))
-        commits = await stack.enter_async_context(Pool(target(url), size=MAX_IN_FLIGHT, keep=MAX_IN_FLIGHT))
+        sessions = commit_sessions(target(url)) if lock_timeout else target(url)
+        commits = await stack.enter_async_context(Pool(sessions, size=CONNECTIONS, keep=CONNECTIONS))
         store = Store(
-            url=tables or url, pool=pool, reader=EntityReader(pool), commits=GroupCommit(commits), ids=IdSource()
+            url=tables or url,
+            pool=pool,
+            reader=EntityReader(pool),
+            commits=GroupCommit(commits, patience=patience),
+            ids=IdSource(),
         )
         stack.push_async_callback(store.commits.drain)
         yield store

@@ -107,8 +107,9 @@ async def test_a_claim_being_taken_is_waited_for(store: Store):
     assert await scalar(store, "SELECT count(*) FROM entity") == 0
 
 
-async def test_a_read_of_the_past_waits_for_a_copy_that_has_its_instant(store: Store):
+async def test_a_read_of_the_past_waits_for_a_copy_that_has_its_instant(patient_store: Store):
     """A lock stops the copy after it has taken its instant, and before anybody sees it (decision S11)."""
+    store = patient_store
     unit = store.unit()
     [first, *_] = many(store, unit)
     async with connected(store.url) as obstacle:
@@ -128,7 +129,7 @@ async def test_a_read_of_the_past_waits_for_a_copy_that_has_its_instant(store: S
 
 
 async def test_a_copy_whose_answer_was_lost_is_looked_up(database: str):
-    async with a_network(database) as network, a_store(network.url, tables=database) as store:
+    async with a_network(database) as network, a_store(network.url, tables=database, lock_timeout=False) as store:
         warm, unit = store.unit(), store.unit()
         many(store, warm)
         await warm.commit()
