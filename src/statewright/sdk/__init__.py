@@ -10,11 +10,12 @@
         return prize | {"approved": True}
 
 ``statewright node module:node`` runs it, and so does ``node.run()``. Without a node of one's own, the module-level
-``processor``, ``criterion`` and ``schedule`` register with ``default_node``.
+``processor``, ``criterion``, ``schedule`` and ``job`` register with ``default_node``.
 """
 
 from statewright.sdk.client import AsyncClient, Client
 from statewright.sdk.context import Caller, Context
+from statewright.sdk.jobs import Job, NonRetryable
 from statewright.sdk.node import Node
 from statewright.sdk.operations import Entity, Written
 from statewright.sdk.outcomes import No, Schedule
@@ -41,6 +42,7 @@ processor = default_node.processor
 criterion = default_node.criterion
 schedule = default_node.schedule
 function = default_node.function
+job = default_node.job
 
 __all__ = [
     "AsyncClient",
@@ -52,10 +54,12 @@ __all__ = [
     "Context",
     "Entity",
     "Invalid",
+    "Job",
     "Missing",
     "Modified",
     "No",
     "Node",
+    "NonRetryable",
     "NotAllowed",
     "Problem",
     "Refused",
@@ -69,6 +73,7 @@ __all__ = [
     "criterion",
     "default_node",
     "function",
+    "job",
     "processor",
     "schedule",
 ]

@@ -6,7 +6,6 @@
 import ssl
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from decimal import Decimal
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote, urlsplit
@@ -15,8 +14,9 @@ import httpx
 import msgspec
 from msgspec import Struct
 
-from statewright.jsonval.codec import encode
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.codec import decode, encode
+from statewright.jsonval.values import JsonObject
+from statewright.sdk.http import UnusableAddress
 from statewright.sdk.jobs.job import Job
 from statewright.sdk.jobs.source import JobsRefused, JobsUnavailable, Poll
 from statewright.sdk.tokens import TokenSource, TokenUnavailable
@@ -26,13 +26,6 @@ ANSWER_SECONDS: Final = 30.0
 CONNECT_SECONDS: Final = 10.0
 KEPT_SECONDS: Final = 2.0
 """Shorter than servers keep idle connections, so that none is taken that is just being closed."""
-
-
-class UnusableAddress(ValueError):
-    """A text that is no HTTP address."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(f"not an HTTP address (http://host:port): {text}")
 
 
 class RestJobs:
@@ -134,7 +127,7 @@ class _Found(Struct, rename="camel"):
     step_execution_id: str | None = None
     retries_remaining: int | None = None
     lock_expires_at: datetime | None = None
-    variables: "dict[str, JsonValue] | None" = None
+    variables: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _Polled(Struct):
@@ -145,11 +138,12 @@ class _Error(Struct):
     reason: str = ""
 
 
-_POLLED: Final = msgspec.json.Decoder(_Polled, float_hook=Decimal)
+_POLLED: Final = msgspec.json.Decoder(_Polled)
 _ERROR: Final = msgspec.json.Decoder(_Error)
 
 
 def _job(found: _Found) -> Job:
+    variables = decode(bytes(found.variables))
     return Job(
         id=found.id,
         type=found.job_type,
@@ -158,7 +152,7 @@ def _job(found: _Found) -> Job:
         step_execution_id=found.step_execution_id or "",
         retries_remaining=found.retries_remaining or 0,
         lock_expires_at=found.lock_expires_at,
-        variables=found.variables or {},
+        variables=variables if isinstance(variables, dict) else {},
     )
 
 
