@@ -1,23 +1,13 @@
 """The manners of the step dialect, whatever is asked for (spec/step-engine.md §1, §11, §25.1)."""
 
-import httpx
 import pytest
 
 from statewright.api.http.steps.routes import STEP_ROUTES
 from tests.builders import Json
+from tests.integration.steps_http.conftest import an_error
 from tests.service import Api, RunningService
 
 ULID = "01JABC3V9E6K8M2Q4S6T8W0Y2Z"
-
-
-def an_error(response: httpx.Response, status: int, error: str) -> str:
-    """The reason of an answer that must be this error, with two members and no third."""
-    assert response.status_code == status, f"{response.status_code}: {response.text}"
-    assert response.headers["content-type"] == "application/json"
-    body: Json = response.json()
-    assert sorted(body) == ["error", "reason"]
-    assert body["error"] == error, body
-    return str(body["reason"])
 
 
 def filled(path: str) -> str:

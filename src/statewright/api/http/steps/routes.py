@@ -299,7 +299,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
         summary="Give a claimed job back without using a retry",
         body="StepWorker",
         status=204,
-        errors=(400, 404, 413),
+        errors=(400, 413),
         ours=True,
     ),
     StepRoute(
