@@ -16,10 +16,10 @@ ends; then it does not count, and the next beat of any node removes it.
 """
 
 import asyncio
-import random
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from datetime import timedelta
+from random import Random
 
 from msgspec.structs import replace
 
@@ -29,6 +29,8 @@ from statewright.compute.members import Members
 from statewright.identity import NodeId
 from statewright.storage.connections import Target
 from statewright.storage.presence import MemberRow, NodeRow, PresenceConnection, presence_connection
+
+_jitter = Random()  # noqa: S311 - our own: tests of laws reset the module's shared state, and compare it
 
 BEATS_PER_LEASE = 4
 
@@ -136,7 +138,7 @@ class Presence:
         self._picture.stir()
 
     async def _pause(self) -> None:
-        pause = self._lease.total_seconds() / BEATS_PER_LEASE * random.uniform(0.8, 1.0)  # noqa: S311 - spreads load
+        pause = self._lease.total_seconds() / BEATS_PER_LEASE * _jitter.uniform(0.8, 1.0)
         with suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await self._wanted.wait()
