@@ -30,7 +30,7 @@ from statewright.api.http.front import Front
 from statewright.api.http.openapi import Document
 from statewright.api.http.openapi import openapi_document as openapi_document
 from statewright.api.http.public import public_routes
-from statewright.api.http.serving import served
+from statewright.api.http.serving import listening_socket, served, served_on
 from statewright.api.http.steps.door import StepDoor
 from statewright.api.metrics import Metrics
 from statewright.auth import (
@@ -134,11 +134,11 @@ async def serve(settings: Settings) -> int:
     for warning in settings.warnings:
         log.warning("setting_doubtful", text=warning)
     stopped = asyncio.Event()
-    _on_signals(stopped)
+    on_signals(stopped)
     try:
         async with running(settings, stopped) as service:
             if not settings.suppress_banner:
-                print_banner(settings, service)
+                print_banner(settings, service.http_port, service.grpc_port, service.admin_port)
             await stopped.wait()
             log.info("shutdown_started")
     except (StartFailed, StartRefused, OSError) as failure:
@@ -150,9 +150,12 @@ async def serve(settings: Settings) -> int:
 
 
 @asynccontextmanager
-async def running(settings: Settings, stopped: asyncio.Event | None = None) -> AsyncIterator[Service]:
+async def running(
+    settings: Settings, stopped: asyncio.Event | None = None, *, listener: socket.socket | None = None
+) -> AsyncIterator[Service]:
     """A service that is ready inside the block. ``stopped`` is set when a listener fails.
 
+    ``listener`` is an HTTP socket that other processes share, and so they do the gRPC port. None: this one is alone.
     Raises ``StartFailed``, ``OSError``.
     """
     stopped = stopped or asyncio.Event()
@@ -164,8 +167,8 @@ async def running(settings: Settings, stopped: asyncio.Event | None = None) -> A
         admin_port = await stack.enter_async_context(
             served(admin, settings.admin_bind_address, settings.admin_port, stopped, limits, grace=timedelta(seconds=1))
         )
-        database = await stack.enter_async_context(_database(settings))
-        await _migrated(settings, database)
+        database = await stack.enter_async_context(database_of(settings))
+        await migrated(settings, database)
         members = Members()
         node = await stack.enter_async_context(cluster_node(_place(settings), database, members))
         runtime = await stack.enter_async_context(_runtime(settings, database, node))
@@ -186,7 +189,9 @@ async def running(settings: Settings, stopped: asyncio.Event | None = None) -> A
         joining = Joining(runtime.transactions, node.channels, limit=settings.proxy_timeout)
         requests = Served(runtime, identity.authenticator, joining)
         engine = WorkflowEngine(runtime, steps_authenticator, metrics.step_calls.observe_grpc)
-        grpc_port = await stack.enter_async_context(_grpc(settings, streams, requests, engine, node.local))
+        grpc_port = await stack.enter_async_context(
+            _grpc(settings, streams, requests, engine, node.local, shared=listener is not None)
+        )
         doors = StepDoor(
             front,
             runtime,
@@ -197,7 +202,14 @@ async def running(settings: Settings, stopped: asyncio.Event | None = None) -> A
             verbose_errors=settings.error_response_mode == "verbose",
         )
         http_port = await stack.enter_async_context(
-            served(doors, settings.host, settings.http_port, stopped, limits, grace=settings.shutdown_timeout)
+            served_on(
+                listener or listening_socket(settings.host, settings.http_port),
+                doors,
+                stopped,
+                limits,
+                grace=settings.shutdown_timeout,
+                window=settings.drain_window,
+            )
         )
         metrics.watch(runtime, members)
         if settings.scheduler_enabled:
@@ -223,7 +235,7 @@ async def apply_migrations(settings: Settings, within: timedelta) -> int:
     """Apply pending migrations and exit; the exit code of the process."""
     logs.configure(settings.log_level, settings.log_format)
     try:
-        async with asyncio.timeout(within.total_seconds()), _database(settings) as database:
+        async with asyncio.timeout(within.total_seconds()), database_of(settings) as database:
             connection = await connect(database)
             try:
                 applied = await migrate.apply(connection)
@@ -273,7 +285,8 @@ class Readiness:
 
 
 @asynccontextmanager
-async def _database(settings: Settings) -> AsyncIterator[Target]:
+async def database_of(settings: Settings) -> AsyncIterator[Target]:
+    """The database of the settings; the embedded server runs inside the block."""
     if settings.storage == "postgres":
         assert settings.postgres_url is not None  # noqa: S101 - the settings demand it
         yield target(settings.postgres_url.reveal())
@@ -282,7 +295,8 @@ async def _database(settings: Settings) -> AsyncIterator[Target]:
         yield target(url)
 
 
-async def _migrated(settings: Settings, database: Target) -> None:
+async def migrated(settings: Settings, database: Target) -> None:
+    """Bring the schema up to this program, or see that it is. Raises ``StartFailed`` and ``StartRefused``."""
     within = settings.startup_timeout.total_seconds()
     try:
         async with asyncio.timeout(within):
@@ -433,7 +447,7 @@ def _place(settings: Settings) -> Place:
         name=settings.node_id,
         program=program_version(),
         bind=settings.node_bind_address,
-        port=settings.node_port,
+        ports=_node_ports(settings),
         host=settings.node_host,
         lease=settings.node_lease,
         secret=settings.hmac_secret.key_bytes() if settings.hmac_secret else None,
@@ -442,6 +456,12 @@ def _place(settings: Settings) -> Place:
         relay_limit=settings.proxy_timeout,
         within=settings.startup_timeout,
     )
+
+
+def _node_ports(settings: Settings) -> tuple[int, ...]:
+    """With workers, a range of which each takes a free one; during a rolling restart there is one more of them."""
+    first = settings.node_port
+    return tuple(range(first, first + settings.workers + 1)) if first and settings.workers > 1 else (first,)
 
 
 async def _opened(node: ClusterNode, front: Front, service: CloudEventsService) -> None:
@@ -480,10 +500,19 @@ def _steps_authenticator(settings: Settings, identity: Identity) -> Authenticato
 
 @asynccontextmanager
 async def _grpc(
-    settings: Settings, streams: MemberStreams, requests: Served, steps: WorkflowEngine, dispatcher: Dispatcher
+    settings: Settings,
+    streams: MemberStreams,
+    requests: Served,
+    steps: WorkflowEngine,
+    dispatcher: Dispatcher,
+    *,
+    shared: bool,
 ) -> AsyncIterator[int]:
     listening = Listening(
-        host=settings.host, port=settings.grpc_port, max_receive_bytes=settings.grpc_max_message_bytes
+        host=settings.host,
+        port=settings.grpc_port,
+        max_receive_bytes=settings.grpc_max_message_bytes,
+        reuse_port=shared,
     )
     server = await listen(CloudEventsService(streams, requests), listening, steps=steps)
     try:
@@ -498,7 +527,7 @@ def _keep_alive(settings: Settings) -> KeepAlive:
     )
 
 
-def _on_signals(stopped: asyncio.Event) -> None:
+def on_signals(stopped: asyncio.Event) -> None:
     """The first signal drains, the second one ends the process at once."""
 
     def received() -> None:
@@ -526,14 +555,14 @@ def _tune_garbage_collection() -> None:
     gc.set_threshold(*GC_THRESHOLDS)
 
 
-def print_banner(settings: Settings, service: Service) -> None:
+def print_banner(settings: Settings, http_port: int, grpc_port: int, admin_port: int) -> None:
     """Tell a person at the terminal where everything is; loud about mock authentication (decision A3)."""
     lines = [
         "",
         "  Statewright",
-        f"  REST   http://{settings.host}:{service.http_port}{settings.context_path}   (described at /docs)",
-        f"  gRPC   {settings.host}:{service.grpc_port}",
-        f"  admin  http://{settings.admin_bind_address}:{service.admin_port}   (/livez /readyz /metrics)",
+        f"  REST   http://{settings.host}:{http_port}{settings.context_path}   (described at /docs)",
+        f"  gRPC   {settings.host}:{grpc_port}",
+        f"  admin  http://{settings.admin_bind_address}:{admin_port}   (/livez /readyz /metrics)",
         f"  data   {'PostgreSQL by URL' if settings.storage == 'postgres' else settings.data_directory}",
     ]
     if settings.iam_mode == "mock":

@@ -53,17 +53,28 @@ def _program(
         show_version()
         raise typer.Exit
     if context.invoked_subcommand is None:
-        serve()
+        serve(None)
 
 
 @program.command()
-def serve() -> None:
+def serve(
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=256, help="Processes that share the ports.", show_default=False)
+    ] = None,
+) -> None:
     """Start the service. Everything is configured by environment variables."""
     with _one_line_failures():
+        from msgspec.structs import replace
+
         from statewright.settings import Settings
 
         settings = Settings.from_environment(os.environ)
+        settings = replace(settings, workers=workers or settings.workers)
         _configure_logs(settings)
+        if settings.workers > 1:
+            from statewright.supervisor import serving
+
+            raise typer.Exit(_run(serving.serve(settings)))
         from statewright import app
 
         raise typer.Exit(_run(app.serve(settings)))

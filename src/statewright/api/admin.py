@@ -44,9 +44,11 @@ _NOT_FOUND = _Page(404, b"404 page not found\n")
 
 
 def admin_app(
-    *, ready: Callable[[], Awaitable[bool]], metrics: Callable[[], bytes], bearer: Secret | None
+    *, ready: Callable[[], Awaitable[bool]], metrics: Callable[[], bytes | Awaitable[bytes]], bearer: Secret | None
 ) -> Application:
-    """The ASGI application. ``metrics`` gives the Prometheus text; ``bearer`` is what it takes to see it, if any."""
+    """The ASGI application. ``metrics`` gives the Prometheus text, which may have to be collected first; ``bearer`` is
+    what it takes to see it, if any.
+    """
     expected = None if bearer is None else f"Bearer {bearer.reveal()}".encode()
 
     async def page(path: str, authorization: bytes) -> _Page:
@@ -58,7 +60,8 @@ def admin_app(
             return _NOT_FOUND
         if expected is not None and not hmac.compare_digest(authorization, expected):
             return _UNAUTHORIZED
-        return _Page(200, metrics(), _EXPOSITION)
+        exposition = metrics()
+        return _Page(200, exposition if isinstance(exposition, bytes) else await exposition, _EXPOSITION)
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

@@ -6,7 +6,7 @@ import platform
 import secrets
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -31,13 +31,14 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 class Place(Struct, frozen=True, kw_only=True):
     """Where and as what a node is present, and how long it lets others wait.
 
-    ``host`` is where the others reach it, ``bind`` where it listens. ``secret`` None: the database keeps one.
+    ``host`` is where the others reach it, ``bind`` where it listens, on the first free one of ``ports``. ``secret``
+    None: the database keeps one.
     """
 
     name: str
     program: str
     bind: str
-    port: int
+    ports: tuple[int, ...]
     host: str
     lease: timedelta
     secret: bytes | None
@@ -86,7 +87,7 @@ class ClusterNode:
         Raises ``OSError`` and ``TimeoutError``.
         """
         self._door.application = application
-        self._server = await listen(self._door, self._prover, others, host=self._place.bind, port=self._place.port)
+        self._server = await self._listening(others)
         self._presence = Presence(
             self._row(self._server.port),
             self._database,
@@ -111,6 +112,13 @@ class ClusterNode:
         if self._server is not None:
             await self._server.stop()
         await self.channels.close()
+
+    async def _listening(self, others: Register) -> NodeServer:
+        *taken, last = self._place.ports
+        for port in taken:
+            with suppress(OSError):
+                return await listen(self._door, self._prover, others, host=self._place.bind, port=port)
+        return await listen(self._door, self._prover, others, host=self._place.bind, port=last)
 
     def _row(self, port: int) -> NodeRow:
         host = self._place.host or self._place.bind

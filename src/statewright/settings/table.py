@@ -221,7 +221,13 @@ class Table(Struct, frozen=True, kw_only=True):
     node_bind_address: Annotated[
         str, _ours(_cluster)(ADDRESS, "bind address of the channel between nodes; for several hosts one they reach")
     ] = "127.0.0.1"
-    node_port: Annotated[int, _ours(_cluster)(PORT, "port of the channel between nodes; 0 lets the system choose")] = 0
+    node_port: Annotated[
+        int,
+        _ours(_cluster)(
+            PORT,
+            "port of the channel between nodes, the first of `WORKERS` + 1 with workers; 0: any",
+        ),
+    ] = 0
     node_host: Annotated[
         str, _ours(_cluster)(TEXT, "host or address at which other nodes reach this one; empty: the bind address")
     ] = ""

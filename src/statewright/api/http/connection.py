@@ -65,6 +65,14 @@ class Connections:
         self._timer: asyncio.TimerHandle | None = None
         self._headers: list[tuple[bytes, bytes]] = []
         self._encoded = b""
+        self.are_ending = False
+        """Whether every further response is the last one of its connection."""
+
+    def say_farewell(self) -> None:
+        """Let each connection close with its next response, or with the one that is under way."""
+        self.are_ending = True
+        for connection in self._open:
+            connection.close_with_response()
 
     def __call__(
         self,
@@ -174,6 +182,11 @@ class Connection(HttpToolsProtocol):
         else:
             self._newest.keep_alive = False
 
+    def close_with_response(self) -> None:
+        """Make the response that is under way the last one; an idle connection is left as it is."""
+        if self._newest is not None:
+            self._newest.keep_alive = False
+
     # The parser's side
 
     def on_message_begin(self) -> None:
@@ -197,7 +210,9 @@ class Connection(HttpToolsProtocol):
         cycle = Cycle(
             self,
             scope,
-            keep_alive=version != "1.0" and self.parser.should_keep_alive() and not self._is_stopping,
+            keep_alive=version != "1.0"
+            and self.parser.should_keep_alive()
+            and not (self._is_stopping or self._connections.are_ending),
             expects_continue=self.expect_100_continue,
         )
         scope["extensions"] = {LIFELINE: cycle}

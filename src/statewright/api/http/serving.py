@@ -20,6 +20,22 @@ class _Uvicorn(uvicorn.Server):
     def capture_signals(self):  # type: ignore[no-untyped-def]
         yield
 
+    async def drain(self, connections: Connections, window: timedelta) -> None:
+        """Accept no more connections, and tell those that are open with their next response that they close.
+
+        Closing an idle one at once would lose the request that its client is just sending. Returns when none is left,
+        or after the ``window``.
+        """
+        if not self.started or not window:
+            return
+        for server in self.servers:
+            server.close()
+        connections.say_farewell()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(window.total_seconds()):
+                while self.server_state.connections:  # noqa: ASYNC110 - uvicorn keeps a plain set
+                    await asyncio.sleep(0.02)
+
 
 @asynccontextmanager
 async def served(
@@ -35,10 +51,29 @@ async def served(
 
     Raises ``OSError`` when the port is taken.
     """
-    listener = _listener(host, port)
+    listener = listening_socket(host, port)
+    async with served_on(listener, application, stopped, limits, grace=grace) as bound:
+        yield bound
+
+
+@asynccontextmanager
+async def served_on(
+    listener: socket.socket,
+    application: Application,
+    stopped: asyncio.Event,
+    limits: Limits,
+    *,
+    grace: timedelta,
+    window: timedelta = timedelta(0),
+) -> AsyncIterator[int]:
+    """The same on a bound socket, which is closed in the end; gives its port.
+
+    At the end, idle connections have the ``window`` to hear that they close, then open requests the ``grace``.
+    """
+    connections = Connections(limits)
     config = uvicorn.Config(
         application,
-        http=cast("type[asyncio.Protocol]", Connections(limits)),  # uvicorn calls it, and asks no more of it
+        http=cast("type[asyncio.Protocol]", connections),  # uvicorn calls it, and asks no more of it
         ws="none",
         lifespan="off",
         log_config=None,
@@ -49,26 +84,35 @@ async def served(
         backlog=2048,
     )
     server = _Uvicorn(config)
+    port: int = listener.getsockname()[1]
     task = asyncio.create_task(server.serve(sockets=[listener]), name=f"http-{port}")
     task.add_done_callback(lambda _task: stopped.set())
     try:
         while not server.started and not task.done():  # noqa: ASYNC110 - uvicorn sets a plain attribute
             await asyncio.sleep(0.005)
         if task.done():
-            raise OSError(f"cannot serve on {host}:{port}")
-        yield listener.getsockname()[1]
+            raise OSError(f"cannot serve on port {port}")
+        yield port
     finally:
+        with suppress(asyncio.CancelledError):
+            await server.drain(connections, window)
         server.should_exit = True
         with suppress(asyncio.CancelledError):
             await asyncio.wait([task])
         listener.close()
 
 
-def _listener(host: str, port: int) -> socket.socket:
+def listening_socket(host: str, port: int, *, shared: bool = False) -> socket.socket:
+    """A bound socket; ``shared`` lets others of the same user bind the port too, and the kernel spreads connections.
+
+    Raises ``OSError`` when the port is taken.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind((host, port))
     except OSError as error:
         listener.close()
