@@ -62,7 +62,6 @@ async def _supervise(settings: Settings, stopped: asyncio.Event, stack: AsyncExi
     )
     _on_signals(stopped, slots)
     stack.push_async_callback(slots.empty)
-    together.watch(slots)
     filling = asyncio.create_task(slots.fill(), name="start-workers")
     waiting = asyncio.create_task(stopped.wait(), name="stop-signal")
     await asyncio.wait([filling, waiting], return_when=asyncio.FIRST_COMPLETED)
@@ -71,6 +70,7 @@ async def _supervise(settings: Settings, stopped: asyncio.Event, stack: AsyncExi
         await asyncio.wait([filling])
         return
     await filling
+    together.watch(slots)
     log.info("ready", http=ports.http, grpc=ports.grpc, admin=admin_port, workers=settings.workers)
     if not settings.suppress_banner:
         print_banner(settings, ports.http, ports.grpc, admin_port)

@@ -183,8 +183,8 @@ class Connection(HttpToolsProtocol):
             self._newest.keep_alive = False
 
     def close_with_response(self) -> None:
-        """Make the response that is under way the last one; an idle connection is left as it is."""
-        if self._newest is not None:
+        """Make the response that is under way the last one, if it can still say so."""
+        if self._newest is not None and not self._newest.is_begun:
             self._newest.keep_alive = False
 
     # The parser's side
