@@ -1,6 +1,7 @@
 """The admin listener of a supervised service: what its workers say, as one.
 
-It is ready when all workers have been, and from then on while at least one is. Its metrics are those of all workers, told apart by the label ``worker``.
+It is ready when all workers have been, and from then on while at least one is. Its metrics are those of all workers,
+told apart by the label ``worker``.
 """
 
 import asyncio

@@ -11,8 +11,9 @@ from datetime import timedelta
 
 from statewright import logs
 from statewright.api.admin import admin_app
+from statewright.api.http.connection import Limits
+from statewright.api.http.serving import listening_socket, served
 from statewright.app import StartFailed, database_of, migrated, print_banner
-from statewright.http_server import http_server, listening_socket
 from statewright.settings import Settings
 from statewright.storage.refusals import StartRefused
 from statewright.supervisor.admin import Together
@@ -47,7 +48,7 @@ async def _supervise(settings: Settings, stopped: asyncio.Event, stack: AsyncExi
     together = Together(settings.metrics_bearer)
     admin = admin_app(ready=together.ready, metrics=together.metrics, bearer=settings.metrics_bearer)
     admin_port = await stack.enter_async_context(
-        http_server(admin, listening_socket(settings.admin_bind_address, settings.admin_port), stopped)
+        served(admin, settings.admin_bind_address, settings.admin_port, stopped, Limits(), grace=timedelta(seconds=1))
     )
     database = await stack.enter_async_context(database_of(settings))
     await migrated(settings, database)
