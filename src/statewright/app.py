@@ -67,6 +67,7 @@ from statewright.identity import IdSource, system_clock
 from statewright.proto.cyoda_cloud_api_pb2_grpc import add_CloudEventsServiceServicer_to_server
 from statewright.services.definitions import DefinitionCache, Refresher
 from statewright.services.index_builder import IndexBuilder
+from statewright.services.retention import Pruner
 from statewright.services.runtime import Runtime
 from statewright.services.scheduler import Pace, Scheduler
 from statewright.services.search_runner import CONCURRENCY as JOB_CONNECTIONS
@@ -86,7 +87,7 @@ from statewright.storage.lookups import Lookups
 from statewright.storage.pool import Pool
 from statewright.storage.refusals import StartRefused
 from statewright.storage.schedules import StoredTasks
-from statewright.storage.search import SearchDatabase, lookup_sessions, search_sessions
+from statewright.storage.search import SearchDatabase, lookup_sessions, past_sessions, search_sessions
 from statewright.storage.search_indexes import SearchIndexes
 from statewright.storage.search_jobs import SearchJobs
 from statewright.storage.steps import wakeups
@@ -101,6 +102,9 @@ MOST_SEARCH_CONNECTIONS = 8
 
 LOOKUP_CONNECTIONS = 2
 """For searches by a declared index, which take a fraction of a millisecond."""
+
+PAST_CONNECTIONS = 2
+"""Searches of the past at a time."""
 
 log = logs.logger("app")
 
@@ -320,7 +324,8 @@ async def _runtime(settings: Settings, database: Target, node: ClusterNode) -> A
     """
     ids = IdSource()
     searching = max(1, min(settings.postgres_max_conns // 4, MOST_SEARCH_CONNECTIONS))
-    reserved = COMMIT_CONNECTIONS + READ_CONNECTIONS + searching + LOOKUP_CONNECTIONS + JOB_CONNECTIONS
+    searchers = searching + LOOKUP_CONNECTIONS + PAST_CONNECTIONS + JOB_CONNECTIONS
+    reserved = COMMIT_CONNECTIONS + READ_CONNECTIONS + searchers
     shared = max(settings.postgres_max_conns - reserved, 1)
     async with AsyncExitStack() as stack:
         pool = await stack.enter_async_context(
@@ -335,6 +340,9 @@ async def _runtime(settings: Settings, database: Target, node: ClusterNode) -> A
         )
         lookups = await stack.enter_async_context(
             Pool(lookup_sessions(database, timeout=settings.search_timeout), size=LOOKUP_CONNECTIONS)
+        )
+        past = await stack.enter_async_context(
+            Pool(past_sessions(database, timeout=settings.search_timeout), size=PAST_CONNECTIONS)
         )
         workers = await stack.enter_async_context(Pool(search_sessions(database), size=JOB_CONNECTIONS))
         definitions = DefinitionCache(pool, system_clock, lease=settings.model_cache_lease)
@@ -370,6 +378,7 @@ async def _runtime(settings: Settings, database: Target, node: ClusterNode) -> A
                 timeout=settings.search_timeout,
                 scan_budget=settings.search_scan_budget,
                 lookups=Lookups(lookups),
+                past=past,
             ),
             search_jobs=jobs,
             search_runner=runner,
@@ -394,6 +403,9 @@ async def _runtime(settings: Settings, database: Target, node: ClusterNode) -> A
             asyncio.create_task(runner.reap(), name="search-expiry"),
             asyncio.create_task(builder.run(), name="search-indexes"),
         ]
+        if settings.history_retention.is_limited:
+            pruner = Pruner(pool, settings.history_retention, interval=settings.history_prune_interval)
+            background.append(asyncio.create_task(pruner.run(), name="history-pruning"))
         stack.push_async_callback(_cancelled, background)
         stack.push_async_callback(group_commit.drain)
         stack.push_async_callback(_finished, outliving, settings.shutdown_timeout)

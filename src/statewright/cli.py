@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from statewright import search_commands, steps_commands
+from statewright import retention_commands, search_commands, steps_commands
 
 if TYPE_CHECKING:
     from statewright.settings import Settings
@@ -37,6 +37,7 @@ program = typer.Typer(
 program.add_typer(search_commands.index, name="index")
 program.add_typer(steps_commands.steps, name="steps")
 program.command(name="explain-search")(search_commands.explain_search)
+program.command()(retention_commands.prune)
 
 
 def main() -> None:

@@ -46,6 +46,7 @@ Failure
 ├── StepConflict                    409 STEP_CONFLICT
 │   └── BusinessKeyInUse            409 STEP_CONFLICT
 ├── TransactionExpired              410 TRANSACTION_EXPIRED
+├── HistoryPruned                   410 HISTORY_PRUNED
 ├── EntityModified                  412 ENTITY_MODIFIED
 ├── UnsupportedMediaType            415 UNSUPPORTED_MEDIA_TYPE
 ├── GroupCardinalityExceeded        422 GROUP_CARDINALITY_EXCEEDED
@@ -66,6 +67,8 @@ Codes and statuses: spec/entities.md Appendix B, corrected by the project's deci
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
+
+from statewright.instants import to_rfc3339
 
 Property = str | int | bool | Sequence[str]
 
@@ -383,6 +386,20 @@ class Conflict(Failure):
 
     def __init__(self, message: str = "transaction conflict — retry") -> None:
         super().__init__(message)
+
+
+class HistoryPruned(Failure):
+    """Versions of the asked instant have been removed by the retention of history; both instants in epoch microseconds.
+
+    ``kept_from`` is the first instant at which everything is kept, where that is known.
+    """
+
+    code, status = "HISTORY_PRUNED", 410
+
+    def __init__(self, instant: int, kept_from: int | None = None) -> None:
+        since = "" if kept_from is None else f"; versions are kept from {to_rfc3339(kept_from)} on"
+        properties = {} if kept_from is None else {"keptFrom": to_rfc3339(kept_from)}
+        super().__init__(f"versions of {to_rfc3339(instant)} have been removed{since}", properties)
 
 
 class EntityModified(Failure):

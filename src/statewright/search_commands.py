@@ -74,7 +74,7 @@ def create(
 ) -> None:
     """Have an index built, without stopping anybody."""
     given = {"path": path, "type": type_, "state": state}
-    with _one_line_failures():
+    with one_line_failures():
         service = Service(url, token, token_file)
         wanted = {name: value for name, value in given.items() if value is not None}
         declared = service("POST", _indexes_of(model), wanted)
@@ -87,7 +87,7 @@ def create(
 def list_(model: Model, url: Url = DEFAULT_URL, token: Token = None, token_file: TokenFile = None) -> None:
     """List the indexes of a model."""
     table = Table("id", "path", "type", "state", "status", box=None)
-    with _one_line_failures():
+    with one_line_failures():
         found = Service(url, token, token_file)("GET", _indexes_of(model))
     for one in found:
         progress = one.get("progress")
@@ -105,7 +105,7 @@ def drop(
     token_file: TokenFile = None,
 ) -> None:
     """Have an index dropped."""
-    with _one_line_failures():
+    with one_line_failures():
         Service(url, token, token_file)("DELETE", f"{_indexes_of(model)}/{quote(id_, safe='')}")
 
 
@@ -122,8 +122,8 @@ def explain_search(
 ) -> None:
     """Show how a direct search is carried out: SQL, what is judged row by row, PostgreSQL's plan."""
     query = {"explain": "analyze" if analyze else "plan"} | ({"pointInTime": point_in_time} if point_in_time else {})
-    path = f"/search/direct/{_path_of(model)}?{urlencode(query)}"
-    with _one_line_failures():
+    path = f"/search/direct/{path_of(model)}?{urlencode(query)}"
+    with one_line_failures():
         answer = Service(url, token, token_file)("POST", path, json.loads(condition.read()))
     typer.echo(answer["sql"])
     for number, argument in enumerate(answer["arguments"], start=1):
@@ -134,7 +134,7 @@ def explain_search(
 
 
 @contextmanager
-def _one_line_failures() -> Iterator[None]:
+def one_line_failures() -> Iterator[None]:
     """What an operator can do something about ends the program with one line and code 1."""
     try:
         yield
@@ -161,10 +161,10 @@ def _built(service: Service, model: str, wanted: str) -> Json:
 
 
 def _indexes_of(model: str) -> str:
-    return f"/model/{_path_of(model)}/index"
+    return f"/model/{path_of(model)}/index"
 
 
-def _path_of(model: str) -> str:
+def path_of(model: str) -> str:
     name, slash, version = model.rpartition("/")
     if not slash or not name:
         raise typer.BadParameter(f'"{model}" is not MODEL/VERSION', param_hint="MODEL/VERSION")

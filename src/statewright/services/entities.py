@@ -23,7 +23,7 @@ from statewright.services.steps import builtin, entity_door
 from statewright.services.steps.entity_door import Fire, refuse_entities
 from statewright.services.writing import Saved, committed, saved
 from statewright.storage import entities
-from statewright.storage.entities import Change
+from statewright.storage.entities import Change, Cut
 from statewright.storage.unit_of_work import UnitOfWork
 
 Patch = Callable[[JsonValue], JsonValue]
@@ -77,30 +77,34 @@ async def read_by_transaction(
 
 
 async def page(
-    runtime: Runtime, caller: Caller, key: ModelKey, *, size: int, number: int, instant: int | None = None
+    runtime: Runtime, caller: Caller, key: ModelKey, cut: Cut, *, instant: int | None = None
 ) -> list[Entity]:
-    """One page of a model's entities by ascending id. Raises ``BadRequest`` for limits, then ``ModelNotFound``."""
-    if not 0 <= size <= MAX_PAGE_SIZE:
+    """One page of a model's entities by ascending id.
+
+    Raises ``BadRequest`` for limits, then ``ModelNotFound``, then ``HistoryPruned``.
+    """
+    if not 0 <= cut.size <= MAX_PAGE_SIZE:
         raise BadRequest(f"pageSize must be between 0 and {MAX_PAGE_SIZE}")
-    if not 0 <= number <= MAX_PAGE_NUMBER:
+    if not 0 <= cut.number <= MAX_PAGE_NUMBER:
         raise BadRequest(f"pageNumber must be between 0 and {MAX_PAGE_NUMBER}")
     model = (await runtime.definition(caller.tenant, key)).stored.id
-    if size == 0:
+    if cut.size == 0:
         return []
     if caller.transaction is not None and instant is None:
-        return await _page_inside(runtime, caller, model, size=size, number=number)
-    return await entities.page(runtime.pool, caller.tenant, model, size=size, number=number, instant=instant)
+        return await _page_inside(runtime, caller, model, cut)
+    return await entities.page(runtime.pool, caller.tenant, model, cut, instant=instant)
 
 
-async def _page_inside(runtime: Runtime, caller: Caller, model: ModelId, *, size: int, number: int) -> list[Entity]:
+async def _page_inside(runtime: Runtime, caller: Caller, model: ModelId, cut: Cut) -> list[Entity]:
     """A page as a joined transaction sees it: committed ids, less what it deleted, plus what it created."""
     async with runtime.unit(caller) as unit:
         writes = [write for write in unit.staged.values() if write.entity.model == model]
         deleted = {write.entity.id for write in writes if write.deletes}
-        wanted = size * (number + 1) + len(deleted)
-        ids = set(await entities.first_ids(runtime.pool, caller.tenant, model, limit=wanted)) - deleted
-        ids |= {write.entity.id for write in writes if not write.deletes}
-        chosen = sorted(ids)[size * number : size * (number + 1)]
+        wanted = cut.offset + cut.size + len(deleted)
+        found_ids = await entities.first_ids(runtime.pool, caller.tenant, model, limit=wanted, after=cut.after)
+        ids = set(found_ids) - deleted
+        ids |= {write.entity.id for write in writes if not write.deletes and write.entity.id > cut.after}
+        chosen = sorted(ids)[cut.offset : cut.offset + cut.size]
         found = [await unit.entity(entity_id) for entity_id in chosen]
         await unit.commit()
         return [entity for entity in found if entity is not None]

@@ -13,7 +13,7 @@ from typing import Any, Self
 from msgspec import structs
 
 from statewright.settings import rules
-from statewright.settings.kinds import Secret, read_duration
+from statewright.settings.kinds import Retention, Secret, read_duration, read_period
 from statewright.settings.reading import SettingsError, read, refuse_unknown, unused
 from statewright.settings.table import SETTINGS, LogFormat, LogLevel, Setting, Table, variables_of
 
@@ -21,11 +21,13 @@ __all__ = [
     "SETTINGS",
     "LogFormat",
     "LogLevel",
+    "Retention",
     "Secret",
     "Setting",
     "Settings",
     "SettingsError",
     "read_duration",
+    "read_period",
     "variables_of",
 ]
 

@@ -8,7 +8,7 @@ import base64
 import binascii
 import hmac
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from ipaddress import AddressValueError, IPv6Address, ip_address
@@ -73,6 +73,25 @@ class Secret:
         return self._text.encode("utf-8", "surrogateescape")
 
 
+class Retention(Struct, frozen=True):
+    """How long superseded versions are kept: of models with a period of their own, and of all others.
+
+    ``models`` names them ``<name>/<version>``; None is for ever.
+    """
+
+    others: timedelta | None = None
+    models: Mapping[str, timedelta | None] = {}
+
+    def of(self, model: str | None) -> timedelta | None:
+        """The period of a model, which may have been deleted since (None)."""
+        return self.models[model] if model is not None and model in self.models else self.others
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether anything is ever removed."""
+        return any(period is not None for period in (self.others, *self.models.values()))
+
+
 class Reader(Struct, frozen=True, kw_only=True):
     """One way of reading text. ``shape`` tells a person what may stand there.
 
@@ -127,6 +146,48 @@ def duration(*, zero: bool = False) -> Reader:
         return _long_enough(read_duration(text), zero=zero)
 
     return Reader(shape="duration" + (", may be 0" if zero else ""), read=read, show=_shown_duration)
+
+
+FOR_EVER = "forever"
+_DAYS = re.compile(r"([0-9]{1,6})d")
+
+
+def read_period(text: str) -> timedelta:
+    """A positive duration, or days as in ``90d``."""
+    days = _DAYS.fullmatch(text.strip())
+    return _long_enough(timedelta(days=int(days[1])) if days else read_duration(text), zero=False)
+
+
+def _read_retention(text: str) -> Retention:
+    others: timedelta | None = None
+    models: dict[str, timedelta | None] = {}
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        model, is_named, written = entry.rpartition("=")
+        period = None if written.strip() == FOR_EVER else read_period(written)
+        if not is_named:
+            others = period
+        elif model.rpartition("/")[0]:
+            models[model.strip()] = period
+        else:
+            raise ValueError(f'names "{model}", which is not MODEL/VERSION')
+    return Retention(others, models)
+
+
+def _shown_period(period: timedelta | None) -> str:
+    return FOR_EVER if period is None else _shown_duration(period)
+
+
+def _shown_retention(value: object) -> str:
+    retention = cast("Retention", value)
+    named = (f"{model}={_shown_period(period)}" for model, period in retention.models.items())
+    return ", ".join((_shown_period(retention.others), *named))
+
+
+RETENTION: Reader = Reader(
+    shape="period such as `90d` or `12h`, or `forever`; then, comma-separated, `MODEL/VERSION=period` of single models",
+    read=_read_retention,
+    show=_shown_retention,
+)
 
 
 def seconds() -> Reader:

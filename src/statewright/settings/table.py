@@ -24,9 +24,11 @@ from statewright.settings.kinds import (
     PEM,
     PORT,
     POSTGRES_URL,
+    RETENTION,
     SECRET,
     TEXT,
     Reader,
+    Retention,
     Secret,
     choice,
     duration,
@@ -173,6 +175,13 @@ class Table(Struct, frozen=True, kw_only=True):
             "where the embedded server keeps its data; `$XDG_DATA_HOME/statewright` where that is set",
         ),
     ] = Path("~/.local/share/statewright")
+    history_retention: Annotated[
+        Retention,
+        _ours(_storage)(RETENTION, "how long superseded versions are kept, of every tenant; older ones are removed"),
+    ] = Retention()
+    history_prune_interval: Annotated[
+        timedelta, _ours(_storage)(_DURATION, "pause between removals of superseded versions that are too old")
+    ] = span("1h")
     model_cache_lease: Annotated[timedelta, _storage(_DURATION, "longest use of a cached model unchecked")] = span("5m")
 
     max_state_visits: Annotated[

@@ -26,6 +26,7 @@ from statewright.identity import EntityId, TenantId, TransactionId
 from statewright.storage.entities import COLUMNS
 from statewright.storage.fence import settled
 from statewright.storage.pool import Pool
+from statewright.storage.retention import check_kept
 from statewright.storage.search import FIRST_ARGUMENT, PORTION, Query, Statement, judged, versions
 
 DELETED_AT_ONCE = 1000
@@ -59,7 +60,8 @@ async def delete_matching(pool: Pool, query: Query, stamp: Stamp, *, scan_budget
     """Delete what satisfies the query, or nothing.
 
     Raises ``Conflict`` when somebody else changed one of the entities at the same time, ``ScanBudgetExhausted`` when
-    more than ``scan_budget`` rows (0 = any) would have to be judged one by one, ``StorageUnavailable``.
+    more than ``scan_budget`` rows (0 = any) would have to be judged one by one, ``HistoryPruned``,
+    ``StorageUnavailable``.
     """
     if query.instant is not None:
         await settled(pool, query.instant)
@@ -75,6 +77,8 @@ async def _delete(connection: asyncpg.Connection, query: Query, stamp: Stamp, sc
     found = None
     if query.instant is not None or not narrowing.is_exact:
         found = await _find(connection, query, scan_budget)
+    if query.instant is not None:
+        await check_kept(connection, query.tenant, query.model, query.instant)
     async with connection.transaction(isolation="read_committed"):
         if found is None:
             locked = await _lock(connection, versions(query, "id, transaction_id, valid_from", narrowing=narrowing))

@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
+from typing import Any
 
 import asyncpg
 from msgspec import Struct
 
 from statewright.entity import Actor, ChangeType, Entity, EntityView
+from statewright.failures import HistoryPruned
 from statewright.identity import EntityId, ModelId, TenantId, TransactionId
 from statewright.storage.fence import settled
 from statewright.storage.pool import Pool
@@ -36,7 +38,7 @@ class Change(Struct, frozen=True, kw_only=True):
     transaction_id: TransactionId
 
 
-def to_entity(row: asyncpg.Record) -> Entity:
+def to_entity(row: Iterable[Any]) -> Entity:
     """An entity from a row with ``COLUMNS`` in order."""
     (
         tenant,
@@ -194,11 +196,34 @@ BY_TRANSACTION = f"""
 
 
 async def entity_at(pool: Pool, tenant: TenantId, entity_id: EntityId, instant: int) -> Entity | None:
-    """The version valid at ``instant`` (epoch microseconds, inclusive); None before creation and from deletion on."""
+    """The version valid at ``instant`` (epoch microseconds, inclusive); None before creation and from deletion on.
+
+    Raises ``HistoryPruned``.
+    """
     await settled(pool, instant)
     async with pool.connection() as connection:
         row = await connection.fetchrow(AT_INSTANT, tenant, entity_id, instant)
+        if row is None:
+            await _refuse_pruned(connection, tenant, entity_id, instant)
     return None if row is None or row["document"] is None else to_entity(row)
+
+
+CREATED = """
+    SELECT created_at FROM entity WHERE tenant = $1 AND id = $2
+     UNION ALL
+    SELECT created_at FROM entity_history WHERE tenant = $1 AND id = $2
+     LIMIT 1
+"""
+
+
+async def _refuse_pruned(connection: asyncpg.Connection, tenant: TenantId, entity_id: EntityId, instant: int) -> None:
+    """An entity that was there by then and of which nothing was found had a version that is kept no longer.
+
+    Raises ``HistoryPruned``.
+    """
+    created: int | None = await connection.fetchval(CREATED, tenant, entity_id)
+    if created is not None and created <= instant:
+        raise HistoryPruned(instant)
 
 
 async def entity_by_transaction(
@@ -210,43 +235,77 @@ async def entity_by_transaction(
     return None if row is None or row["document"] is None else to_entity(row)
 
 
+class Cut(Struct, frozen=True, kw_only=True):
+    """A part of a list by ascending id: page ``number`` of those whose id comes ``after`` one."""
+
+    size: int
+    number: int = 0
+    after: EntityId = EntityId("00000000-0000-0000-0000-000000000000")
+
+    @property
+    def offset(self) -> int:
+        return self.size * self.number
+
+
 # The subquery walks (tenant, model, id) for the page only; OFFSET never fetches a document that is not returned.
 PAGE = f"""
     SELECT {COLUMNS}
       FROM entity
-      JOIN (SELECT id AS wanted FROM entity WHERE tenant = $1 AND model = $2 ORDER BY id LIMIT $3 OFFSET $4) AS page
+      JOIN (SELECT id AS wanted FROM entity
+             WHERE tenant = $1 AND model = $2 AND id > $5
+             ORDER BY id LIMIT $3 OFFSET $4) AS page
         ON entity.id = page.wanted
      WHERE tenant = $1
      ORDER BY id
 """  # noqa: S608
 
-# Each branch is cut on its own before the merge: sorting both tables first costs ten times as much.
+# Which entities there were at an instant is known without their versions: those created by then and not deleted until
+# later. So ids are walked in order, through entity_model and entity_history_deleted, and versions are looked up for the
+# page only. Each branch is cut on its own, or the planner sorts all ids. A version that is not found has been pruned.
 PAGE_AT = f"""
-    SELECT * FROM (
-        (SELECT {COLUMNS} FROM entity
-          WHERE tenant = $1 AND model = $2 AND valid_from <= $5
-          ORDER BY id LIMIT $3::bigint + $4::bigint)
-        UNION ALL
-        (SELECT {COLUMNS} FROM entity_history
-          WHERE tenant = $1 AND model = $2 AND valid_from <= $5 AND valid_to > $5 AND document IS NOT NULL
-          ORDER BY id LIMIT $3::bigint + $4::bigint)
-    ) AS versions
-     ORDER BY id LIMIT $3 OFFSET $4
+    SELECT known.id AS wanted, version.*
+      FROM (SELECT id FROM (
+                (SELECT id
+                   FROM entity
+                  WHERE tenant = $1 AND model = $2 AND id > $6 AND created_at <= $5
+                  ORDER BY id LIMIT $3::bigint + $4::bigint)
+                UNION ALL
+                (SELECT id
+                   FROM entity_history
+                  WHERE tenant = $1 AND model = $2 AND document IS NULL AND id > $6
+                    AND created_at <= $5 AND valid_from > $5
+                  ORDER BY id LIMIT $3::bigint + $4::bigint)) AS entities
+             ORDER BY id LIMIT $3 OFFSET $4) AS known
+      LEFT JOIN LATERAL (
+            SELECT {COLUMNS} FROM entity
+             WHERE tenant = $1 AND id = known.id AND valid_from <= $5
+             UNION ALL
+            SELECT {COLUMNS} FROM entity_history
+             WHERE tenant = $1 AND id = known.id AND valid_from <= $5 AND valid_to > $5
+             LIMIT 1) AS version ON true
+     ORDER BY known.id
 """  # noqa: S608
 
 
-async def page(
-    pool: Pool, tenant: TenantId, model: ModelId, *, size: int, number: int, instant: int | None = None
-) -> list[Entity]:
-    """One page of a model's entities in ascending order of id, as they are now or were at ``instant``."""
+async def page(pool: Pool, tenant: TenantId, model: ModelId, cut: Cut, *, instant: int | None = None) -> list[Entity]:
+    """A part of a model's entities in ascending order of id, as they are now or were at ``instant``.
+
+    Raises ``HistoryPruned``.
+    """
     if instant is not None:
-        await settled(pool, instant)
+        return await _page_at(pool, tenant, model, cut, instant)
     async with pool.connection() as connection:
-        if instant is None:
-            rows = await connection.fetch(PAGE, tenant, model, size, size * number)
-        else:
-            rows = await connection.fetch(PAGE_AT, tenant, model, size, size * number, instant)
+        rows = await connection.fetch(PAGE, tenant, model, cut.size, cut.offset, cut.after)
     return [to_entity(row) for row in rows]
+
+
+async def _page_at(pool: Pool, tenant: TenantId, model: ModelId, cut: Cut, instant: int) -> list[Entity]:
+    await settled(pool, instant)
+    async with pool.connection() as connection:
+        rows = await connection.fetch(PAGE_AT, tenant, model, cut.size, cut.offset, instant, cut.after)
+    if any(row["id"] is None for row in rows):
+        raise HistoryPruned(instant)
+    return [to_entity(row[1:]) for row in rows]
 
 
 CHANGES = """
@@ -267,11 +326,16 @@ CHANGES = """
 async def changes(
     pool: Pool, tenant: TenantId, entity_id: EntityId, *, until: int = FOREVER, limit: int = 1000
 ) -> list[Change]:
-    """The entity's versions up to ``until``, newest first; a deletion is an entry of its own."""
+    """The entity's versions up to ``until`` that are kept, newest first; a deletion is an entry of its own.
+
+    Raises ``HistoryPruned`` when the version valid at ``until`` is not kept.
+    """
     if until != FOREVER:
         await settled(pool, until)
     async with pool.connection() as connection:
         rows = await connection.fetch(CHANGES, tenant, entity_id, until, limit)
+        if not rows and until != FOREVER:
+            await _refuse_pruned(connection, tenant, entity_id, until)
     return [_to_change(row) for row in rows]
 
 
@@ -299,11 +363,11 @@ async def existed(pool: Pool, tenant: TenantId, entity_id: EntityId) -> bool:
     return found
 
 
-FIRST_IDS = "SELECT id FROM entity WHERE tenant = $1 AND model = $2 ORDER BY id LIMIT $3"
+FIRST_IDS = "SELECT id FROM entity WHERE tenant = $1 AND model = $2 AND id > $4 ORDER BY id LIMIT $3"
 
 
-async def first_ids(pool: Pool, tenant: TenantId, model: ModelId, *, limit: int) -> list[EntityId]:
-    """The first ids of a model's entities in ascending order."""
+async def first_ids(pool: Pool, tenant: TenantId, model: ModelId, *, limit: int, after: EntityId) -> list[EntityId]:
+    """The first ids of a model's entities ``after`` one, in ascending order."""
     async with pool.connection() as connection:
-        rows = await connection.fetch(FIRST_IDS, tenant, model, limit)
+        rows = await connection.fetch(FIRST_IDS, tenant, model, limit, after)
     return [EntityId(str(row["id"])) for row in rows]

@@ -80,11 +80,11 @@ class Groups(Struct, frozen=True):
 async def grouped(search: SearchDatabase, query: Query, grouping: Grouping, added: Added = NOTHING) -> Groups:
     """Groups by descending size, then by keys element by element: null first, texts by their bytes.
 
-    Raises ``ScanBudgetExhausted``, ``SearchTimeout``, ``StorageUnavailable``.
+    Raises ``ScanBudgetExhausted``, ``SearchTimeout``, ``HistoryPruned``, ``StorageUnavailable``.
     """
     narrowing = compile_sql(query.plan, first=FIRST_ARGUMENT)
     chosen = versions(query, GROUPED, narrowing=narrowing)
-    async with search.limited(at=query.instant) as connection:
+    async with search.limited(query) as connection:
         if narrowing.is_exact:
             return await _grouped(connection, chosen, grouping, added)
         async with connection.transaction(isolation="repeatable_read", readonly=True):

@@ -38,6 +38,7 @@ from statewright.storage.entities import COLUMNS, VIEW_COLUMNS, to_entity, to_vi
 from statewright.storage.fence import settled
 from statewright.storage.lookups import Constants, Lookups
 from statewright.storage.pool import Pool
+from statewright.storage.retention import require_kept
 
 _read: Final[Callable[[str], JsonValue]] = msgspec.json.Decoder(float_hook=Decimal).decode
 
@@ -105,16 +106,24 @@ WHOLE: Final = Reading(COLUMNS, to_entity)
 
 def search_sessions(database: Target, *, timeout: timedelta | None = None) -> Target:
     """The database as searches connect to it; those in the background take their time."""
-    return _sessions(database, "force_custom_plan", timeout)
+    return _sessions(database, timeout, plan_cache_mode="force_custom_plan")
+
+
+def past_sessions(database: Target, *, timeout: timedelta) -> Target:
+    """The database as searches of the past connect to it: they never scan a table.
+
+    The planner takes the two ends of a version for independent, expects many times the versions of an instant that
+    there are, and would rather read the whole history of everybody.
+    """
+    return _sessions(database, timeout, plan_cache_mode="force_custom_plan", enable_seqscan="off")
 
 
 def lookup_sessions(database: Target, *, timeout: timedelta) -> Target:
     """The database as those searches connect to it that need not be planned each time (``lookups.py``)."""
-    return _sessions(database, "force_generic_plan", timeout)
+    return _sessions(database, timeout, plan_cache_mode="force_generic_plan")
 
 
-def _sessions(database: Target, plan_cache_mode: str, timeout: timedelta | None) -> Target:
-    settings = {"plan_cache_mode": plan_cache_mode}
+def _sessions(database: Target, timeout: timedelta | None, **settings: str) -> Target:
     if timeout is not None:
         settings["statement_timeout"] = str((timeout + GRACE) // timedelta(milliseconds=1))
     return with_settings(database, **settings)
@@ -150,8 +159,17 @@ def versions(
 class SearchDatabase:
     """The connections of searches, and what a direct search may take: time, and rows judged one by one (0 = any)."""
 
-    def __init__(self, pool: Pool, *, timeout: timedelta, scan_budget: int = 0, lookups: Lookups | None = None) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        *,
+        timeout: timedelta,
+        scan_budget: int = 0,
+        lookups: Lookups | None = None,
+        past: Pool | None = None,
+    ) -> None:
         self.pool = pool
+        self._past = past or pool
         self._lookups = lookups
         self._timeout_s = timeout.total_seconds()
         self.scan_budget = scan_budget
@@ -191,7 +209,7 @@ class SearchDatabase:
         self, query: Query, reading: Reading[Found], constants: Constants | None, *, limit: int, order: SortOrder
     ) -> list[Found]:
         narrowing, statement = _compiled(query, reading.columns, constants)
-        async with self.limited(at=query.instant, keeps_plans=constants is not None) as connection:
+        async with self.limited(query, keeps_plans=constants is not None) as connection:
             if narrowing.is_exact:
                 cut = _at_most(limit + 1, statement, order, reading.columns)
                 rows = await connection.fetch(cut.text, *cut.args)
@@ -213,7 +231,7 @@ class SearchDatabase:
         if narrowing.is_exact:
             statement = _at_most(limit + 1, statement, order, VIEW_COLUMNS)
         options = "ANALYZE, BUFFERS" if analyze else "ANALYZE false"
-        async with self.limited(at=query.instant) as connection, connection.transaction(readonly=True):
+        async with self.limited(query) as connection, connection.transaction(readonly=True):
             rows = await connection.fetch(f"EXPLAIN ({options}) {statement.text}", *statement.args)
         return Explanation(
             statement=statement,
@@ -222,18 +240,25 @@ class SearchDatabase:
         )
 
     @asynccontextmanager
-    async def limited(self, *, at: int | None = None, keeps_plans: bool = False) -> AsyncIterator[asyncpg.Connection]:
-        """A connection for as long as a direct search may take; on which ``at``, if given, can be read for good.
+    async def limited(
+        self, query: Query | None = None, *, keeps_plans: bool = False
+    ) -> AsyncIterator[asyncpg.Connection]:
+        """A connection for as long as a direct search may take, on which the instant of the query can be read for good.
 
-        Raises ``SearchTimeout``.
+        Raises ``SearchTimeout``, and at the end of the block ``HistoryPruned``.
         """
+        instant = None if query is None else query.instant
         try:
             async with asyncio.timeout(self._timeout_s):
-                if at is not None:
-                    await settled(self.pool, at)
-                pool = self._lookups.pool if keeps_plans and self._lookups else self.pool
-                async with pool.connection() as connection:
+                if query is None or instant is None:
+                    pool = self._lookups.pool if keeps_plans and self._lookups else self.pool
+                    async with pool.connection() as connection:
+                        yield connection
+                    return
+                await settled(self.pool, instant)
+                async with self._past.connection() as connection:
                     yield connection
+                await require_kept(self.pool, query.tenant, query.model, instant)
         except (TimeoutError, asyncpg.QueryCanceledError) as late:
             raise SearchTimeout(self._timeout_s) from late
 

@@ -26,6 +26,7 @@ from statewright.identity import ModelId, TenantId
 from statewright.storage.entities import VIEW_COLUMNS, to_view
 from statewright.storage.fence import settled
 from statewright.storage.pool import Pool
+from statewright.storage.retention import require_kept
 from statewright.storage.search import FIRST_ARGUMENT, PORTION, Query, Statement, judged, versions
 
 JobId = NewType("JobId", str)
@@ -205,6 +206,7 @@ class SearchJobs:
             is_kept = False
             try:
                 hits = await _keep_matches(connection, job, query, order)
+                await require_kept(self._pool, job.tenant, job.model, job.instant)
                 tag = await connection.execute(self.SUCCEED, job.tenant, job.id, worker, hits)
                 is_kept = tag == "UPDATE 1"
             finally:

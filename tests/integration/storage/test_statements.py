@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from statewright import storage
-from statewright.storage import audit, commit_statement, entities, models
+from statewright.storage import audit, commit_statement, entities, models, retention
 from tests.database import connected
 
 STATEMENT = re.compile(r"\s*(--[^\n]*\n\s*)*(WITH|SELECT|INSERT|UPDATE|DELETE|LISTEN|NOTIFY|CALL|TABLE)\b")
@@ -53,11 +53,15 @@ async def plan_of(connection: asyncpg.Connection, statement: str, *arguments: ob
 
 
 SOMEBODY = "00000000-0000-1000-8000-000000000000"
+NIL = "00000000-0000-0000-0000-000000000000"
 
 HOT = {
     "read by id": (entities.CURRENT, (["acme"], [SOMEBODY])),
     "read at an instant": (entities.AT_INSTANT, ("acme", SOMEBODY, 1)),
-    "page": (entities.PAGE, ("acme", SOMEBODY, 20, 0)),
+    "page": (entities.PAGE, ("acme", SOMEBODY, 20, 0, NIL)),
+    "page at an instant": (entities.PAGE_AT, ("acme", SOMEBODY, 20, 0, 1_000_000, NIL)),
+    "prunable models": (retention.PRUNABLE, ()),
+    "removal of versions": (retention.REMOVE, ("acme", SOMEBODY, 0, 1, 1000)),
     "changes": (entities.CHANGES, ("acme", SOMEBODY, 1, 1000)),
     "events": (audit.OF_ENTITY, ("acme", SOMEBODY)),
     "definitions": (models.DEFINITIONS, ("acme", SOMEBODY)),

@@ -37,6 +37,7 @@ from statewright.jsonval.codec import MalformedJson, decode
 from statewright.services import entities, search, search_jobs, statistics
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.search import Search
+from statewright.storage.entities import Cut
 from statewright.storage.search_jobs import JobId
 
 DEFAULT_PAGE_SIZE: Final = 20
@@ -154,7 +155,7 @@ async def get_all(runtime: Runtime, caller: Caller, request: GetAll) -> Outcome:
         raise BadRequest(f"pageSize exceeds maximum {entities.MAX_PAGE_SIZE}")
     check_page_number(number)
     key = (request.model or NO_MODEL).key
-    found = await entities.page(runtime, caller, key, size=size if size > 0 else DEFAULT_PAGE_SIZE, number=number)
+    found = await entities.page(runtime, caller, key, Cut(size=size if size > 0 else DEFAULT_PAGE_SIZE, number=number))
     return Outcome(entity_response(entity, key) for entity in found)
 
 

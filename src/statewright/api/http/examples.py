@@ -39,6 +39,8 @@ PARAMETERS: Final[Mapping[str, object]] = {
     "sort": ["year:desc"],
     "limit": 100,
     "explain": "plan",
+    "afterId": ENTITY,
+    "olderThan": "90d",
     "entityClass": "prize.1",
     "fromUtcTime": INSTANT,
     "toUtcTime": INSTANT,

@@ -223,6 +223,7 @@ SCHEMAS: Final[Document] = {
         judged=_array(_TEXT),
         plan=_array(_TEXT),
     ),
+    "Pruning": _object("removed keptFrom complete", removed=_INT64, keptFrom=_INSTANT, complete=_FLAG),
     "SearchIndexes": _array(_ref("SearchIndex")),
     "JobId": _UUID,
     "JobStatus": _object(f"searchJobStatus {_JOB_MEMBERS}", searchJobStatus=_JOB_STATES, **_JOB),

@@ -19,6 +19,7 @@ from statewright.api.http.endpoints import (
     messages,
     models,
     patches,
+    retention,
     search,
     search_indexes,
     search_jobs,
@@ -109,7 +110,13 @@ RESULT_PAGE = (
     Query("pageSize", "string", "1000 when absent or not positive, at most 10000", "int32"),
     Query("pageNumber", "string", "from 0", "int32"),
 )
-SEARCH_PROBLEMS = (*SUBMIT_PROBLEMS, "SEARCH_RESULT_LIMIT", "SCAN_BUDGET_EXHAUSTED", "SEARCH_SHARD_TIMEOUT")
+SEARCH_PROBLEMS = (
+    *SUBMIT_PROBLEMS,
+    "HISTORY_PRUNED",
+    "SEARCH_RESULT_LIMIT",
+    "SCAN_BUDGET_EXHAUSTED",
+    "SEARCH_SHARD_TIMEOUT",
+)
 PATCH_PROBLEMS = (
     "ENTITY_NOT_FOUND",
     "ENTITY_MODIFIED",
@@ -278,7 +285,7 @@ ROUTES: tuple[Route, ...] = (
         summary="Read an entity as it is, was at an instant, or was left by a transaction",
         query=(POINT_IN_TIME, TRANSACTION),
         reply="Envelope",
-        problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),
+        problems=("HISTORY_PRUNED", "BAD_REQUEST", "ENTITY_NOT_FOUND"),
     ),
     Route(
         method="GET",
@@ -290,10 +297,11 @@ ROUTES: tuple[Route, ...] = (
         query=(
             Query("pageSize", "integer", "0 to 10000, 20 when absent", "int32"),
             Query("pageNumber", "integer", "from 0", "int32"),
+            Query("afterId", "string", "only entities with a greater id: how to read very many", "uuid"),
             POINT_IN_TIME,
         ),
         reply="Envelopes",
-        problems=("BAD_REQUEST", "MODEL_NOT_FOUND"),
+        problems=("HISTORY_PRUNED", "BAD_REQUEST", "MODEL_NOT_FOUND"),
     ),
     Route(
         method="PUT",
@@ -375,6 +383,7 @@ ROUTES: tuple[Route, ...] = (
         body_required=False,
         reply="ModelDeletion",
         problems=(
+            "HISTORY_PRUNED",
             "BAD_REQUEST",
             "INVALID_CONDITION",
             "INVALID_FIELD_PATH",
@@ -393,7 +402,7 @@ ROUTES: tuple[Route, ...] = (
         summary="List the versions of an entity, newest first",
         query=(POINT_IN_TIME,),
         reply="Changes",
-        problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),
+        problems=("HISTORY_PRUNED", "BAD_REQUEST", "ENTITY_NOT_FOUND"),
     ),
     Route(
         method="GET",
@@ -404,7 +413,7 @@ ROUTES: tuple[Route, ...] = (
         summary="Name all transitions declared in the entity's state",
         query=(POINT_IN_TIME, TRANSACTION),
         reply="Names",
-        problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),
+        problems=("HISTORY_PRUNED", "BAD_REQUEST", "ENTITY_NOT_FOUND"),
     ),
     Route(
         method="GET",
@@ -487,6 +496,7 @@ ROUTES: tuple[Route, ...] = (
         body_limited=True,
         reply="Groups",
         problems=(
+            "HISTORY_PRUNED",
             "MALFORMED_REQUEST",
             "MISSING_GROUP_BY",
             "INVALID_GROUP_BY_PATH",
@@ -645,6 +655,17 @@ ROUTES: tuple[Route, ...] = (
         body="LogLevel",
         reply="LogLevelChange",
         problems=("BAD_REQUEST", "FORBIDDEN"),
+    ),
+    Route(
+        method="POST",
+        path=f"{MODEL}/history/prune",
+        endpoint=retention.prune,
+        id="pruneHistory",
+        tag="Administration",
+        summary="Remove superseded versions of a model's entities, for a few seconds; again until complete",
+        query=(Query("olderThan", "string", "they were superseded so long ago: `90d`, `12h`"),),
+        reply="Pruning",
+        problems=("BAD_REQUEST", "FORBIDDEN", "MODEL_NOT_FOUND"),
     ),
     Route(
         method="POST",

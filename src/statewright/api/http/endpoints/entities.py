@@ -1,5 +1,7 @@
 """Entities over REST (spec/entities.md §5–§11)."""
 
+from msgspec.structs import replace
+
 from statewright.api.http.bodies import entities_body, entity_body, json_body, saved_body
 from statewright.api.http.endpoints.collections import create_array
 from statewright.api.http.endpoints.write_parameters import bind_window, bind_write_parameters, check_window
@@ -9,7 +11,7 @@ from statewright.failures import BadRequest, EntityNotFound, InvalidParameter
 from statewright.identity import EntityId
 from statewright.instants import to_rfc3339
 from statewright.services import by_name, entities
-from statewright.storage.entities import Change
+from statewright.storage.entities import Change, Cut
 
 
 async def create(exchange: Exchange) -> Answer:
@@ -38,8 +40,11 @@ async def listing(exchange: Exchange) -> Answer:
     """One page of a model's entities."""
     key = exchange.model_key()
     size, number = exchange.query_int32("pageSize", 20), exchange.query_int32("pageNumber", 0)
-    instant = exchange.query_instant("pointInTime")
-    found = await entities.page(exchange.runtime, exchange.caller, key, size=size, number=number, instant=instant)
+    instant, after = exchange.query_instant("pointInTime"), exchange.query("afterId")
+    cut = Cut(size=size, number=number)
+    if after is not None:
+        cut = replace(cut, after=EntityId(uuid_text("afterId", after)))
+    found = await entities.page(exchange.runtime, exchange.caller, key, cut, instant=instant)
     return Answer(entities_body(found, key, instant=instant))
 
 

@@ -1,0 +1,75 @@
+"""Reads of the past are answered from indexes, however much history there is (issue 4; design/performance.md §4).
+
+The tables are small; what counts is that statistics are fresh and that nothing but the history of one model is in them.
+On larger tables a scan costs more and an index as much as here, so a planner that prefers the index here does so there.
+``benchmarks/history.py`` measures a million entities with ten versions each.
+"""
+
+from datetime import timedelta
+
+import pytest
+
+from statewright.conditions.plan import ALWAYS
+from statewright.identity import ModelId, TenantId
+from statewright.storage import entities
+from statewright.storage.connections import target
+from statewright.storage.grouping import GROUPED
+from statewright.storage.search import Query, past_sessions, versions
+from tests.database import connected
+from tests.integration.storage.test_statements import NIL, SOMEBODY, plan_of
+
+PAST_SIZE = """
+    INSERT INTO entity (tenant, id, model, state, transaction_id, entry_transaction_id, created_at, valid_from,
+                        transition, workflow, workflow_revision, attributed_id, attributed_kind, executor_id,
+                        executor_kind, document)
+    SELECT 'acme', gen_random_uuid(), '00000000-0000-1000-8000-000000000000', 'S', gen_random_uuid(),
+           gen_random_uuid(), n, 1000000 + n, '', '', 0, 'a', 'user', 'a', 'user', '{"n": 1}'
+      FROM generate_series(1, 4000) AS n;
+    INSERT INTO entity_history
+    SELECT tenant, id, model, state, transaction_id, entry_transaction_id, created_at, created_at + (v - 1) * 100000,
+           created_at + v * 100000, transition, workflow, workflow_revision, attributed_id, attributed_kind,
+           executor_id, executor_kind, document
+      FROM entity CROSS JOIN generate_series(1, 10) AS v;
+    INSERT INTO entity_history
+    SELECT tenant, gen_random_uuid(), model, state, transaction_id, entry_transaction_id, created_at, 500000,
+           9223372036854775807, transition, workflow, workflow_revision, attributed_id, attributed_kind, executor_id,
+           executor_kind, NULL
+      FROM entity LIMIT 400;
+    ANALYZE;
+"""
+"""Entities with ten superseded versions each, some deleted, nothing of anybody else: the most tempting case for a scan
+of the whole history, with statistics that know all of it."""
+
+
+@pytest.mark.parametrize("instant", [50_000, 500_000, 999_000])
+@pytest.mark.parametrize("page", [0, 100])
+async def test_a_page_of_the_past_is_found_by_ids_and_its_versions_are_looked_up(
+    database: str, instant: int, page: int
+):
+    """Also with the generic plan that a session has after a few calls, which knows neither instant nor page."""
+    async with connected(database) as connection:
+        await connection.execute(PAST_SIZE)
+        arguments = ("acme", SOMEBODY, 20, 20 * page, instant, NIL)
+        plans = [await plan_of(connection, entities.PAGE_AT, *arguments)]
+        await connection.execute("SET plan_cache_mode = force_generic_plan")
+        plans.append(await plan_of(connection, entities.PAGE_AT, *arguments))
+        rows = await connection.fetch(entities.PAGE_AT, *arguments)
+    for plan in plans:
+        assert "Seq Scan on entity_history" not in plan, plan
+        assert "entity_history_deleted" in plan, plan
+    if page == 0:  # further down, sorting all ids of a table so small is as good as walking them
+        assert "Seq Scan" not in plans[0], plans[0]
+    assert len(rows) == 20
+
+
+@pytest.mark.parametrize("instant", [50_000, 500_000, 999_000])
+async def test_the_whole_past_of_a_model_is_read_by_index(database: str, instant: int):
+    """Searches and grouped statistics at an instant; on their own sessions, which plan with the arguments in view."""
+    query = Query(tenant=TenantId("acme"), model=ModelId(SOMEBODY), plan=ALWAYS, instant=instant)
+    statement = versions(query, GROUPED)
+    async with connected(past_sessions(target(database), timeout=timedelta(seconds=60)).dsn) as connection:
+        await connection.execute(PAST_SIZE)
+        plan = await plan_of(connection, statement.text, *statement.args)
+    assert "Seq Scan" not in plan, plan
+    if instant == 999_000:  # of what was superseded after an early instant there is so much that any index will do
+        assert "entity_history_model" in plan, plan
