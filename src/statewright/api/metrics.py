@@ -15,6 +15,7 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
+from statewright.api.step_counts import StepCounts
 from statewright.api.step_metrics import StepCalls
 from statewright.compute.members import Members
 from statewright.services.runtime import Runtime
@@ -43,6 +44,7 @@ class Metrics:
     def watch(self, runtime: Runtime, members: Members) -> None:
         """Report what a running service holds."""
         self._registry.register(_Holdings(runtime, members))
+        self._registry.register(StepCounts(runtime.steps.tally))
 
 
 class Requests(Collector):

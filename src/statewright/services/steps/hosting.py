@@ -82,7 +82,9 @@ async def advance(
     refuse_joined(caller)
     tenant, parts = caller.tenant, runtime.steps
     pause = FIRST_PAUSE_S
+    asked = time.perf_counter()
     async with parts.turns.at(tenant, instance_id):
+        parts.tally.waits["instance.for_update"].observe(time.perf_counter() - asked)
         recent = None if if_match is not None else parts.recent.get(tenant, instance_id)
         for _ in range(ATTEMPTS):
             loaded = recent or await _load(runtime, tenant, instance_id)
@@ -236,7 +238,7 @@ async def _commit(runtime: Runtime, unit: UnitOfWork, step: Advance, *, kind: st
         at = await unit.commit()
     except UniqueViolation:
         raise BusinessKeyInUse from None
-    parts.tally.transaction(kind, time.perf_counter() - began)
+    parts.tally.transactions[kind].observe(time.perf_counter() - began)
     assert at is not None  # noqa: S101 - there was something to write
     if instance.status in IN_FLIGHT and len(version.document) <= MAX_VARIABLES:
         parts.recent.put(tenant, version.id, Loaded(version, instance))

@@ -225,7 +225,9 @@ async def _claim(runtime: Runtime, tenant: TenantId, request: Claim) -> tuple[Cl
     for job in found:
         parts.instances_of_jobs.put(tenant, job.id, job.instance)
         parts.tally.pickup.observe(max(now - job.created_at, 0) / 1_000_000)
-    parts.tally.polls.observe(asyncio.get_running_loop().time() - began)
+    took = asyncio.get_running_loop().time() - began
+    parts.tally.polls.observe(took)
+    parts.tally.waits["job.poll_skip_locked"].observe(took)
     return tuple(_claimed(job, lease) for job in found)
 
 

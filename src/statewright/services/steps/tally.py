@@ -1,7 +1,7 @@
 """What the step engine counts, in plain numbers (spec/step-engine.md §22); ``api.metrics`` makes metrics of them."""
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Final
 
 LATENCY_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -40,12 +40,7 @@ class Tally:
         self.pickup = Histogram()
         """From the creation of a job to its claim."""
         self.polls = Histogram()
-        self.transactions: dict[str, Histogram] = {}
-        """By kind, as ``instance.start``."""
-
-    def transaction(self, kind: str, seconds: float) -> None:
-        """One transaction was committed."""
-        histogram = self.transactions.get(kind)
-        if histogram is None:
-            histogram = self.transactions[kind] = Histogram()
-        histogram.observe(seconds)
+        self.transactions: defaultdict[str, Histogram] = defaultdict(Histogram)
+        """Time to commit, by kind, as ``instance.start``."""
+        self.waits: defaultdict[str, Histogram] = defaultdict(Histogram)
+        """Time until somebody got at an instance, or at the queue."""
