@@ -26,6 +26,7 @@ Failure
 ├── SearchJobAlreadyTerminal        400 SEARCH_JOB_ALREADY_TERMINAL
 ├── InvalidChangeLevel              400 INVALID_CHANGE_LEVEL
 ├── WorkflowFailed                  400 WORKFLOW_FAILED
+│   └── RunCutOff                   400 WORKFLOW_FAILED, names the transaction
 ├── Unauthorized                    401 UNAUTHORIZED
 ├── Forbidden                       403 FORBIDDEN
 ├── ModelNotFound                   404 MODEL_NOT_FOUND
@@ -59,6 +60,7 @@ Failure
 ├── TransactionNodeUnavailable      503 TRANSACTION_NODE_UNAVAILABLE
 ├── SearchTimeout                   503 SEARCH_SHARD_TIMEOUT, retryable
 ├── StorageUnavailable              503 STORAGE_UNAVAILABLE, retryable
+├── OutcomeUnknown                  503 STORAGE_UNAVAILABLE, names the transaction
 └── ScheduleFunctionInvalidResult   500 SCHEDULE_FUNCTION_INVALID_RESULT, its message for the log only
 
 ``api.http`` and ``api.grpc`` each hold one translation for all of them; nobody else turns a failure into a reply.
@@ -257,6 +259,18 @@ class WorkflowFailed(Failure):
     """A run ended because a criterion, a processor or a limit stopped it; nothing of it is kept."""
 
     code, status = "WORKFLOW_FAILED", 400
+
+
+class RunCutOff(WorkflowFailed):
+    """The caller was sent away from a run that commits in segments: what it has committed so far stays, and it may
+    commit more. Repeating the request would begin another run; the transaction tells what became of this one.
+    """
+
+    def __init__(self, transaction: str) -> None:
+        super().__init__(
+            f"the service is stopping; what transaction {transaction} has committed stays",
+            {"cause": "SERVICE_STOPPING", "transactionId": transaction},
+        )
 
 
 class Unauthorized(Failure):
@@ -494,6 +508,19 @@ class StorageUnavailable(Failure):
 
     def __init__(self, message: str = "storage is not available") -> None:
         super().__init__(message)
+
+
+class OutcomeUnknown(Failure):
+    """Whether a transaction was committed could not be found out. Repeating the request might do its work twice; an
+    entity that bears the transaction's id proves that it was.
+    """
+
+    code, status = "STORAGE_UNAVAILABLE", 503
+
+    def __init__(self, transaction: str) -> None:
+        super().__init__(
+            f"whether transaction {transaction} was committed is not known", {"transactionId": transaction}
+        )
 
 
 class ScheduleFunctionInvalidResult(Failure):

@@ -10,7 +10,7 @@ import pytest
 from tests.builders import a_processor, a_workflow, manual
 from tests.e2e.program import Program, started
 from tests.integration.node import Node
-from tests.service import Api, a_token, done, eventually
+from tests.service import Api, a_token, done, eventually, refused
 
 GUARDED = a_workflow(New=[manual("GO", to="Done", processors=[a_processor(responseTimeoutMs=60_000)])], Done=[])
 
@@ -74,6 +74,26 @@ def test_a_run_that_outlasts_the_limit_is_undone(tmp_path: Path, database: str) 
         api = program.ready().api()
         assert api.state(entity) == "New"
         assert len(done(api.get(f"/entity/{entity}/changes"))) == 1
+
+
+def test_a_run_that_is_cut_off_after_a_segment_is_no_invitation_to_repeat_it(tmp_path: Path, database: str) -> None:
+    with started(tmp_path, POSTGRES_URL=database, SHUTDOWN_TIMEOUT="1s") as program, ThreadPoolExecutor() as pool:
+        api = program.ready().api()
+        separate = a_processor(mode="COMMIT_BEFORE_DISPATCH", responseTimeoutMs=60_000)
+        api.a_model(a_workflow(New=[manual("GO", to="Done", processors=[separate])], Done=[]))
+        entity = api.create().id
+        node = Node(program.grpc, a_token("any"), ("node",))
+        fired = pool.submit(api.put, f"/entity/JSON/{entity}/GO", {"year": 1})
+        node.next()
+        program.tell(signal.SIGTERM)
+        problem = refused(fired.result(), 400, "WORKFLOW_FAILED")
+        assert program.ended() == 0
+        node.leave()
+    told = problem["properties"]
+    assert (told["cause"], told.get("retryable")) == ("SERVICE_STOPPING", None)
+    with started(tmp_path, POSTGRES_URL=database) as program:
+        envelope = program.ready().api().read(entity, f"?transactionId={told['transactionId']}")
+        assert (envelope["meta"]["state"], envelope["data"]) == ("New", {"year": 1})
 
 
 def outcome(api: Api, entity: str) -> str:

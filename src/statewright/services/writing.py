@@ -1,11 +1,12 @@
 """What all writes of entities have in common: how a transaction ends, and what its client is told."""
 
+import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
 
-from statewright.failures import Failure
+from statewright.failures import Failure, RunCutOff
 from statewright.identity import EntityId, TransactionId
 from statewright.services.runtime import Runtime
 from statewright.storage.unit_of_work import UnitOfWork
@@ -60,4 +61,7 @@ async def committed(runtime: Runtime, unit: UnitOfWork, work: Coroutine[object, 
 
     if not may_segment or not unit.may_segment:
         return await to_commit()
-    return await runtime.to_the_end(unit.outliving(to_commit()))
+    try:
+        return await runtime.to_the_end(unit.outliving(to_commit()))
+    except asyncio.CancelledError as cut:
+        raise RunCutOff(unit.label) from cut

@@ -8,7 +8,7 @@ server, which refuses names it does not know.
 import asyncio
 import socket
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -109,7 +109,8 @@ class Connection(asyncpg.Connection):
     _transport: asyncio.Transport
 
     process_id: int
-    """Of the backend; known after the connection is lost, too."""
+    started_at: datetime
+    """Of the backend; known after the connection is lost, too. Numbers are used again, so its birth belongs to it."""
 
     is_condemned: bool
     """Set when an error showed that this connection is of no more use."""
@@ -142,6 +143,9 @@ def _known_options() -> Iterator[tuple[int, int]]:
             yield option, value
 
 
+STARTED_AT = "SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid())"
+
+
 async def connect(database: Target) -> Connection:
     """A new connection; raises ``StorageUnavailable`` caused by whatever stood in the way."""
     try:
@@ -152,6 +156,13 @@ async def connect(database: Target) -> Connection:
             max_cached_statement_lifetime=0,  # else everything is prepared anew every five minutes
             server_settings={"application_name": database.application_name, "jit": "off"},
         )
+        try:
+            connection.started_at = await connection.fetchval(
+                STARTED_AT, timeout=database.connect_within.total_seconds()
+            )
+        except BaseException:
+            connection.terminate()
+            raise
     except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
         raise StorageUnavailable from error
     connection.process_id = connection.get_server_pid()

@@ -35,8 +35,10 @@ Failures.
   Two batches that want the same claim at once end so, too: neither saw the other's. Run again, the loser sees it; only
   if its holder came and went meanwhile it may have to be run once more.
 - A lost connection leaves the outcome unknown. The backend is ended if it is still there, so that it cannot commit
-  behind our back; then each submission's transaction id is looked up before its caller gets an answer.
-- A cancelled caller is dropped while queued. Once sent, its future is ignored; the batch is never cancelled.
+  behind our back; then each submission's transaction id is looked up before its caller gets an answer. Where that
+  fails, callers are told ``OutcomeUnknown``, which names the transaction and is no invitation to repeat the request.
+- A cancelled caller is dropped while queued. Once sent, the batch is never cancelled, and the caller does not learn the
+  outcome either.
 """
 
 import asyncio
@@ -48,7 +50,7 @@ from typing import Any
 import asyncpg
 import structlog
 
-from statewright.failures import Conflict, Failure, StorageUnavailable
+from statewright.failures import Conflict, Failure, OutcomeUnknown, StorageUnavailable
 from statewright.identity import ModelId, TenantId
 from statewright.storage.bulk import copy_in, is_bulk
 from statewright.storage.commit_statement import WRITTEN_AT, Applied, Busy, Submission, Verdict, run, run_growing
@@ -97,7 +99,7 @@ def commit_sessions(database: Target) -> Target:
 class _Caller:
     """Who waits for the verdict on a submission."""
 
-    __slots__ = ("future", "held_up_since", "homes", "is_bulk", "keys", "large", "submission")
+    __slots__ = ("future", "held_up_since", "homes", "is_bulk", "is_sent", "keys", "large", "submission")
 
     def __init__(self, submission: Submission, future: "asyncio.Future[Verdict]") -> None:
         self.submission = submission
@@ -108,6 +110,7 @@ class _Caller:
         if submission.growth:
             self.keys |= {(growth.tenant, f"@{growth.model}") for growth in submission.growth}
         self.held_up_since: float | None = None
+        self.is_sent = False
         steps = submission.steps
         self.is_bulk = not submission.tasks and steps is None and is_bulk(rows)
         self.homes = {(tenant, model): lock for tenant, model, lock in submission.homes}
@@ -139,7 +142,8 @@ class GroupCommit:
         """Apply a submission atomically.
 
         Raises what growing its models raises, ``StorageUnavailable`` when nothing was written because the database is
-        away or overloaded, ``Conflict`` when somebody else held what the transaction needs for too long.
+        away or overloaded, ``Conflict`` when somebody else held what the transaction needs for too long, and
+        ``OutcomeUnknown``: also when the caller is cancelled while the submission is on its way.
         """
         if len(self._queue) >= MAX_QUEUED:
             raise StorageUnavailable("too many transactions are waiting to commit")
@@ -149,7 +153,12 @@ class GroupCommit:
         caller.future.add_done_callback(self._unanswered.discard)
         self._queue.append(caller)
         self._schedule(loop)
-        return await caller.future
+        try:
+            return await caller.future
+        except asyncio.CancelledError as cut:
+            if caller.is_sent:
+                raise OutcomeUnknown(_transaction(submission)) from cut
+            raise
 
     @property
     def waiting(self) -> int:
@@ -263,6 +272,8 @@ class GroupCommit:
 
     async def _apply(self, batch: list[_Caller]) -> None:
         async with self._pool.connection(within=self._within) as connection:
+            for caller in batch:
+                caller.is_sent = True
             if batch[0].is_bulk:
                 attempts = [await copy_in(connection, batch[0].submission)]
             elif batch[0].submission.growth:
@@ -318,10 +329,9 @@ class GroupCommit:
             try:
                 at = await self._applied_at(lost, caller.submission)
             except Exception as error:  # whatever it is, the caller must not be told a guess
-                log.error(  # noqa: TRY400 - the traceback says nothing more
-                    "commit_outcome_unknown", error=repr(error), transaction=_witness(caller.submission)[2]
-                )
-                _fail(caller, StorageUnavailable("the connection was lost during commit; the outcome is not known"))
+                unknown = OutcomeUnknown(_transaction(caller.submission))
+                log.error("commit_outcome_unknown", error=repr(error), **unknown.properties)  # noqa: TRY400 - no news
+                _fail(caller, unknown)
                 continue
             if at is None:
                 _fail(caller, StorageUnavailable())
@@ -329,29 +339,45 @@ class GroupCommit:
                 caller.future.set_result(Applied(at))
 
     async def _applied_at(self, lost: ConnectionLost, submission: Submission) -> int | None:
+        """When the submission was applied; None when it was not. Raises whatever stands in the way of the truth."""
         tenant, entity, transaction = _witness(submission)
         async with self._pool.connection(within=self._within) as connection:
-            await end_backend(connection, lost.process_id)
+            await end_backend(connection, lost)
             at: int | None = await connection.fetchval(WRITTEN_AT, tenant, entity, transaction)
             return at
 
 
-END_BACKEND = "SELECT pg_terminate_backend($1, 5000)"
-"""Waits up to 5 s for the backend to be gone; false when there is no such backend any more, which is as good."""
+class BackendAlive(Exception):
+    """A backend could not be ended; it may still commit."""
 
 
-async def end_backend(connection: asyncpg.Connection, process_id: int) -> None:
-    """End the backend of a lost connection, so that a statement it may still run cannot commit any more."""
-    try:
-        await connection.fetchval(END_BACKEND, process_id)
-    except asyncpg.InsufficientPrivilegeError:
-        log.warning("backend_not_ended", process_id=process_id)
+END_BACKEND = """
+    -- Another backend may have got the number since. Waits up to 5 s for this one to be gone.
+    SELECT pg_terminate_backend(pid, 5000)
+      FROM pg_stat_activity
+     WHERE pid = $1 AND backend_start = $2 AND pid <> pg_backend_pid()
+"""
+
+
+async def end_backend(connection: asyncpg.Connection, lost: ConnectionLost) -> None:
+    """End the backend of a lost connection, so that a statement it may still run cannot commit any more.
+
+    Raises ``BackendAlive`` when it does not end.
+    """
+    ended: bool | None = await connection.fetchval(END_BACKEND, lost.process_id, lost.started_at)
+    if ended is False:
+        raise BackendAlive(f"backend {lost.process_id} does not end")
 
 
 def _witness(submission: Submission) -> tuple[str, str, str | None]:
     """A row whose transaction id proves that the submission was applied."""
     row = next((row for row in submission.rows if row[5] is not None), submission.rows[0])
     return row[1], row[2], row[5]
+
+
+def _transaction(submission: Submission) -> str:
+    """The id that the caller knows; that of the run where nothing is written but events."""
+    return _witness(submission)[2] or submission.rows[0][6]
 
 
 def _translated(error: asyncpg.PostgresError) -> Exception:
@@ -362,7 +388,7 @@ def _translated(error: asyncpg.PostgresError) -> Exception:
 
 def _give_up(caller: _Caller) -> None:
     """Somebody else holds what the submission needs, for longer than a client should wait."""
-    log.warning("commit_given_up", transaction=_witness(caller.submission)[2])
+    log.warning("commit_given_up", transaction=_transaction(caller.submission))
     _fail(caller, Conflict())
 
 

@@ -19,7 +19,7 @@ waiter, as leave to open a connection; so whoever waits knows that nothing is id
 import asyncio
 from collections import deque
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self
 
@@ -45,10 +45,11 @@ log: structlog.typing.FilteringBoundLogger = structlog.get_logger(__name__)
 class ConnectionLost(StorageUnavailable):
     """The connection failed under a statement, which may have been carried out, or may even still run."""
 
-    def __init__(self, process_id: int) -> None:
+    def __init__(self, process_id: int, started_at: datetime) -> None:
         super().__init__("the connection to the database was lost")
         self.process_id = process_id
-        """Of the backend that had the statement."""
+        self.started_at = started_at
+        """Of the backend that had the statement: its number, which another one may have by now, and its birth."""
 
 
 class PoolState(Struct, frozen=True, kw_only=True):
@@ -270,7 +271,7 @@ class Lease:
 def _failure(error: BaseException, connection: Connection) -> StorageUnavailable | None:
     """What an error inside a lease means to the outside; None when it is not about the database itself."""
     if is_lost(error, connection):
-        return ConnectionLost(connection.process_id)
+        return ConnectionLost(connection.process_id, connection.started_at)
     if is_refused(error):
         return StorageUnavailable()
     return None

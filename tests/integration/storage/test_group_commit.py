@@ -3,13 +3,17 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from urllib.parse import urlsplit
 
+import asyncpg
 import pytest
 from msgspec.structs import replace
 
-from statewright.failures import Conflict, StorageUnavailable
+from statewright.failures import Conflict, OutcomeUnknown, StorageUnavailable
 from statewright.identity import EntityId
 from statewright.storage import group_commit
+from statewright.storage.pool import ConnectionLost
 from statewright.storage.unit_of_work import UnitOfWork
 from tests.database import connected
 from tests.integration.storage.network import a_network
@@ -176,7 +180,7 @@ async def test_a_caller_that_is_cancelled_too_late_takes_nobody_along(patient_st
         tasks[0].cancel()
         await asyncio.wait(tasks[:1])
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [type(outcome) for outcome in outcomes] == [asyncio.CancelledError, int, int]
+    assert [type(outcome) for outcome in outcomes] == [OutcomeUnknown, int, int]
     assert len(await statements(store)) == 3
 
 
@@ -264,6 +268,37 @@ async def test_a_database_that_cannot_be_reached_is_told_and_recovered_from(data
         assert isinstance(await task, int)
         assert await data_of(store.unit(), entity) == {"n": 1}
         await store.change(entity, {"n": 2})
+
+
+async def test_an_outcome_that_cannot_be_looked_up_is_told_as_unknown(database_server: str, patient_store: Store):
+    store, name = patient_store, urlsplit(patient_store.url).path[1:]
+    unit = store.unit()
+    store.new(unit)
+    async with connected(store.url) as blocker, blocker.transaction(), connected(database_server) as admin:
+        await blocker.execute(NO_COMMITS)
+        task = asyncio.create_task(unit.commit())
+        await until(blocked(store))
+        await admin.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+        await blocker.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+        with pytest.raises(OutcomeUnknown, match=unit.id) as unknown:
+            await task
+        await admin.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+    assert not unknown.value.retryable
+    assert unknown.value.properties == {"transactionId": unit.id}
+
+
+async def test_only_the_very_backend_that_was_lost_is_ended(database: str):
+    """A number may have been given to another backend since, even to the one that asks."""
+    async with connected(database) as asking, connected(database) as other:
+        lost = [ConnectionLost(each.get_server_pid(), datetime(2020, 1, 1, tzinfo=UTC)) for each in (asking, other)]
+        started = await asking.fetchval("SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid())")
+        for each in (*lost, ConnectionLost(asking.get_server_pid(), started)):
+            await group_commit.end_backend(asking, each)
+        assert await asking.fetchval("SELECT 1") == await other.fetchval("SELECT 1") == 1
+        started = await other.fetchval("SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid())")
+        await group_commit.end_backend(asking, ConnectionLost(other.get_server_pid(), started))
+        with pytest.raises((OSError, asyncpg.PostgresError, asyncpg.InterfaceError)):
+            await other.fetchval("SELECT 1")
 
 
 async def test_draining_waits_for_every_verdict(store: Store):
