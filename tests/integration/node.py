@@ -89,6 +89,13 @@ class Node:
         """Answer the next processor callout with a document."""
         return self.answer_next(payload={"type": "JSON", "data": document})
 
+    def answer_literally(self, members: str) -> Request:
+        """Answer the next processor callout with JSON text as it stands, braces and ``requestId`` apart."""
+        request = self.next()
+        text = f'{{"requestId":"{request["requestId"]}",{members}}}'
+        self._said.put(CloudEvent(id=str(uuid4()), type="EntityProcessorCalculationResponse", text_data=text))
+        return request
+
     def fail_next(self, message: str) -> Request:
         """Answer the next callout with an error."""
         return self.answer_next(success=False, error={"code": "E", "message": message})

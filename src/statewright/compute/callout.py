@@ -45,15 +45,15 @@ class Callout(Struct, frozen=True, kw_only=True):
 class Reply(Struct, frozen=True, kw_only=True):
     """What a member answered.
 
-    ``data`` is a processor's new document, ``UNSET`` when it changes nothing. ``matches`` and ``reason`` are a
-    criterion's, ``result`` and ``result_kind`` a function's. ``error`` is the member's own text, None when it gave
-    none.
+    ``data`` is the JSON text of a processor's new document, which nobody has examined yet; ``UNSET`` when it changes
+    nothing. ``matches`` and ``reason`` are a criterion's, ``result`` and ``result_kind`` a function's. ``error`` is the
+    member's own text, None when it gave none.
     """
 
     success: bool
     error: str | None = None
     warnings: tuple[str, ...] = ()
-    data: "JsonValue | UnsetType" = UNSET
+    data: bytes | UnsetType = UNSET
     matches: bool = False
     reason: str | None = None
     result: JsonValue = None

@@ -20,11 +20,13 @@ an outbox that is full takes no more callouts.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from msgspec import Struct
 
 from statewright.compute.callout import Callout, Reply, Unanswered, member_lost
+from statewright.compute.deadlines import Deadlines
 from statewright.identity import TenantId
 
 OUTBOX_LIMIT: Final = 10_000
@@ -47,16 +49,17 @@ class Probe(Struct, frozen=True):
 class PendingCallout:
     """A callout under way to one member. Its reply is a future; it fails when time is up or the member is lost."""
 
-    __slots__ = ("_deadline", "_loop", "_taken", "_timer", "callout", "member_id", "reply")
+    __slots__ = ("_deadline", "_deadlines", "_loop", "_slot", "_taken", "callout", "member_id", "reply")
 
-    def __init__(self, callout: Callout, member_id: str) -> None:
-        self._loop = asyncio.get_running_loop()
+    def __init__(self, callout: Callout, member_id: str, deadlines: Deadlines) -> None:
+        self._loop = loop = asyncio.get_running_loop()
         self.callout = callout
         self.member_id = member_id
-        self.reply: asyncio.Future[Reply] = self._loop.create_future()
+        self.reply: asyncio.Future[Reply] = loop.create_future()
         self._taken = False
-        self._deadline = self._loop.time() + callout.timeout_ms / 1000
-        self._timer = self._loop.call_at(self._deadline, self._expire)
+        self._deadlines = deadlines
+        self._deadline = loop.time() + callout.timeout_ms / 1000
+        self._slot = deadlines.add(self, self._deadline)
 
     def taken(self) -> None:
         """The writer begins to write it; whether it arrives is uncertain from now on."""
@@ -64,7 +67,7 @@ class PendingCallout:
 
     def written(self) -> None:
         """It is on the stream: the member's time starts."""
-        # The timer set at the beginning goes on and finds out: a second timer for every callout costs more than it.
+        # The deadline set at the beginning stays where it is and finds out.
         self._deadline = self._loop.time() + self.callout.timeout_ms / 1000
 
     def answered(self, reply: Reply) -> None:
@@ -81,11 +84,12 @@ class PendingCallout:
 
     def closed(self) -> None:
         """Nobody waits any more."""
-        self._timer.cancel()
+        self._deadlines.discard(self, self._slot)
 
-    def _expire(self) -> None:
+    def expire(self) -> None:
+        """The time it had at the beginning is over."""
         if self._loop.time() < self._deadline:
-            self._timer = self._loop.call_at(self._deadline, self._expire)
+            self._slot = self._deadlines.add(self, self._deadline)
             return
         self.failed(Unanswered(self.callout, member_id=self.member_id, written=self._taken))
 
@@ -121,7 +125,7 @@ class Outbox:
             self._arrival = asyncio.get_running_loop().create_future()
             await self._arrival
         _, message = self._waiting.popitem(last=False)
-        if isinstance(message, PendingCallout):
+        if type(message) is PendingCallout:
             message.taken()
         return message
 
@@ -130,7 +134,13 @@ class Member:
     """One connected calculation member and its callouts."""
 
     def __init__(
-        self, member_id: str, tenant: TenantId, tags: Iterable[str], *, outbox_limit: int = OUTBOX_LIMIT
+        self,
+        member_id: str,
+        tenant: TenantId,
+        tags: Iterable[str],
+        *,
+        deadlines: Deadlines,
+        outbox_limit: int = OUTBOX_LIMIT,
     ) -> None:
         self.id = member_id
         self.tenant = tenant
@@ -139,6 +149,7 @@ class Member:
         self.turn = 0
         """When it was last chosen, as a count of choices; zero for never."""
         self._pending: dict[str, PendingCallout] = {}
+        self._deadlines = deadlines
 
     @property
     def in_flight(self) -> int:
@@ -154,7 +165,7 @@ class Member:
 
     def send(self, callout: Callout) -> PendingCallout:
         """Puts a callout on its way. Whoever waits for the reply calls :meth:`withdraw` in the end."""
-        pending = PendingCallout(callout, self.id)
+        pending = PendingCallout(callout, self.id, self._deadlines)
         self._pending[callout.request_id] = pending
         self.outbox.put(callout.request_id, pending)
         return pending
@@ -167,9 +178,10 @@ class Member:
 
     def withdraw(self, pending: PendingCallout) -> None:
         """Forgets a callout, answered or not; one that was not taken yet will never be written."""
+        request_id = pending.callout.request_id
         pending.closed()
-        self._pending.pop(pending.callout.request_id, None)
-        self.outbox.withdraw(pending.callout.request_id)
+        self._pending.pop(request_id, None)
+        self.outbox.withdraw(request_id)
 
     def disconnect(self) -> None:
         """Fails everything that is pending (spec/grpc.md §13.6)."""
@@ -184,12 +196,13 @@ class Members:
         self._outbox_limit = outbox_limit
         self._by_tenant: dict[TenantId, dict[str, Member]] = {}
         self._choices = 0
+        self._deadlines = Deadlines()
         self.observers: list[Callable[[], None]] = []
         """Are told that somebody has joined or left."""
 
     def join(self, tenant: TenantId, tags: Iterable[str], *, member_id: str) -> Member:
         """A new member, to be chosen from now on. It reads its greeting before any callout (spec/grpc.md §28.3)."""
-        member = Member(member_id, tenant, tags, outbox_limit=self._outbox_limit)
+        member = Member(member_id, tenant, tags, deadlines=self._deadlines, outbox_limit=self._outbox_limit)
         member.greet()
         self._by_tenant.setdefault(tenant, {})[member_id] = member
         self._tell()
@@ -234,7 +247,7 @@ class Members:
         Fewest callouts in flight first, then the one chosen longest ago. A full outbox counts as most. Members named in
         ``avoiding`` are taken only when there is no other.
         """
-        wanted = frozenset(tag.lower() for tag in required)
+        wanted = _spelt_alike(tuple(required))
         matching = [member for member in self._by_tenant.get(tenant, {}).values() if wanted <= member.tags]
         others = [member for member in matching if member.id not in avoiding] if avoiding else matching
         if not matching:
@@ -247,6 +260,11 @@ class Members:
     def _tell(self) -> None:
         for observer in self.observers:
             observer()
+
+
+@lru_cache(maxsize=4096)
+def _spelt_alike(tags: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(tag.lower() for tag in tags)
 
 
 def _load(member: Member) -> tuple[bool, int, int]:

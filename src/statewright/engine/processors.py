@@ -12,6 +12,7 @@ from statewright.engine.callouts import Desk, processor_request
 from statewright.engine.run import Run
 from statewright.engine.subject import Subject
 from statewright.failures import ComputeMemberDisconnected, DispatchTimeout, Failure, NoComputeMember, WorkflowFailed
+from statewright.jsonval.codec import MalformedJson
 from statewright.workflow import Processor, Transition
 
 log = logs.logger("engine")
@@ -75,7 +76,8 @@ class Pipeline(Struct, frozen=True, kw_only=True):
         """Ask inside a savepoint: any failure undoes what the callbacks did, and the run goes on (§10.4)."""
         async with run.unit.savepoint() as savepoint:
             try:
-                await self._ask(run.within(savepoint), subject, transition, processor)
+                reply = await self._ask(run.within(savepoint), subject, transition, processor)
+                applied(processor, reply, subject)  # it is discarded, and has to be one all the same
                 await savepoint.commit()
             except Failure as failure:
                 run.unit.warnings += savepoint.warnings
@@ -112,13 +114,14 @@ class Pipeline(Struct, frozen=True, kw_only=True):
 
     def _applied(self, run: Run, processor: Processor, reply: Reply, subject: Subject) -> Subject:
         """The subject with the processor's document, which must fit the model if that is demanded (decision W13)."""
-        if self.checks_output and reply.data is not UNSET and reply.data is not None:
+        answered = applied(processor, reply, subject)
+        if self.checks_output and answered is not subject:
             try:
-                run.model.documents.accept(run.unit, reply.data)
+                run.model.documents.accept(run.unit, answered.document)
             except Failure as misfit:
                 reason = f"the returned document does not fit the model: {misfit.message}"
                 raise _failed(processor, reason, cause=misfit.code) from misfit
-        return applied(reply, subject)
+        return answered
 
     async def _attempts(self, run: Run, subject: Subject, transition: Transition, processor: Processor) -> Reply:
         """The reply of the first attempt that may not be repeated, or of the last one (decision W7)."""
@@ -145,9 +148,17 @@ def nothing_was_done(failure: Failure) -> bool:
     )
 
 
-def applied(reply: Reply, subject: Subject) -> Subject:
-    """The subject with the document the processor returned; without one it stays as it is (§10.2)."""
-    return subject if reply.data is UNSET or reply.data is None else subject.with_document(reply.data)
+def applied(processor: Processor, reply: Reply, subject: Subject) -> Subject:
+    """The subject with the document the processor returned; without a new one it stays as it is (§10.2).
+
+    Raises ``WorkflowFailed`` for a document that cannot be kept.
+    """
+    if reply.data is UNSET:
+        return subject
+    try:
+        return subject.with_answer(reply.data)
+    except MalformedJson as defect:
+        raise _failed(processor, f"the returned document cannot be used: {defect}") from defect
 
 
 def _successful(run: Run, processor: Processor, reply: Reply) -> Reply:

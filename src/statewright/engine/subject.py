@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from statewright.entity import EntityMeta, ModelKey
 from statewright.identity import EntityId, TransactionId
 from statewright.instants import to_rfc3339
-from statewright.jsonval.codec import encode
+from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonValue
 
 _text = msgspec.json.Encoder().encode
@@ -30,8 +30,11 @@ class Subject(Struct, frozen=True, kw_only=True):
     transition: str
     transaction_id: TransactionId
 
-    def with_document(self, document: JsonValue) -> "Subject":
-        """The subject after a processor has replaced its document."""
+    def with_answer(self, raw: bytes) -> "Subject":
+        """The subject after a processor has replaced its document. Raises ``MalformedJson``."""
+        if raw == self.text.encode():  # it sent back what it was sent, to the byte
+            return self
+        document = decode(raw)
         return replace(self, document=document, text=encode(document).decode())
 
     def in_state(self, state: str) -> "Subject":

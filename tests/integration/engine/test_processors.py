@@ -180,6 +180,26 @@ def test_digits_survive_the_way_to_a_member_and_back(api: Api, node: Node, meanw
     assert f'"n":{digits}' in api.get(f"/entity/{entity}").text
 
 
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ('"success":true,"payload":{"data":{"a":"x\\u0000y"}}', "NUL"),
+        ('"success":true,"payload":{"data":{"a":1,"a":2}}', "duplicate member"),
+        ('"success":true,"payload":{"data":1e99999}', "the returned document cannot be used"),
+        ('"success":"yes"', "unusable answer"),
+    ],
+)
+def test_an_answer_that_cannot_be_used_fails_the_transition_at_once(
+    api: Api, node: Node, meanwhile: Meanwhile, answer: str, reason: str
+) -> None:
+    api.a_model(guarded_by(a_processor()))
+    entity = api.create().id
+    fired = meanwhile(api.put, f"/entity/JSON/{entity}/GO", {"year": 9})
+    node.answer_literally(answer)
+    assert reason in refused(fired.result(), 400, "WORKFLOW_FAILED")["detail"]
+    assert_untouched(api, entity)
+
+
 def test_processors_run_on_creation_too_and_the_cascade_goes_on_with_their_result(
     api: Api, node: Node, meanwhile: Meanwhile
 ) -> None:

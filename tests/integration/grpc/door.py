@@ -29,6 +29,12 @@ UNHURRIED = KeepAlive(interval=60.0, timeout=180.0)
 BRISK = KeepAlive(interval=0.05, timeout=0.3)
 
 
+def document_in(reply: Reply) -> JsonValue:
+    """The document a processor answered with."""
+    assert isinstance(reply.data, bytes)
+    return decode(reply.data)
+
+
 def a_node(tenant: TenantId = ACME, *roles: str) -> Principal:
     return Principal(id="node", name="node", kind="service", tenant=tenant, roles=roles or ("ROLE_M2M",))
 

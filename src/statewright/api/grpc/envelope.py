@@ -1,14 +1,14 @@
 """CloudEvents to values and back (spec/grpc.md §2, §13, §14)."""
 
+from functools import lru_cache
 from random import Random
-from typing import Final, cast
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, Struct
 
 from statewright.compute.callout import Callout, CalloutKind, Reply
 from statewright.compute.members import Greeting, Message, PendingCallout, Probe
-from statewright.entity import Principal
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonValue
 from statewright.proto.cloudevents_pb2 import CloudEvent
@@ -86,16 +86,19 @@ def read_join(data: str | bytes) -> Join:
 
 
 def read_answer(data: str | bytes) -> Answer:
-    """A member's answer, of whichever kind; numbers keep their digits. Raises :class:`UnusableEvent`.
+    """A member's answer, of whichever kind. A processor's document is handed on as it came.
 
     What a careless member leaves out or sends as null counts as false, no change or no reason (spec/grpc.md §14,
-    §28.2).
+    §28.2). An answer that cannot be used fails its callout, if it says which: better than letting it run into its time
+    limit (§13.5). Raises :class:`UnusableEvent` otherwise.
     """
     try:
-        wire = msgspec.convert(decode(data), _WireAnswer)
-    except (MalformedJson, msgspec.ValidationError) as error:
-        raise UnusableEvent(str(error)) from error
-    return Answer(wire.request_id, wire.reply())
+        wire = _ANSWER.decode(data)
+        result = None if _is_null(wire.result) else decode(bytes(wire.result))
+        _refuse_nul(wire)
+    except (MalformedJson, msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        return Answer(_read_request_id(data, error), Reply(success=False, error=f"unusable answer: {error}"))
+    return Answer(wire.request_id, wire.reply(result))
 
 
 class _WireError(Struct, frozen=True):
@@ -103,7 +106,7 @@ class _WireError(Struct, frozen=True):
 
 
 class _WirePayload(Struct, frozen=True):
-    data: object = None
+    data: msgspec.Raw = msgspec.Raw()
 
 
 class _WireAnswer(Struct, frozen=True, rename="camel"):
@@ -116,24 +119,50 @@ class _WireAnswer(Struct, frozen=True, rename="camel"):
     payload: _WirePayload | None = None
     matches: bool | None = None
     reason: str | None = None
-    result: object = None
+    result: msgspec.Raw = msgspec.Raw()
     result_kind: str | None = None
 
-    def reply(self) -> Reply:
+    def reply(self, result: JsonValue) -> Reply:
         data = self.payload.data if self.payload else None
         return Reply(
             success=self.success is True,
             error=self.error.message if self.error else None,
             warnings=self.warnings or (),
-            data=UNSET if data is None else cast("JsonValue", data),  # as the codec made it
+            data=UNSET if data is None or _is_null(data) else bytes(data),
             matches=self.matches is True,
             reason=self.reason,
-            result=cast("JsonValue", self.result),  # likewise
+            result=result,
             result_kind=self.result_kind,
         )
 
 
+class _WireRequestId(Struct, frozen=True, rename="camel"):
+    request_id: str
+
+
+def _is_null(raw: msgspec.Raw) -> bool:
+    """Whether a member is absent or null."""
+    return len(raw) < 5 and bytes(raw) in {b"", b"null"}
+
+
+def _refuse_nul(wire: _WireAnswer) -> None:
+    """PostgreSQL stores no NUL character, and the texts of an answer end up there. Raises ``MalformedJson``."""
+    texts = (wire.error.message if wire.error else None, wire.reason, wire.result_kind, *(wire.warnings or ()))
+    if any(text and "\0" in text for text in texts):
+        raise MalformedJson("string contains a NUL character")
+
+
+def _read_request_id(data: str | bytes, defect: Exception) -> str:
+    """The request that an unusable answer belongs to. Raises :class:`UnusableEvent` when it does not even say that."""
+    try:
+        return _REQUEST_ID.decode(data).request_id
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        raise UnusableEvent(str(defect)) from defect
+
+
 _JOIN = msgspec.json.Decoder(Join)
+_ANSWER = msgspec.json.Decoder(_WireAnswer)
+_REQUEST_ID = msgspec.json.Decoder(_WireRequestId)
 _random = Random()  # noqa: S311  # event ids are no secrets, and asking the system for each costs as much as the whole event
 
 
@@ -146,47 +175,66 @@ def _event_id() -> str:
 
 
 def _request(callout: Callout) -> CloudEvent:
-    event = new_event(REQUESTS[callout.kind], msgspec.json.encode(_request_members(callout)))
-    for name, text in _attributes(callout.principal, callout.tx_token):
-        event.attributes[name].ce_string = text
+    """The request as spec/grpc.md §14 lays it out, around what all requests of the same making have in common."""
+    principal = callout.principal
+    event = CloudEvent.FromString(_common_event(callout.kind, principal.kind, principal.id, principal.roles))
+    event.id = _event_id()
+    if callout.tx_token is not None:
+        event.attributes["cyodatxtoken"].ce_string = callout.tx_token
+    request_id = callout.request_id
+    common = _common_members(
+        callout.kind,
+        callout.name,
+        callout.workflow,
+        callout.transition,
+        callout.state_from,
+        callout.state_to,
+        callout.target,
+        callout.parameters,
+    )
+    payload = "" if callout.payload is None else f',"payload":{callout.payload.decode()}'
+    event.text_data = (
+        f'{{"id":"{request_id}","requestId":"{request_id}","entityId":"{callout.entity_id}",'
+        f'"transactionId":"{callout.transaction_id}",{common}{payload}}}'
+    )
     return event
 
 
-def _request_members(callout: Callout) -> dict[str, object]:
-    """The request as spec/grpc.md §14 lays it out; the payload is JSON already and goes in as it is."""
+@lru_cache(maxsize=4096)
+def _common_members(
+    kind: CalloutKind,
+    name: str,
+    workflow: str,
+    transition: str,
+    state_from: str,
+    state_to: str,
+    target: str,
+    parameters: str,
+) -> str:
+    """The members of a request that its definition decides, as JSON without braces."""
     members: dict[str, object] = {
-        "id": callout.request_id,
         "success": True,
-        "requestId": callout.request_id,
-        "entityId": callout.entity_id,
-        f"{callout.kind}Id": callout.name,
-        f"{callout.kind}Name": callout.name,
-        "workflow": {"id": callout.workflow, "name": callout.workflow},
-        "transition": {
-            "id": callout.transition,
-            "name": callout.transition,
-            "stateFrom": callout.state_from,
-            "stateTo": callout.state_to,
-        },
-        "transactionId": callout.transaction_id,
+        f"{kind}Id": name,
+        f"{kind}Name": name,
+        "workflow": {"id": workflow, "name": workflow},
+        "transition": {"id": transition, "name": transition, "stateFrom": state_from, "stateTo": state_to},
     }
-    if callout.target:
-        members["target"] = callout.target
-    if callout.parameters:
-        members["parameters"] = callout.parameters
-    if callout.payload is not None:
-        members["payload"] = msgspec.Raw(callout.payload)
-    return members
+    if target:
+        members["target"] = target
+    if parameters:
+        members["parameters"] = parameters
+    return msgspec.json.encode(members).decode()[1:-1]
 
 
-def _attributes(principal: Principal, tx_token: str | None) -> list[tuple[str, str]]:
-    """On whose behalf the callout runs, and the token that lets callbacks join its transaction (spec/grpc.md §2)."""
-    attributes = [("authtype", principal.kind), ("authid", principal.id)]
-    if principal.roles:
-        attributes.append(("authclaims", ",".join(principal.roles)))
-    if tx_token is not None:
-        attributes.append(("cyodatxtoken", tx_token))
-    return attributes
+@lru_cache(maxsize=1024)
+def _common_event(kind: CalloutKind, authtype: str, authid: str, roles: tuple[str, ...]) -> bytes:
+    """An encoded event that says on whose behalf a callout runs, without id and data (spec/grpc.md §2)."""
+    event = CloudEvent(source="cyoda", spec_version="1.0", type=REQUESTS[kind])
+    event.attributes["authtype"].ce_string = authtype
+    event.attributes["authid"].ce_string = authid
+    if roles:
+        event.attributes["authclaims"].ce_string = ",".join(roles)
+    return event.SerializeToString()
 
 
 def _member_event(event_type: str, members: dict[str, str]) -> CloudEvent:

@@ -194,7 +194,7 @@ def _accept(event: CloudEvent, member: Member, life: Life) -> None:
             answer = read_answer(data)
             member.answer(answer.request_id, answer.reply)
     except UnusableEvent as error:
-        # A client will notice: the callout it belongs to runs into its time limit.
+        # Nobody can tell which callout it belongs to: that one runs into its time limit.
         log.warning("member_event_unusable", tenant=member.tenant, member=member.id, type=event.type, reason=str(error))
 
 
