@@ -85,7 +85,7 @@ from statewright.storage.group_commit import CONNECTIONS as COMMIT_CONNECTIONS
 from statewright.storage.group_commit import GroupCommit, commit_sessions
 from statewright.storage.lookups import Lookups
 from statewright.storage.pool import Pool
-from statewright.storage.refusals import StartRefused
+from statewright.storage.refusals import SchemaNewer, StartRefused
 from statewright.storage.schedules import StoredTasks
 from statewright.storage.search import SearchDatabase, lookup_sessions, past_sessions, search_sessions
 from statewright.storage.search_indexes import SearchIndexes
@@ -283,6 +283,8 @@ class Readiness:
         try:
             async with asyncio.timeout(self.WITHIN_S), self._pool.connection() as connection:
                 await migrate.check(connection)
+        except SchemaNewer:  # nodes of a newer release have joined: the rolling upgrade must not stop this one
+            return True
         except (StorageUnavailable, TimeoutError, StartRefused) as reason:
             log.warning("not_ready", error=str(reason) or type(reason).__name__)
             return False

@@ -11,7 +11,7 @@ from tests.database import Template
 from tests.service import RunningService, eventually, hosted
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def nodes(database_template: Template) -> Iterator[tuple[RunningService, RunningService]]:
     """Two nodes that know each other."""
     with ExitStack() as stack:
