@@ -8,7 +8,7 @@ WORKERS ?= 2
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 $(BIN)/statewright: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Statewright needs Python 3.11 or newer." >&2; exit 1; }
@@ -38,6 +38,9 @@ demo: $(BIN)/statewright ## watch an entity move through an imported workflow
 bench: $(VENV)/.dev ## measure against floors taken in the same run
 	$(BIN)/python -m benchmarks
 
+bench-search: $(VENV)/.dev ## measure searches of a million entities (ENTITIES=) against SQL written by hand
+	$(BIN)/python -m benchmarks.search --entities $(or $(ENTITIES),1000000)
+
 lint: $(VENV)/.dev ## check style and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -63,4 +66,4 @@ clean: ## remove what the targets made, the data of `make run` excepted
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup run test unit demo bench lint fmt types check openapi proto clean
+.PHONY: help setup run test unit demo bench bench-search lint fmt types check openapi proto clean

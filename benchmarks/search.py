@@ -33,15 +33,16 @@ from benchmarks.processes import HOST, SERVICE_TENANT, Starter, free_ports, serv
 from statewright.conditions import parse, plan_of
 from statewright.conditions.sorting import parse_sort, resolve_sort
 from statewright.identity import TenantId, model_id
-from statewright.instants import from_rfc3339
+from statewright.instants import from_rfc3339, to_rfc3339
 from statewright.jsonval.codec import decode
 from statewright.schema import declared_types, from_stored
 from statewright.schema.flatten import Declared
 from statewright.storage import embedded
 from statewright.storage.connections import target
+from statewright.storage.lookups import REFRESH_S, Lookups
 from statewright.storage.models import definitions
 from statewright.storage.pool import Pool
-from statewright.storage.search import Query, SearchDatabase, search_sessions
+from statewright.storage.search import Query, SearchDatabase, lookup_sessions, search_sessions
 
 MODEL = model_id("order", 1)
 
@@ -78,8 +79,8 @@ HISTORY = """
     INSERT INTO entity_history (tenant, id, model, state, transaction_id, entry_transaction_id, created_at, valid_from,
                                 valid_to, transition, workflow, workflow_revision, attributed_id, attributed_kind,
                                 executor_id, executor_kind, document)
-    SELECT tenant, id, model, state, transaction_id, entry_transaction_id, 0, 0, 1, transition, workflow, 0, 'u', 'user',
-           'u', 'user', document
+    SELECT tenant, id, model, state, transaction_id, entry_transaction_id, 0, 0, valid_from, transition, workflow, 0,
+           'u', 'user', 'u', 'user', document
       FROM entity
      WHERE tenant = $1 AND valid_from % 5 = 0
 """
@@ -180,17 +181,25 @@ def cases(entities: int) -> list[Case]:
             " AND (document ->> 'number')::numeric < 100000 ORDER BY id",
             arguments=lambda name: [f"^{name}$"],
         ),
-        Case(
-            name="point in time, indexed (10 rows)",
-            draw=text,
-            condition=lambda sku: simple("$.sku", "EQUALS", sku),
-            by_hand=f"{ROWS} WHERE {OF_MODEL} AND valid_from <= $2 AND document ->> 'sku' = $1"
-            f" UNION ALL {ROWS.replace('entity', 'entity_history')} WHERE {OF_MODEL} AND valid_from <= $2"
-            " AND valid_to > $2 AND document IS NOT NULL AND document ->> 'sku' = $1",
-            arguments=lambda sku: [sku, 4_000_000_000_000_000],
-            query="limit=10000&pointInTime=2096-10-02T07:06:40Z",
-        ),
+        point_in_time("a moment ago", entities - entities // 1000, text),
+        point_in_time("half of all writes ago", entities // 2, text),
     ]
+
+
+def point_in_time(ago: str, instant: int, draw: Callable[[random.Random], str]) -> Case:
+    """Current versions have an index, past ones have none; each entity was written in the microsecond of its number,
+    and one in five had been something else until then.
+    """
+    return Case(
+        name=f"point in time, {ago} (2-10 rows)",
+        draw=draw,
+        condition=lambda sku: simple("$.sku", "EQUALS", sku),
+        by_hand=f"{ROWS} WHERE {OF_MODEL} AND valid_from <= $2 AND document ->> 'sku' = $1"
+        f" UNION ALL {ROWS.replace('entity', 'entity_history')} WHERE {OF_MODEL} AND valid_from <= $2"
+        " AND valid_to > $2 AND document IS NOT NULL AND document ->> 'sku' = $1",
+        arguments=lambda sku: [sku, instant],
+        query=f"limit=10000&pointInTime={to_rfc3339(instant)}",
+    )
 
 
 class Client:
@@ -215,8 +224,8 @@ class Client:
 class Library:
     """Searching without the service around it."""
 
-    def __init__(self, pool: Pool, declared: Mapping[str, Declared]) -> None:
-        self._database = SearchDatabase(pool, timeout=timedelta(seconds=60))
+    def __init__(self, pool: Pool, lookups: Pool, declared: Mapping[str, Declared]) -> None:
+        self._database = SearchDatabase(pool, timeout=timedelta(seconds=60), lookups=Lookups(lookups))
         self._declared = declared
 
     async def find(self, condition: Any, query: str) -> int:
@@ -235,11 +244,11 @@ class Library:
         return len(entities)
 
 
-async def library(pool: Pool) -> Library:
+async def library(pool: Pool, lookups: Pool) -> Library:
     """With what the model declares."""
     found = await definitions(pool, TenantId(SERVICE_TENANT), MODEL)
     assert found is not None
-    return Library(pool, declared_types(from_stored(decode(found.model.schema))))
+    return Library(pool, lookups, declared_types(from_stored(decode(found.model.schema))))
 
 
 class Timing(Struct, frozen=True, kw_only=True):
@@ -323,30 +332,66 @@ async def declare(client: Client, path: str, console: Console) -> None:
 
 
 JOBS = {
-    "100,000 hits by id": (lambda hits: simple("$.number", "LESS_OR_EQUAL", hits), ""),
-    "100,000 hits sorted": (lambda hits: simple("$.number", "LESS_OR_EQUAL", hits), "?sort=city&sort=price:desc"),
-    "100,000 hits judged row by row": (
-        lambda hits: group("AND", simple("$.number", "LESS_OR_EQUAL", hits), simple("$.sku", "MATCHES_PATTERN", "S.*")),
+    "by id": (lambda hits: simple("$.number", "LESS_OR_EQUAL", hits), "", "id", ""),
+    "sorted by two fields": (
+        lambda hits: simple("$.number", "LESS_OR_EQUAL", hits),
+        "?sort=city&sort=price:desc",
+        "document ->> 'city', (document ->> 'price')::numeric DESC, id",
         "",
     ),
+    "judged row by row": (
+        lambda hits: group("AND", simple("$.number", "LESS_OR_EQUAL", hits), simple("$.sku", "MATCHES_PATTERN", "S.*")),
+        "",
+        "id",
+        " AND document ->> 'sku' ~ '^S.*$'",
+    ),
 }
+"""Per job its condition, the rest of its path, and order and further condition of the statement by hand."""
+
+JOB_ROUNDS, PAGES = 7, 30
+
+HAND_HITS = "CREATE TEMPORARY TABLE hand_hits (n bigint, id uuid, valid_from bigint)"
 
 
-async def measure_jobs(client: Client, entities: int, console: Console) -> None:
+async def measure_jobs(client: Client, hand: asyncpg.Connection, entities: int, console: Console) -> None:
+    """From submission to the end of a job, against an INSERT … SELECT of ids by hand; then pages of its result."""
     hits = min(100_000, entities // 2)
-    table = Table("asynchronous search", "job ms", "page of 1000 ms", title="In the background")
-    for name, (condition, query) in JOBS.items():
-        job = json.loads(await client.ask("POST", f"/search/async/order/1{query}", condition(hits)))
-        status: dict[str, Any] = {"searchJobStatus": "RUNNING"}
-        while status["searchJobStatus"] == "RUNNING":
-            await asyncio.sleep(0.02)
-            status = json.loads(await client.ask("GET", f"/search/async/{job}/status"))
-        if status["entitiesCount"] != hits:
-            raise RuntimeError(str(status))
-        numbers = random.Random(1).sample(range(hits // 1000), 10)
-        pages = [(await timed(partial(page, client, job, number)))[0] for number in numbers]
-        table.add_row(name, f"{status['calculationTimeMillis']:,}", f"{statistics.median(pages):.1f}")
+    columns = "job ms", "longest", "by hand ms", "ratio", "page of 1000 p50 ms", "p99"
+    table = Table("asynchronous search", *columns, title=f"In the background: {hits:,} hits")
+    await hand.execute(HAND_HITS)
+    for name, (condition, query, order, further) in JOBS.items():
+        statement = f"""
+            INSERT INTO hand_hits SELECT row_number() OVER (ORDER BY {order}), id, valid_from FROM entity
+             WHERE {OF_MODEL} AND (document ->> 'number')::numeric <= $1{further}
+        """
+        jobs, inserts, job = list[float](), list[float](), ""
+        for _ in range(JOB_ROUNDS):
+            began = time.perf_counter()
+            await hand.execute(statement, hits, timeout=600)
+            inserts.append((time.perf_counter() - began) * 1000)
+            await hand.execute("TRUNCATE hand_hits")
+            job = json.loads(await client.ask("POST", f"/search/async/order/1{query}", condition(hits)))
+            jobs.append(await finished(client, job, hits))
+        dice = random.Random(1)
+        pages = sorted(
+            [(await timed(partial(page, client, job, dice.randrange(hits // 1000))))[0] for _ in range(PAGES)]
+        )
+        middle, by_hand = statistics.median(jobs), statistics.median(inserts)
+        figures = middle, max(jobs), by_hand, middle / by_hand, statistics.median(pages), pages[int(PAGES * 0.99)]
+        table.add_row(name, *(f"{figure:,.1f}" for figure in figures))
     console.print(table)
+
+
+async def finished(client: Client, job: str, hits: int) -> float:
+    """Milliseconds that the job took, once it has ended well."""
+    while True:
+        status = json.loads(await client.ask("GET", f"/search/async/{job}/status"))
+        if status["searchJobStatus"] != "RUNNING":
+            break
+        await asyncio.sleep(0.02)
+    if status["entitiesCount"] != hits:
+        raise RuntimeError(str(status))
+    return float(status["calculationTimeMillis"])
 
 
 async def page(client: Client, job: str, number: int) -> int:
@@ -370,7 +415,11 @@ async def run(entities: int, rounds: int, logs: Path) -> None:
         for path in ("$.sku", "$.number"):
             await declare(client, path, console)
         pool = await stack.enter_async_context(Pool(search_sessions(target(database)), size=2))
-        alone, hand = await library(pool), await asyncpg.connect(database, server_settings={"jit": "off"})
+        lookups = await stack.enter_async_context(
+            Pool(lookup_sessions(target(database), timeout=timedelta(minutes=1)), size=2)
+        )
+        alone, hand = await library(pool, lookups), await asyncpg.connect(database, server_settings={"jit": "off"})
+        await asyncio.sleep(REFRESH_S)  # until then the service does not know what it may look up
         columns = "case", "by hand p50 ms", "p99", "search p50 ms", "p99", "service p50 ms", "p99"
         table = Table(*columns, "search / by hand", "service / by hand", "noise", title="Direct search")
         for case in cases(entities):
@@ -380,8 +429,8 @@ async def run(entities: int, rounds: int, logs: Path) -> None:
             ratios = [found[name].median / by_hand.median for name in ("search", "service", "again")]
             table.add_row(case.name, *(f"{figure:,.2f}" for figure in (*figures, *ratios)))
         console.print(table)
+        await measure_jobs(client, hand, entities, console)
         await hand.close()
-        await measure_jobs(client, entities, console)
 
 
 async def connected(port: int) -> Client:

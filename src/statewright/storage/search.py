@@ -45,7 +45,7 @@ _read: Final[Callable[[str], JsonValue]] = msgspec.json.Decoder(float_hook=Decim
 FIRST_ARGUMENT = 3
 """Number of a narrowing's first argument in the statements here; before it are tenant and model."""
 
-PORTION = 200
+PORTION = 500
 """Rows judged between two looks at the database."""
 
 SLICE_S = 0.004

@@ -4,13 +4,17 @@ import asyncio
 from collections.abc import Iterator
 from uuid import uuid4
 
+import asyncpg
 import pytest
 
+from statewright.conditions import parse, plan_of
 from statewright.conditions.paths import Path
 from statewright.conditions.plan import ALWAYS
 from statewright.conditions.sorting import DataOrder, OrderingClass, order_by
 from statewright.identity import TenantId, model_id
-from statewright.storage.search import Query, versions
+from statewright.jsonval.datatypes import DataType
+from statewright.schema.flatten import Declared
+from statewright.storage.search import Query, Statement, versions
 from tests.builders import Json
 from tests.database import Template, connected
 from tests.integration.search.finding import a_parcel_model, all_of, any_of, asked, found, lifecycle, simple
@@ -25,7 +29,7 @@ FILL = """
                         executor_kind, document)
     SELECT $1, gen_random_uuid(), $2, CASE WHEN n % 100 = 0 THEN 'it''s' ELSE 'NEW' END, gen_random_uuid(),
            gen_random_uuid(), n, n, '', '', 0, '', 'user', '', 'user',
-           jsonb_build_object('name', 'n' || n, 'weight', n % 5000, 'fragile', n % 1000 = 0,
+           jsonb_build_object('name', 'n' || n, 'weight', n % 5000, 'count', 3, 'fragile', n % 1000 = 0,
                               'buyer', jsonb_build_object('city', 'c' || n % 2000),
                               'lines', jsonb_build_array(jsonb_build_object('sku', 's' || n % 2500)),
                               'sent', '2031-01-01'::date + n % 700)
@@ -104,6 +108,30 @@ async def test_an_index_is_used_for_sorting(
             f"EXPLAIN {statement.text} ORDER BY {order.text} LIMIT 100", *statement.args, *order.args
         )
     assert f"Scan using {index['id']}" in "\n".join(line[0] for line in lines)
+
+
+async def test_statistics_of_fields_decide_which_of_two_indexes_is_used(
+    service: RunningService, crowd: Api, crowd_tenant: str
+) -> None:
+    everywhere, rarely = built(crowd, "$.count")["id"], built(crowd, "$.weight")["id"]
+    condition = all_of(simple("$.count", "EQUALS", 3), simple("$.weight", "GREATER_THAN", 4998))
+    declared = {path: Declared(types=frozenset((DataType.INTEGER,))) for path in ("$.count", "$.weight")}
+    searched = plan_of(parse(condition), declared)
+    statement = versions(Query(tenant=TenantId(crowd_tenant), model=model_id("parcel", 1), plan=searched), "*")
+    async with connected(service.database) as connection:
+        await connection.execute("SET plan_cache_mode = force_custom_plan")
+        assert rarely in await explained(connection, statement)
+        transaction = connection.transaction()
+        await transaction.start()
+        for row in await connection.fetch("SELECT stxname FROM pg_statistic_ext WHERE stxname LIKE 'entity_field_%'"):
+            await connection.execute(f'DROP STATISTICS "{row["stxname"]}"')
+        without = await explained(connection, statement)
+        await transaction.rollback()
+    assert everywhere in without, "it would fetch every entity, and take equality for rare"
+
+
+async def explained(connection: asyncpg.Connection, statement: Statement) -> str:
+    return "\n".join(line[0] for line in await connection.fetch(f"EXPLAIN {statement.text}", *statement.args))
 
 
 def test_an_index_of_one_state_is_used_in_that_state(crowd: Api) -> None:
