@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from statewright import retention_commands, search_commands, steps_commands
+from statewright import retention_commands, search_commands, steps_commands, transfer_commands
 
 if TYPE_CHECKING:
     from statewright.settings import Settings
@@ -38,6 +38,8 @@ program.add_typer(search_commands.index, name="index")
 program.add_typer(steps_commands.steps, name="steps")
 program.command(name="explain-search")(search_commands.explain_search)
 program.command()(retention_commands.prune)
+program.command()(transfer_commands.export)
+program.command(name="import")(transfer_commands.import_)
 
 
 def main() -> None:

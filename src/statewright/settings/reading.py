@@ -12,8 +12,8 @@ from statewright.settings.kinds import Reader
 from statewright.settings.table import ALIAS_PREFIX, PREFIX, SETTINGS, variables_of
 
 ELSEWHERE = frozenset({
-    "API_URL", "CLIENT_ID", "CLIENT_SECRET", "COMPUTE_GRPC_ENDPOINT", "COMPUTE_HTTP_BASE", "COMPUTE_TOKEN",
-    "COSIGN_VERIFY", "HOST", "IMAGE", "INSTALL_DIR", "VERSION",
+    "API_TOKEN", "API_URL", "CLIENT_ID", "CLIENT_SECRET", "COMPUTE_GRPC_ENDPOINT", "COMPUTE_HTTP_BASE",
+    "COMPUTE_TOKEN", "COSIGN_VERIFY", "HOST", "IMAGE", "INSTALL_DIR", "VERSION",
 })  # fmt: skip
 """Names that clients, images and installers read: not settings of the service, and nothing to complain about."""
 
