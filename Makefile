@@ -35,6 +35,9 @@ unit: $(VENV)/.dev ## run the unit tests only
 demo: $(BIN)/statewright ## watch an entity move through an imported workflow
 	$(BIN)/python examples/demo.py
 
+demo-steps: $(BIN)/statewright ## watch the loan chain run on the JSON step engine, with a worker
+	$(BIN)/python examples/demo_steps.py
+
 bench: $(VENV)/.dev ## measure against floors taken in the same run
 	$(BIN)/python -m benchmarks
 
@@ -66,4 +69,4 @@ clean: ## remove what the targets made, the data of `make run` excepted
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup run test unit demo bench bench-search lint fmt types check openapi proto clean
+.PHONY: help setup run test unit demo demo-steps bench bench-search lint fmt types check openapi proto clean

@@ -99,8 +99,8 @@ class Api:
     def __init__(self, url: str) -> None:
         self._url = url
 
-    def call(self, method: str, path: str, body: object = None, *, status: int = 200) -> Any:
-        """The JSON of a response that must have ``status``."""
+    def call(self, method: str, path: str, body: object = None, *, status: int = 200, quietly: bool = False) -> Any:
+        """The JSON of a response that must have ``status``; None when it has no content."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self._url}{path}", data=data, method=method)
         try:
@@ -108,9 +108,10 @@ class Api:
                 found, text = response.status, response.read()
         except urllib.error.HTTPError as refused:
             found, text = refused.code, refused.read()
-        console.print(f"[bold cyan]{method}[/] {path}  [{'green' if found < 300 else 'yellow'}]{found}[/]")
+        if not quietly:
+            console.print(f"[bold cyan]{method}[/] {path}  [{'green' if found < 300 else 'yellow'}]{found}[/]")
         expect(found == status, f"{method} {path} answered {found}: {text.decode()}")
-        return json.loads(text)
+        return json.loads(text) if text else None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,155 @@
+"""Workers as programs, in several languages, do the three-step chain against the installed service.
+
+The one in Go takes part when ``STATEWRIGHT_TEST_GO`` is set: compiling ``net/http`` for the first time takes minutes.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.builders import Json
+from tests.e2e.program import EXECUTABLE, PATIENCE_S, Program, started
+from tests.service import Api, eventually
+
+pytestmark = pytest.mark.xdist_group("step-workers")
+
+HERE = Path(__file__).parent / "step_workers"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+LANGUAGES = ("node", "go", "sdk over rest", "sdk over grpc")
+ROUNDS = 4
+COMPILED_WITHIN_S = 300.0
+
+
+def service_task(name: str, then: str) -> Json:
+    return {"id": name, "name": name, "type": "SERVICE_TASK", "jobType": name, "retryCount": 1, "nextStep": then}
+
+
+CHAIN = {
+    "id": "chain",
+    "name": "Three steps",
+    "steps": [
+        service_task("chain-a", "chain-b"),
+        service_task("chain-b", "chain-c"),
+        service_task("chain-c", "end"),
+        {"id": "end", "name": "End", "type": "END"},
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+    """The service as an operator would start it, for all languages."""
+    home = tmp_path_factory.mktemp("workers")
+    with started(home, "serve", DATA_DIRECTORY=str(home / "data")) as running:
+        running.ready()
+        assert Api(running.root).post("/v1/definitions", CHAIN).status_code == 201
+        yield running
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_worker_does_the_three_step_chain(program: Program, tmp_path: Path, language: str) -> None:
+    api = Api(program.root)
+    with worker(language, program, tmp_path) as process:
+        fine = [start(api, {"trail": [], "n": n}) for n in range(ROUNDS)]
+        doomed = start(api, {"trail": [], "doomed": True})
+        eventually(lambda: all(has_ended(api, one) for one in (*fine, doomed)), within_s=PATIENCE_S)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0
+    for number, instance in enumerate(fine):
+        after = read(api, instance)
+        assert (after["status"], after["variables"]) == (
+            "COMPLETED",
+            {"trail": ["a", "b", "c"], "n": number, "attempts": 2},
+        )
+    failed = read(api, doomed)
+    assert (failed["status"], failed["failureReason"], failed["currentStepIds"]) == (
+        "FAILED",
+        "there is no hope",
+        ["chain-c"],
+    )
+
+
+def test_the_demo_plays_every_row_of_the_seeds_table(tmp_path: Path) -> None:
+    environment = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    told = subprocess.run(
+        [EXECUTABLE.with_name("python"), EXAMPLES / "demo_steps.py"],
+        env={**environment, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert "Every row of the table ended where it should." in told.stdout
+
+
+def test_the_demo_plays_the_definitions_that_the_seed_prints() -> None:
+    for name in ("application.json", "disbursement.json"):
+        seed = Path(__file__).parents[1] / "unit" / "steps" / "loan_chain" / name
+        assert (EXAMPLES / "loan" / name).read_text() == seed.read_text()
+
+
+def start(api: Api, variables: Json) -> str:
+    answer = api.post("/v1/instances", {"definitionId": "chain", "variables": variables})
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
+def read(api: Api, instance: str) -> Json:
+    return api.get(f"/v1/instances/{instance}").json()
+
+
+def has_ended(api: Api, instance: str) -> bool:
+    return read(api, instance)["status"] in ("COMPLETED", "FAILED")
+
+
+@contextmanager
+def worker(language: str, program: Program, directory: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """A worker process; killed at the end if it still runs."""
+    command, extra = command_of(language, program, directory)
+    with (directory / "worker.log").open("wb") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=HERE, env={**os.environ, **extra}
+        )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait(PATIENCE_S)
+
+
+def command_of(language: str, program: Program, directory: Path) -> tuple[Sequence[str], Mapping[str, str]]:
+    """How to run the worker of a language, and what its environment has besides. Skips what is not installed."""
+    match language:
+        case "node":
+            return [installed("node"), "worker.mjs", program.root], {}
+        case "go":
+            if not os.environ.get("STATEWRIGHT_TEST_GO"):
+                pytest.skip("STATEWRIGHT_TEST_GO is not set")
+            binary = str(directory / "worker")
+            subprocess.run(
+                [installed("go"), "build", "-o", binary, "worker.go"],
+                cwd=HERE,
+                env={**os.environ, "GOFLAGS": "-mod=mod", "GO111MODULE": "off", "GOTOOLCHAIN": "local"},
+                timeout=COMPILED_WITHIN_S,
+                check=True,
+            )
+            return [binary, program.root], {}
+        case _:
+            over = language.rpartition(" ")[2]
+            command = [str(EXECUTABLE), "node", "worker:node", "--endpoint", program.grpc, "--api", program.root]
+            return command, {"WORKER_OVER": over}
+
+
+def installed(name: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        pytest.skip(f"{name} is not installed")
+    return path
