@@ -1,8 +1,9 @@
 """The one place where the parts are put together.
 
 Start-up goes inside out: admin listener (alive, not ready), database and migrations, definitions and engine, gRPC,
-HTTP; then the process is ready. Shutdown goes outside in: not ready, no new calls, calls in flight finish within a
-limit, member streams end, pools, database.
+HTTP; then the process is ready. Shutdown goes outside in: not ready, no new calls, calls in flight and runs whose
+client has gone finish, member streams end, pools, database. One limit holds for all of this (``Grace``); who outlasts
+it is cut off. A signal during start-up undoes what was started so far.
 """
 
 import asyncio
@@ -11,10 +12,11 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from importlib import metadata
+from typing import Any
 
 from msgspec import Struct
 
@@ -63,6 +65,7 @@ from statewright.engine.callouts import Desk
 from statewright.engine.engine import Engine
 from statewright.engine.processors import Retry
 from statewright.failures import StorageUnavailable
+from statewright.grace import Grace
 from statewright.identity import IdSource, system_clock
 from statewright.proto.cyoda_cloud_api_pb2_grpc import add_CloudEventsServiceServicer_to_server
 from statewright.services.definitions import DefinitionCache, Refresher
@@ -106,6 +109,10 @@ LOOKUP_CONNECTIONS = 2
 PAST_CONNECTIONS = 2
 """Searches of the past at a time."""
 
+ADMIN_GRACE = Grace(timedelta(seconds=1))
+CLOSE_WITHIN_S = 2.0
+"""How long a database may take to say goodbye."""
+
 log = logs.logger("app")
 
 
@@ -138,14 +145,18 @@ async def serve(settings: Settings) -> int:
     logs.configure(settings.log_level, settings.log_format)
     for warning in settings.warnings:
         log.warning("setting_doubtful", text=warning)
-    stopped = asyncio.Event()
-    on_signals(stopped)
+    signalled, stopped = asyncio.Event(), asyncio.Event()
+    on_signals(signalled)
     try:
-        async with running(settings, stopped) as service:
+        async with interruptible(signalled) as started, running(settings, stopped) as service:
+            started()
             if not settings.suppress_banner:
                 print_banner(settings, service.http_port, service.grpc_port, service.admin_port)
-            await stopped.wait()
+            await first_of(signalled, stopped)
             log.info("shutdown_started")
+    except Interrupted:
+        log.info("startup_interrupted")
+        return 0
     except (StartFailed, StartRefused, OSError) as failure:
         log.error("startup_failed", error=str(failure))  # noqa: TRY400 - one line; the operator knows the cause
         sys.stderr.write(f"statewright: {failure}\n")
@@ -165,18 +176,19 @@ async def running(
     """
     stopped = stopped or asyncio.Event()
     readiness = Readiness()
+    grace = Grace(settings.drain_window + settings.shutdown_timeout)
     metrics = Metrics()
     limits = Limits(head_bytes=settings.http_max_header_bytes, head_within=settings.http_header_timeout.total_seconds())
     async with AsyncExitStack() as stack:
         admin = admin_app(ready=readiness.check, metrics=metrics.exposition, bearer=settings.metrics_bearer)
         admin_port = await stack.enter_async_context(
-            served(admin, settings.admin_bind_address, settings.admin_port, stopped, limits, grace=timedelta(seconds=1))
+            served(admin, settings.admin_bind_address, settings.admin_port, stopped, limits, grace=ADMIN_GRACE)
         )
         database = await stack.enter_async_context(database_of(settings))
         await migrated(settings, database)
         members = Members()
         node = await stack.enter_async_context(cluster_node(_place(settings), database, members))
-        runtime = await stack.enter_async_context(_runtime(settings, database, node))
+        runtime = await stack.enter_async_context(_runtime(settings, database, node, grace))
         identity = await _identity(settings)
         steps_authenticator = _steps_authenticator(settings, identity)
         streams = MemberStreams(members, identity.authenticator, keep_alive=_keep_alive(settings))
@@ -195,8 +207,9 @@ async def running(
         requests = Served(runtime, identity.authenticator, joining)
         engine = WorkflowEngine(runtime, steps_authenticator, metrics.step_calls.observe_grpc)
         grpc_port = await stack.enter_async_context(
-            _grpc(settings, streams, requests, engine, node.local, shared=listener is not None)
+            _grpc(settings, streams, requests, engine, node.local, grace, shared=listener is not None)
         )
+        stack.push_async_callback(_finished, runtime.outliving, grace)  # as long as members can answer them
         doors = StepDoor(
             front,
             runtime,
@@ -212,7 +225,7 @@ async def running(
                 doors,
                 stopped,
                 limits,
-                grace=settings.shutdown_timeout,
+                grace=grace,
                 window=settings.drain_window,
             )
         )
@@ -223,6 +236,7 @@ async def running(
         readiness.open(runtime.pool, node)
         stack.callback(readiness.close)
         stack.callback(node.drain)
+        stack.callback(grace.begin)
         _tune_garbage_collection()
         log.info("ready", http=http_port, grpc=grpc_port, admin=admin_port)
         yield Service(
@@ -254,6 +268,45 @@ async def apply_migrations(settings: Settings, within: timedelta) -> int:
         return 1
     log.info("migrations_applied", count=len(applied))
     return 0
+
+
+class Interrupted(Exception):
+    """A signal came before the service was up."""
+
+
+@asynccontextmanager
+async def interruptible(signalled: asyncio.Event) -> AsyncIterator[Callable[[], None]]:
+    """A block that a signal ends until the function it is given was called. Raises ``Interrupted``."""
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 - coroutines run in tasks
+    interrupted = False
+
+    async def watch() -> None:
+        nonlocal interrupted
+        await signalled.wait()
+        interrupted = True
+        task.cancel()
+
+    watcher = asyncio.create_task(watch(), name="startup-signals")
+
+    def started() -> None:
+        watcher.cancel()
+
+    try:
+        yield started
+    except asyncio.CancelledError as cut:
+        if not interrupted or task.uncancel():
+            raise
+        raise Interrupted from cut
+    finally:
+        watcher.cancel()
+
+
+async def first_of(*events: asyncio.Event) -> None:
+    """Wait until one of the events is set."""
+    waits = [asyncio.create_task(event.wait()) for event in events]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    await _cancelled(waits)
 
 
 class Readiness:
@@ -311,7 +364,7 @@ async def migrated(settings: Settings, database: Target) -> None:
             try:
                 await (migrate.apply(connection) if settings.postgres_auto_migrate else migrate.check(connection))
             finally:
-                await connection.close()
+                await connection.close(timeout=CLOSE_WITHIN_S)
     except TimeoutError as late:
         raise StartFailed(f"the database was not ready within {within:g} s") from late
     except StorageUnavailable as away:
@@ -319,7 +372,7 @@ async def migrated(settings: Settings, database: Target) -> None:
 
 
 @asynccontextmanager
-async def _runtime(settings: Settings, database: Target, node: ClusterNode) -> AsyncIterator[Runtime]:
+async def _runtime(settings: Settings, database: Target, node: ClusterNode, grace: Grace) -> AsyncIterator[Runtime]:
     """Pools, caches and background work.
 
     Commits and reads by id have connections of their own, which nothing slow can take.
@@ -410,7 +463,7 @@ async def _runtime(settings: Settings, database: Target, node: ClusterNode) -> A
             background.append(asyncio.create_task(pruner.run(), name="history-pruning"))
         stack.push_async_callback(_cancelled, background)
         stack.push_async_callback(group_commit.drain)
-        stack.push_async_callback(_finished, outliving, settings.shutdown_timeout)
+        stack.push_async_callback(_finished, outliving, grace)
         yield runtime
 
 
@@ -439,18 +492,19 @@ async def _scheduling(settings: Settings, runtime: Runtime) -> AsyncIterator[Non
         await _cancelled([task])
 
 
-async def _cancelled(tasks: list["asyncio.Task[None]"]) -> None:
+async def _cancelled(tasks: "Sequence[asyncio.Task[Any]]") -> None:
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
 
 
-async def _finished(tasks: "set[asyncio.Task[object]]", within: timedelta) -> None:
-    """Let runs whose client has gone come to their end, for a while."""
+async def _finished(tasks: "set[asyncio.Task[object]]", grace: Grace) -> None:
+    """Let runs whose client has gone come to their end, for a while; the rest is cancelled, and undone."""
     if tasks:
-        _, late = await asyncio.wait(set(tasks), timeout=within.total_seconds())
-        for task in late:
-            task.cancel()
+        _, late = await asyncio.wait(set(tasks), timeout=grace.left)
+        if late:
+            log.warning("runs_cut_off", count=len(late))
+            await _cancelled([*late])
 
 
 def _transaction_tokens(settings: Settings, node: ClusterNode) -> TransactionTokens:
@@ -520,6 +574,7 @@ async def _grpc(
     requests: Served,
     steps: WorkflowEngine,
     dispatcher: Dispatcher,
+    grace: Grace,
     *,
     shared: bool,
 ) -> AsyncIterator[int]:
@@ -533,7 +588,7 @@ async def _grpc(
     try:
         yield server.port
     finally:
-        await server.stop(streams, dispatcher, grace=settings.shutdown_timeout.total_seconds())
+        await server.stop(streams, dispatcher, grace=grace.left)
 
 
 def _keep_alive(settings: Settings) -> KeepAlive:

@@ -1,13 +1,18 @@
 """Stopping: what is under way finishes, what is new is refused, and the exit code says which it was (§27)."""
 
+import asyncio
 import signal
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
+from statewright.storage import migrate
 from tests.builders import a_processor, a_workflow, manual
+from tests.database import connected
 from tests.e2e.program import Program, started
 from tests.integration.node import Node
 from tests.service import Api, a_token, done, eventually, refused
@@ -127,3 +132,68 @@ def test_members_are_sent_away_in_a_way_that_makes_them_come_back(tmp_path: Path
         eventually(lambda: node.ending is not None)
         assert node.ending == "UNAVAILABLE"
         node.leave()
+
+
+def test_whoever_outlasts_the_limit_is_cut_off_and_awaited(tmp_path: Path, database: str) -> None:
+    """A request, and a run without its client, whose member keeps silent; the member is asked to come back."""
+    with started(tmp_path, POSTGRES_URL=database, SHUTDOWN_TIMEOUT="1s") as program, ThreadPoolExecutor() as pool:
+        api = program.ready().api()
+        separate = a_processor(mode="COMMIT_BEFORE_DISPATCH", responseTimeoutMs=60_000)
+        go, stay = manual("GO", to="Done", processors=[separate]), manual("STAY", to="Done", processors=[a_processor()])
+        api.a_model(a_workflow(New=[go, stay], Done=[]))
+        left_alone, asked = api.create().id, api.create().id
+        node = Node(program.grpc, a_token("any"), ("node",))
+        with socket.create_connection(("127.0.0.1", program.ports["HTTP"])) as client:
+            head = f"PUT /api/entity/JSON/{left_alone}/GO HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{{}}"
+            client.sendall(head.encode())
+            node.next()
+        fired = pool.submit(outcome, api, asked)
+        node.next()
+        program.tell(signal.SIGTERM)
+        eventually(lambda: "shutdown_started" in program.log)
+        assert program.ended() == 0
+        fired.result()
+        eventually(lambda: node.ending is not None)
+        assert node.ending == "UNAVAILABLE"
+        node.leave()
+        assert "runs_cut_off" in program.log
+        assert "Task was destroyed" not in program.log
+
+
+def processes_in(home: Path) -> list[str]:
+    """Command lines that name a file below the directory."""
+    lines = [" ".join(process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"])]
+    return [line for line in lines if str(home) in line]
+
+
+def test_a_signal_while_the_database_is_created_undoes_the_start(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with started(tmp_path, DATA_DIRECTORY=str(data)) as program:
+        eventually(lambda: any(data.glob("postgres.new-*")), within_s=30)
+        assert program.terminate() == 0
+        assert program.errors == []
+    eventually(lambda: processes_in(tmp_path) == [], within_s=30)
+    with started(tmp_path, DATA_DIRECTORY=str(data)) as program:
+        program.ready()
+        assert program.terminate() == 0
+
+
+def test_a_signal_while_migrations_wait_ends_the_wait(tmp_path: Path, database: str) -> None:
+    async def ended_while_locked(program: Program) -> int:
+        async with connected(database) as other, other.transaction():
+            await other.execute(migrate.TAKE_LOCK, migrate.LOCK)
+            process = await asyncio.to_thread(program.__enter__)
+            waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"
+            async with asyncio.timeout(30):
+                while not await other.fetchval(waiting):
+                    pass
+            return await asyncio.to_thread(process.terminate)
+
+    program = started(tmp_path, POSTGRES_URL=database)
+    try:
+        assert asyncio.run(ended_while_locked(program)) == 0
+    finally:
+        program.__exit__(None, None, None)
+    with started(tmp_path, POSTGRES_URL=database) as again:
+        again.ready()
+        assert again.terminate() == 0

@@ -13,7 +13,7 @@ from statewright import logs
 from statewright.api.admin import admin_app
 from statewright.api.http.connection import Limits
 from statewright.api.http.serving import listening_socket, served
-from statewright.app import StartFailed, database_of, migrated, print_banner
+from statewright.app import ADMIN_GRACE, StartFailed, database_of, migrated, print_banner
 from statewright.settings import Settings
 from statewright.storage.refusals import StartRefused
 from statewright.supervisor.admin import Together
@@ -48,7 +48,7 @@ async def _supervise(settings: Settings, stopped: asyncio.Event, stack: AsyncExi
     together = Together(settings.metrics_bearer)
     admin = admin_app(ready=together.ready, metrics=together.metrics, bearer=settings.metrics_bearer)
     admin_port = await stack.enter_async_context(
-        served(admin, settings.admin_bind_address, settings.admin_port, stopped, Limits(), grace=timedelta(seconds=1))
+        served(admin, settings.admin_bind_address, settings.admin_port, stopped, Limits(), grace=ADMIN_GRACE)
     )
     database = await stack.enter_async_context(database_of(settings))
     await migrated(settings, database)
@@ -59,7 +59,7 @@ async def _supervise(settings: Settings, stopped: asyncio.Event, stack: AsyncExi
             number=number, database=database.dsn, http_socket=http, grpc_port=ports.grpc, report=-1
         ),
         start_within=settings.startup_timeout + STOP_MARGIN,
-        stop_within=settings.shutdown_timeout * 3 + settings.drain_window + STOP_MARGIN,
+        stop_within=settings.shutdown_timeout + settings.drain_window + STOP_MARGIN,
     )
     _on_signals(stopped, slots)
     stack.push_async_callback(slots.empty)

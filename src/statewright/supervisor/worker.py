@@ -9,7 +9,7 @@ import uvloop
 from msgspec.structs import replace
 
 from statewright import logs
-from statewright.app import StartFailed, on_signals, running
+from statewright.app import Interrupted, StartFailed, first_of, interruptible, on_signals, running
 from statewright.settings import Secret, Settings
 from statewright.storage.refusals import StartRefused
 from statewright.supervisor.assignment import Assignment, Report, read_assignment
@@ -39,16 +39,19 @@ def _settings(settings: Settings, assignment: Assignment) -> Settings:
 
 
 async def _serve(settings: Settings, assignment: Assignment) -> int:
-    stopped = asyncio.Event()
-    on_signals(stopped)
+    signalled, stopped = asyncio.Event(), asyncio.Event()
+    on_signals(signalled)
     listener = socket.socket(fileno=assignment.http_socket)
-    lifeline = asyncio.create_task(_supervisor_gone(stopped), name="lifeline")
+    lifeline = asyncio.create_task(_supervisor_gone(signalled), name="lifeline")
     try:
-        async with running(settings, stopped, listener=listener) as service:
+        async with interruptible(signalled) as started, running(settings, stopped, listener=listener) as service:
+            started()
             os.write(assignment.report, Report(admin_port=service.admin_port).line())
             os.close(assignment.report)
-            await stopped.wait()
+            await first_of(signalled, stopped)
             log.info("worker_stopping", number=assignment.number)
+    except Interrupted:
+        return 0
     except (StartFailed, StartRefused, OSError) as failure:
         sys.stderr.write(f"statewright: worker {assignment.number}: {failure}\n")
         return 1

@@ -11,6 +11,10 @@ import uvicorn
 
 from statewright.api.http.connection import Connections, Limits
 from statewright.api.http.cycle import Application
+from statewright.grace import Grace
+
+FAREWELL_S = 2.0
+"""In which requests that were cut off say so to their clients."""
 
 
 class _Uvicorn(uvicorn.Server):
@@ -45,9 +49,9 @@ async def served(
     stopped: asyncio.Event,
     limits: Limits,
     *,
-    grace: timedelta,
+    grace: Grace,
 ) -> AsyncIterator[int]:
-    """Serve an ASGI application; open requests may take ``grace`` to finish at the end.
+    """Serve an ASGI application; open requests may take what is left of ``grace`` to finish at the end.
 
     Raises ``OSError`` when the port is taken.
     """
@@ -63,12 +67,13 @@ async def served_on(
     stopped: asyncio.Event,
     limits: Limits,
     *,
-    grace: timedelta,
+    grace: Grace,
     window: timedelta = timedelta(0),
 ) -> AsyncIterator[int]:
     """The same on a bound socket, which is closed in the end; gives its port.
 
-    At the end, idle connections have the ``window`` to hear that they close, then open requests the ``grace``.
+    At the end, idle connections have the ``window`` to hear that they close, then open requests what is left of the
+    ``grace``.
     """
     connections = Connections(limits)
     config = uvicorn.Config(
@@ -80,7 +85,6 @@ async def served_on(
         access_log=False,
         server_header=False,
         proxy_headers=False,  # we do not ask who called or how; a middleware less for every request
-        timeout_graceful_shutdown=max(1, round(grace.total_seconds())),
         backlog=2048,
     )
     server = _Uvicorn(config)
@@ -96,9 +100,12 @@ async def served_on(
     finally:
         with suppress(asyncio.CancelledError):
             await server.drain(connections, window)
+        config.timeout_graceful_shutdown = max(1, round(grace.left))  # read when the server begins to stop
         server.should_exit = True
         with suppress(asyncio.CancelledError):
             await asyncio.wait([task])
+            if cut_off := set(server.server_state.tasks):
+                await asyncio.wait(cut_off, timeout=FAREWELL_S)
         listener.close()
 
 
