@@ -197,6 +197,7 @@ class Members:
         self._by_tenant: dict[TenantId, dict[str, Member]] = {}
         self._choices = 0
         self._deadlines = Deadlines()
+        self._is_retired = False
         self.observers: list[Callable[[], None]] = []
         """Are told that somebody has joined or left."""
 
@@ -216,6 +217,10 @@ class Members:
             self._by_tenant.pop(member.tenant, None)
         member.disconnect()
         self._tell()
+
+    def retire(self) -> None:
+        """Choose nobody from now on: all are about to be sent away."""
+        self._is_retired = True
 
     def everybody(self) -> Iterator[Member]:
         """The members of all tenants."""
@@ -239,7 +244,7 @@ class Members:
         """Whether somebody declares all required tags who is not to be avoided."""
         wanted = frozenset(tag.lower() for tag in required)
         members = self._by_tenant.get(tenant, {}).values()
-        return any(wanted <= member.tags and member.id not in avoiding for member in members)
+        return not self._is_retired and any(wanted <= member.tags and member.id not in avoiding for member in members)
 
     def select(self, tenant: TenantId, required: Iterable[str], *, avoiding: Collection[str] = ()) -> Member | None:
         """The member to ask, or None when none of the tenant declares all required tags (decision W5).
@@ -250,7 +255,7 @@ class Members:
         wanted = _spelt_alike(tuple(required))
         matching = [member for member in self._by_tenant.get(tenant, {}).values() if wanted <= member.tags]
         others = [member for member in matching if member.id not in avoiding] if avoiding else matching
-        if not matching:
+        if not matching or self._is_retired:
             return None
         chosen = min(others or matching, key=_load)
         self._choices += 1

@@ -162,3 +162,12 @@ async def test_a_member_that_does_not_read_has_one_probe_waiting_at_most():
     member.send(a_callout())
     assert await member.outbox.take() == Probe(member.id)
     assert isinstance(await member.outbox.take(), PendingCallout)
+
+
+async def test_members_that_are_about_to_be_sent_away_are_chosen_no_more():
+    members = Members()
+    member = join(members, "billing")
+    members.retire()
+    assert members.select(ACME, ["billing"]) is None
+    assert not members.has_other(ACME, ["billing"], avoiding=())
+    assert list(members.everybody()) == [member]

@@ -102,6 +102,8 @@ class GrpcServer:
         with suppress(TimeoutError):
             async with asyncio.timeout(grace):
                 await dispatcher.drained()
+                streams.retire()  # what begins now finds a member of another node, or nobody: it is not cut off
+                await dispatcher.drained()
         streams.close()
         await stopping
 

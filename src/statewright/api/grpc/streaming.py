@@ -80,6 +80,10 @@ class MemberStreams:
         self._keep_alive = keep_alive
         self._closing = asyncio.Event()
 
+    def retire(self) -> None:
+        """Gives members no more callouts; those under way go on."""
+        self._members.retire()
+
     def close(self) -> None:
         """Ends all streams with ``UNAVAILABLE``, upon which every known client connects anew (spec/grpc.md §25)."""
         self._closing.set()
