@@ -19,6 +19,7 @@ from statewright import app
 from statewright.cluster.node import cluster_node
 from statewright.compute.members import Members
 from statewright.entity import Principal
+from statewright.grace import Grace
 from statewright.identity import TenantId, system_clock
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.steps import chains, definitions, instances, jobs, tasks
@@ -148,7 +149,7 @@ async def a_node(database: str, tenant: str) -> AsyncIterator[Host]:
     place = app._place(settings)
     async with (
         cluster_node(place, target(database), Members()) as node,
-        app._runtime(settings, target(database), node) as runtime,
+        app._runtime(settings, target(database), node, Grace(settings.shutdown_timeout)) as runtime,
     ):
         steps = StepParts(runtime.pool, clock)
         yield Host(replace(runtime, clock=clock, steps=steps), a_caller(tenant), clock)
