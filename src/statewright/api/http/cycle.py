@@ -8,6 +8,8 @@ client is gone. An application finds it under ``LIFELINE`` among the extensions 
 
 import asyncio
 import logging
+import socket
+import struct
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Protocol
 
@@ -128,6 +130,17 @@ class Cycle:
         head = self._head_of(status, headers, length)
         self._line.transport.write(head if self.scope["method"] == "HEAD" else head + body)
         self._complete()
+
+    def cut(self) -> None:
+        """Break the connection in such a way that nobody takes what was sent for complete.
+
+        An orderly end would complete a response of HTTP/1.0; the reset that replaces it here cannot be mistaken.
+        """
+        self.keep_alive = False
+        peer: socket.socket | None = self._line.transport.get_extra_info("socket")
+        if peer is not None:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._line.transport.abort()
 
     # The connection's side
 

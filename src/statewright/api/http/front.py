@@ -15,6 +15,7 @@ from urllib.parse import unquote
 import structlog
 from litestar.types import ASGIApp
 from msgspec import Struct
+from msgspec.structs import replace
 
 from statewright.api.http.cors import PREFLIGHT_HEADERS, Cors, is_preflight
 from statewright.api.http.cycle import LIFELINE, Cycle
@@ -23,6 +24,7 @@ from statewright.api.http.hot_routes import has_stray_slash, hot_route
 from statewright.api.http.litestar_app import litestar_app, segments_of
 from statewright.api.http.problems import internal_error, problem
 from statewright.api.http.routes import Route
+from statewright.api.http.streamed import begun, stream
 from statewright.api.http.watch import Watch
 from statewright.auth import AuthenticationFailed, Authenticator
 from statewright.cluster.relay import HttpRelay
@@ -177,7 +179,8 @@ class Front:
                 segments=segments_of(route, path),
             )
             with Watch(scope):
-                return await route.endpoint(exchange)
+                answer = await route.endpoint(exchange)
+                return answer if isinstance(answer.body, bytes) else replace(answer, body=await begun(answer.body))
         except ClientGone:
             log.info("client_gone", method=scope["method"], path=unquote(path))
             return _NOBODY_LISTENS
@@ -222,13 +225,10 @@ async def _send(answer: Answer, extra: Headers, scope: Scope, send: Send) -> int
             lifeline.respond(answer.status, headers, answer.body)
             return answer.status
         headers.append((b"content-length", str(len(answer.body)).encode()))
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    if isinstance(answer.body, bytes):
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
-        return answer.status
-    async for part in answer.body:
-        await send({"type": "http.response.body", "body": part, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})
+    else:
+        await stream(answer.body, answer.status, headers, scope, send)
     return answer.status
 
 
