@@ -432,7 +432,7 @@ async def _runtime(settings: Settings, database: Target, node: ClusterNode, grac
                 searches,
                 timeout=settings.search_timeout,
                 scan_budget=settings.search_scan_budget,
-                lookups=Lookups(lookups),
+                lookups=Lookups(lookups, searches),
                 past=past,
             ),
             search_jobs=jobs,

@@ -191,9 +191,9 @@ def _data_leaf(leaf: Simple, path: Path, declared: Mapping[str, Declared]) -> It
         yield Finding(Defect.PATH, f"field path {leaf.path} is an object or array: {_PRESENCE_ONLY}")
         return
     types = types_at(path, declared)
-    names = ", ".join(declared_type for declared_type in DataType if declared_type in types)
     for operand in _misfits(leaf, types) if types else ():
         text = operand_text(operand)
+        names = ", ".join(declared_type for declared_type in DataType if declared_type in types)
         yield Finding(Defect.OPERAND_TYPE, f'operand "{text}" of {leaf.path} fits none of its declared types [{names}]')
 
 

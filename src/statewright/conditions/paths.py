@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from enum import Enum
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -26,6 +27,10 @@ _PART = re.compile(r"([^.\[\]]+)((?:\[(?:\*|[0-9]{1,9})\])*)")
 _BRACKET = re.compile(r"\[(\*|[0-9]+)\]")
 
 
+WORTH_REMEMBERING: Final = 256
+"""Characters of a path; longer ones are nobody's habit, and memory is finite."""
+
+
 class Path(Struct, frozen=True):
     """Steps from the root of a document. No steps: the document itself."""
 
@@ -34,7 +39,7 @@ class Path(Struct, frozen=True):
     @property
     def declared_as(self) -> str:
         """The name under which a schema lists the field: every array hop is ``[*]``."""
-        return "$" + "".join(f".{step}" if isinstance(step, str) else "[*]" for step in self.steps)
+        return "$" + "".join([f".{step}" if isinstance(step, str) else "[*]" for step in self.steps])
 
     @property
     def elements(self) -> "Path":
@@ -47,6 +52,10 @@ def parse_path(text: str) -> Path | None:
 
     ``None`` when it names nothing: empty, or using what is not supported (filters, slices, ``..``, quoted names).
     """
+    return _remembered(text) if len(text) <= WORTH_REMEMBERING else _parsed(text)
+
+
+def _parsed(text: str) -> Path | None:
     text = text.strip()
     if text == "$":
         return Path(())
@@ -60,6 +69,10 @@ def parse_path(text: str) -> Path | None:
         steps.append(match[1])
         steps.extend(EACH if bracket == "*" else int(bracket) for bracket in _BRACKET.findall(match[2]))
     return Path(tuple(steps))
+
+
+_remembered = lru_cache(maxsize=4096)(_parsed)
+"""A check of a condition asks for the same path several times, and so does the next."""
 
 
 def types_at(path: Path, declared: Mapping[str, Declared]) -> frozenset[DataType]:

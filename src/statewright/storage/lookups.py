@@ -16,6 +16,7 @@ without.
 import asyncio
 import hashlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Final, Literal
 
 import asyncpg
@@ -26,6 +27,7 @@ from statewright.conditions.paths import Path, parse_path
 from statewright.conditions.plan import AllOf, Branch, FieldTest, Numbers, Plan, Texts
 from statewright.conditions.sql_terms import HEAD, is_sendable
 from statewright.conditions.sql_values import is_moderate
+from statewright.failures import StorageUnavailable
 from statewright.identity import ModelId, TenantId
 from statewright.storage.pool import Pool
 
@@ -34,6 +36,9 @@ MOST_ROWS: Final = 1000
 
 REFRESH_S: Final = 10.0
 """How long what is known of declared indexes is used."""
+
+REFRESH_WITHIN_S: Final = 2.0
+"""How long a search waits to learn of them."""
 
 FieldKind = Literal["TEXT", "NUMBER"]
 
@@ -71,7 +76,9 @@ class Lookup(Struct, frozen=True, kw_only=True):
 
 
 class Lookups:
-    """What can be looked up now. The sessions of ``pool`` keep the plans of their statements."""
+    """What can be looked up now. The sessions of ``pool`` keep the plans of their statements. The declared indexes are
+    read from ``catalogue``, so that lookups which hang hold nobody else up.
+    """
 
     # The most frequent value of an expression, by its statistics; no statistics, no opinion.
     READY = r"""
@@ -87,18 +94,22 @@ class Lookups:
 
     DEFINED = "SELECT proname FROM pg_proc WHERE proname = ANY ($1::text[])"
 
-    def __init__(self, pool: Pool, *, refresh_s: float = REFRESH_S) -> None:
+    def __init__(self, pool: Pool, catalogue: Pool, *, refresh_s: float = REFRESH_S) -> None:
         self.pool = pool
+        self._catalogue = catalogue
         self._refresh_s = refresh_s
         self._known: Mapping[tuple[TenantId, ModelId], Lookup] = {}
         self._until = 0.0
 
     async def of(self, tenant: TenantId, model: ModelId) -> Lookup | None:
-        """What can be looked up in a model. Raises ``StorageUnavailable``."""
+        """What can be looked up in a model."""
         now = asyncio.get_running_loop().time()
         if now >= self._until:
             self._until = now + self._refresh_s  # one asks, the others make do with what is known
-            await self._refresh()
+            # Without it, what is known will do; the search itself says what is wrong.
+            with suppress(StorageUnavailable, TimeoutError):
+                async with asyncio.timeout(REFRESH_WITHIN_S):
+                    await self._refresh()
         return self._known.get((tenant, model))
 
     def doubt(self) -> None:
@@ -106,7 +117,7 @@ class Lookups:
         self._known, self._until = {}, 0.0
 
     async def _refresh(self) -> None:
-        async with self.pool.connection() as connection:
+        async with self._catalogue.connection() as connection:
             ready = [_field(row) for row in await connection.fetch(self.READY, float(MOST_ROWS))]
             needed = {constant_name(*constant) for field in ready for constant in constants_of(*field[:3])}
             defined = {row["proname"] for row in await connection.fetch(self.DEFINED, [*needed])}

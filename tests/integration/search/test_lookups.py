@@ -102,7 +102,7 @@ async def crowd(database: str) -> AsyncIterator[Crowd]:
             await tables.execute(FILL, tenant, MODEL, [*WORDS], [*NUMBERS], MANY)
         pool = await stack.enter_async_context(Pool(search_sessions(target(database)), size=2))
         keeping = await stack.enter_async_context(Pool(lookup_sessions(target(database), timeout=PATIENCE), size=1))
-        lookups = Lookups(keeping, refresh_s=0)
+        lookups = Lookups(keeping, pool, refresh_s=0)
         yield Crowd(
             search=SearchDatabase(pool, timeout=PATIENCE, lookups=lookups),
             unplanned=SearchDatabase(pool, timeout=PATIENCE),
@@ -170,7 +170,7 @@ async def test_another_tenant_finds_its_own_without_the_index(crowd: Crowd) -> N
 async def test_a_dropped_index_is_missed_by_nobody_and_leaves_no_constants(crowd: Crowd) -> None:
     words = await crowd.declare("it's", "TEXT")
     numbers = await crowd.declare("o.n", "NUMBER")
-    hurried = Lookups(crowd.lookups.pool, refresh_s=3600)
+    hurried = Lookups(crowd.lookups.pool, crowd.unplanned.pool, refresh_s=3600)
     search = SearchDatabase(crowd.unplanned.pool, timeout=PATIENCE, lookups=hurried)
     query = Query(tenant=ACME, model=MODEL, plan=a_plan(simple("$.it's", "EQUALS", "abc")))
     before = await search.direct(query, limit=LIMIT)
