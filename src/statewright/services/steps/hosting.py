@@ -30,7 +30,7 @@ from statewright.services.runtime import Caller, Runtime
 from statewright.services.steps import builtin
 from statewright.services.steps.documents import instance_of
 from statewright.services.steps.recent import MAX_VARIABLES, Loaded
-from statewright.services.steps.writing import Advance, entered_types, entity_id, job_types, stage, uuid
+from statewright.services.steps.writing import Advance, entered_types, entity_id, entity_of, job_types, stage, uuid
 from statewright.steps.core import Applied, Changes, Instance, Process, Refusal, changes
 from statewright.steps.core.instance import IN_FLIGHT
 from statewright.storage.unit_of_work import UnitOfWork
@@ -272,9 +272,3 @@ def _child_ids(applied: Applied, moment: Moment) -> list[EntityId]:
     """Ids of instances that are to be started, from the end of the moment's range, which the kernel never reaches."""
     count = len(changes(applied.effects).children)
     return [entity_of(moment.first_id + _CHILD_OFFSET - n) for n in range(count)]
-
-
-def entity_of(number: int) -> EntityId:
-    """The entity id of a 128-bit number."""
-    text = f"{number:032x}"
-    return EntityId(f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}")

@@ -183,6 +183,8 @@ async def _claim_in_time(runtime: Runtime, tenant: TenantId, request: Claim, wai
         while True:
             woken.clear()
             found = await _claim_once(runtime, tenant, request)
+            if len(found) == request.max_jobs:
+                runtime.steps.wakeups.wake([(tenant, job_type) for job_type in request.job_types])
             left = deadline - loop.time()
             if found or left <= 0:
                 return found

@@ -11,7 +11,7 @@ from statewright.entity import LOOPBACK, Entity, ModelKey
 from statewright.identity import EntityId, ModelId
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonValue
-from statewright.net import ulid_to_uuid
+from statewright.net import ulid_number
 from statewright.net.effects import Effect, EnqueueTask, OpenHumanTask, RecordEntry
 from statewright.schema import Claim
 from statewright.services.steps import builtin, trail
@@ -48,18 +48,24 @@ class Advance(Struct, frozen=True, kw_only=True):
     """For each instance that is to be started."""
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=20_000)
 def entity_id(text: str) -> EntityId | None:
     """The id of the entity that a ULID names; None when it is none."""
-    uuid = ulid_to_uuid(text)
-    return None if uuid is None else EntityId(uuid)
+    number = ulid_number(text)
+    return None if number is None else entity_of(number)
 
 
 def uuid(text: str) -> EntityId:
     """As ``entity_id``, for an id of our own making."""
-    found = ulid_to_uuid(text)
+    found = entity_id(text)
     assert found is not None, text  # noqa: S101
-    return EntityId(found)
+    return found
+
+
+def entity_of(number: int) -> EntityId:
+    """The entity id of a 128-bit number."""
+    text = f"{number:032x}"
+    return EntityId(f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}")
 
 
 async def stage(unit: UnitOfWork, advance: Advance) -> Changes:

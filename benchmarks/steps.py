@@ -1,0 +1,267 @@
+"""The step engine against its floor: ``python -m benchmarks.steps``.
+
+1. *Chains.* So many instances of a chain of three service tasks are in flight together; workers claim batches and
+   complete every job at once. The use cases are called in this process, without HTTP. Reported are instances per
+   second, the time from the creation of a job to its claim, and database transactions per job (every statement is one).
+2. *Floor.* The same claims and completions by bare SQL on as many connections: claim a batch; then for each job delete
+   it, replace a document of the same size if its version is the expected one, insert the next job. No history, no
+   audit, no search, no group commit. Both take turns on one server.
+3. *Backlog.* Jobs that wait already are drained; the rate of each tenth shows whether the queue slows down.
+"""
+
+import argparse
+import asyncio
+import json
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from uuid import uuid4
+
+import asyncpg
+import uvloop
+from msgspec import Struct
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.jobs import percentiles
+from statewright import app
+from statewright.cluster.node import cluster_node
+from statewright.compute.members import Members
+from statewright.entity import Principal
+from statewright.identity import TenantId
+from statewright.services.runtime import Caller, Runtime
+from statewright.services.steps import definitions, instances, jobs
+from statewright.services.steps.background import StepPace, hosting_steps
+from statewright.services.steps.jobs import Claim, ClaimedJob
+from statewright.settings import Secret, Settings
+from statewright.storage import embedded, migrate
+from statewright.storage.connections import target
+
+BATCH = 64
+WORKERS = 16
+TENTHS = 10
+TYPES = ("a", "b", "c")
+VARIABLES = {"applicant": "Ada Lovelace", "amount": 12_345, "note": "x" * 200}
+
+CHAIN = {
+    "id": "bench::chain",
+    "name": "chain",
+    "steps": [
+        *(
+            {"id": name, "name": name, "type": "SERVICE_TASK", "jobType": name, "nextStep": then}
+            for name, then in (("a", "b"), ("b", "c"), ("c", "end"))
+        ),
+        {"id": "end", "name": "end", "type": "END"},
+    ],
+}
+
+
+class Measured(Struct, frozen=True, kw_only=True):
+    """What one round of chains took. Latencies are of the pick-up, in milliseconds."""
+
+    rate: float
+    p50: float
+    p95: float
+    transactions_per_job: float
+
+
+class Engine:
+    """The use cases of a service in this process."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        principal = Principal(id="bench", name="bench", kind="user", tenant=TenantId(f"bench-{uuid4().hex[:8]}"))
+        self._caller = Caller(principal)
+        self.tenant = principal.tenant
+        self.pickups: list[int] = []
+
+    async def prepare(self) -> None:
+        await definitions.upload(self._runtime, self._caller, json.dumps(CHAIN))
+
+    async def start(self) -> None:
+        await instances.start(
+            self._runtime, self._caller, instances.Start(definition_id="bench::chain", variables={**VARIABLES})
+        )
+
+    async def claim(self, worker: str, types: tuple[str, ...]) -> tuple[ClaimedJob, ...]:
+        claim = Claim(worker_id=worker, job_types=types, max_jobs=BATCH)
+        claimed = await jobs.claim(self._runtime, self._caller, claim)
+        self.pickups += [(job.locked_at - job.created_at) * 1000 for job in claimed]
+        return claimed
+
+    async def complete(self, job: ClaimedJob) -> None:
+        await jobs.complete(self._runtime, self._caller, job.id, {job.job_type: "done"})
+
+
+class Floor:
+    """The same claims and completions as bare SQL."""
+
+    SCHEMA = """
+        CREATE TABLE IF NOT EXISTS floor_instance (id bigserial PRIMARY KEY, version bigint NOT NULL, document jsonb NOT NULL);
+        CREATE TABLE IF NOT EXISTS floor_job (id bigserial PRIMARY KEY, instance bigint NOT NULL, job_type text NOT NULL,
+                                              created_at timestamptz NOT NULL DEFAULT clock_timestamp(), worker text);
+        CREATE INDEX IF NOT EXISTS floor_job_free ON floor_job (job_type, id) WHERE worker IS NULL;
+    """
+    START = "INSERT INTO floor_instance (version, document) VALUES (1, $1) RETURNING id"
+    ENQUEUE = "INSERT INTO floor_job (instance, job_type) VALUES ($1, $2)"
+    CLAIM = """
+        UPDATE floor_job SET worker = $1
+         WHERE id = ANY (ARRAY(SELECT id FROM floor_job WHERE job_type = $2 AND worker IS NULL
+                                ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED))
+     RETURNING id, instance, job_type, extract(epoch FROM clock_timestamp() - created_at) * 1e9 AS waited
+    """
+    DONE = "DELETE FROM floor_job WHERE id = $1"
+    ADVANCE = "UPDATE floor_instance SET version = version + 1, document = $2 WHERE id = $1"
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+        self._document = json.dumps(
+            {"variables": VARIABLES, "tokens": [{"id": "x" * 26, "node": "a"}], "more": "y" * 200}
+        )
+        self.pickups: list[int] = []
+
+    async def start(self) -> None:
+        async with self._pool.acquire() as connection, connection.transaction():
+            instance = await connection.fetchval(self.START, self._document)
+            await connection.execute(self.ENQUEUE, instance, TYPES[0])
+
+    async def claim(self, worker: str, types: tuple[str, ...]) -> list[asyncpg.Record]:
+        for job_type in types:
+            async with self._pool.acquire() as connection:
+                rows: list[asyncpg.Record] = await connection.fetch(self.CLAIM, worker, job_type, BATCH)
+            if rows:
+                self.pickups += [int(row["waited"]) for row in rows]
+                return rows
+        return []
+
+    async def complete(self, job: asyncpg.Record) -> None:
+        following = dict(zip(TYPES, (*TYPES[1:], None), strict=True))[job["job_type"]]
+        async with self._pool.acquire() as connection, connection.transaction():
+            await connection.execute(self.DONE, job["id"])
+            await connection.execute(self.ADVANCE, job["instance"], self._document)
+            if following is not None:
+                await connection.execute(self.ENQUEUE, job["instance"], following)
+
+
+async def chains(side: Engine | Floor, count: int, database: asyncpg.Connection) -> Measured:
+    """``count`` instances in flight together, to the end of all of them."""
+    side.pickups.clear()
+    before, began = await _transactions(database), time.perf_counter()
+    left = 3 * count
+    finished = asyncio.Event()
+
+    async def work(name: str) -> None:
+        nonlocal left
+        while not finished.is_set():
+            claimed = await side.claim(name, TYPES)
+            await asyncio.gather(*(side.complete(job) for job in claimed))  # type: ignore[arg-type]
+            left -= len(claimed)
+            if left <= 0:
+                finished.set()
+            elif not claimed:
+                await asyncio.sleep(0.005)
+
+    workers = [asyncio.create_task(work(f"w{n}")) for n in range(WORKERS)]
+    await _many(side.start, count)
+    await asyncio.gather(*workers)
+    took = time.perf_counter() - began
+    spent = await _transactions(database) - before
+    p50, p95, _ = percentiles(side.pickups)
+    return Measured(rate=count / took, p50=p50, p95=p95, transactions_per_job=spent / (3 * count))
+
+
+async def drained(engine: Engine, count: int) -> list[float]:
+    """Jobs per second for each tenth of a backlog."""
+    for begun in range(0, count, 256):
+        await _many(engine.start, min(256, count - begun))
+    marks, done = [time.perf_counter()], 0
+
+    async def work(name: str) -> None:
+        nonlocal done
+        while done < count:
+            claimed = await engine.claim(name, (TYPES[0],))
+            await asyncio.gather(*map(engine.complete, claimed))
+            done += len(claimed)
+            while len(marks) <= min(done * TENTHS // count, TENTHS):
+                marks.append(time.perf_counter())
+
+    await asyncio.gather(*(work(f"w{n}") for n in range(WORKERS)))
+    return [count / TENTHS / max(b - a, 1e-9) for a, b in pairwise(marks)]
+
+
+async def _many(start: Callable[[], Awaitable[None]], count: int) -> None:
+    await asyncio.gather(*(start() for _ in range(count)))
+
+
+async def _transactions(database: asyncpg.Connection) -> int:
+    await database.execute("SELECT pg_stat_clear_snapshot()")
+    return int(await database.fetchval("SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"))
+
+
+@asynccontextmanager
+async def _sides() -> AsyncIterator[tuple[Runtime, Floor, asyncpg.Connection]]:
+    """The engine and the floor on one embedded server with its own data, durable as in production."""
+    with tempfile.TemporaryDirectory(prefix="statewright-bench-") as directory:
+        async with embedded.running(Path(directory) / "data") as url:
+            database = await asyncpg.connect(url)
+            await migrate.apply(database)
+            await database.execute(Floor.SCHEMA)
+            settings = Settings(iam_mode="mock", postgres_url=Secret(url), log_level="error")
+            async with (
+                asyncpg.create_pool(url, min_size=8, max_size=8) as pool,
+                cluster_node(app._place(settings), target(url), Members()) as node,
+                app._runtime(settings, target(url), node) as runtime,
+                hosting_steps(runtime, StepPace()),
+            ):
+                yield runtime, Floor(pool), database
+            await database.close()
+
+
+async def run(options: argparse.Namespace, console: Console) -> None:
+    """Both parts, and their tables."""
+    async with _sides() as (runtime, floor, database):
+        ours: list[Measured] = []
+        theirs: list[Measured] = []
+        for _ in range(options.rounds):
+            engine = Engine(runtime)
+            await engine.prepare()
+            ours.append(await chains(engine, options.instances, database))
+            theirs.append(await chains(floor, options.instances, database))
+        console.print(_table(options.instances, ours, theirs))
+        if options.backlog:
+            engine = Engine(runtime)
+            await engine.prepare()
+            rates = await drained(engine, options.backlog)
+            console.print(
+                f"Backlog of {options.backlog:,} jobs, jobs/s by tenth: {', '.join(f'{r:,.0f}' for r in rates)}"
+            )
+            console.print(f"Last tenth against the median: {rates[-1] / median(rates):.2f}")
+
+
+def _table(count: int, ours: list[Measured], theirs: list[Measured]) -> Table:
+    table = Table(title=f"{count:,} chains of three service tasks in flight together: medians of the rounds")
+    for heading in ("", "instances/s", "pick-up p50 ms", "p95 ms", "transactions per job"):
+        table.add_column(heading, justify="right")
+    for name, rounds in (("step engine", ours), ("bare SQL", theirs)):
+        figures = [median(getattr(one, field) for one in rounds) for field in Measured.__struct_fields__]
+        table.add_row(name, f"{figures[0]:,.0f}", f"{figures[1]:,.1f}", f"{figures[2]:,.1f}", f"{figures[3]:.2f}")
+    ratio = median(mine.rate / floor.rate for mine, floor in zip(ours, theirs, strict=True))
+    table.caption = f"The engine does {ratio:.2f} of the floor's instances per second."
+    return table
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--instances", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--backlog", type=int, default=100_000, help="0 leaves this part out")
+    uvloop.run(run(parser.parse_args(), Console()))
+
+
+if __name__ == "__main__":
+    main()
