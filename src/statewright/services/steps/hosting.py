@@ -41,6 +41,9 @@ Operation = Callable[[Process, Instance, Moment], Applied | Refusal]
 ATTEMPTS = 50
 """How often an advance is begun before its caller is told of the conflict; nobody is that unlucky by chance."""
 
+PATIENCE_S = 20.0
+"""After so long it is not begun again: somebody else has locked the row, and callers do not wait for ever."""
+
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.001, 0.05
 
 _CHILD_OFFSET = IDS_PER_MOMENT - 1
@@ -100,6 +103,8 @@ async def advance(
                 recent = None
             except Conflict:
                 parts.recent.drop(tenant, instance_id)
+                if time.perf_counter() - asked > PATIENCE_S:
+                    raise
                 if recent is None:
                     parts.tally.conflicts += 1
                     await asyncio.sleep(pause * _jitter.uniform(0.5, 1.5))
