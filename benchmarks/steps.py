@@ -29,8 +29,6 @@ from rich.table import Table
 
 from benchmarks.jobs import percentiles
 from statewright import app
-from statewright.cluster.node import cluster_node
-from statewright.compute.members import Members
 from statewright.entity import Principal
 from statewright.identity import TenantId
 from statewright.services.runtime import Caller, Runtime
@@ -39,7 +37,6 @@ from statewright.services.steps.background import StepPace, hosting_steps
 from statewright.services.steps.jobs import Claim, ClaimedJob
 from statewright.settings import Secret, Settings
 from statewright.storage import embedded, migrate
-from statewright.storage.connections import target
 
 BATCH = 64
 WORKERS = 16
@@ -213,8 +210,7 @@ async def _sides() -> AsyncIterator[tuple[Runtime, Floor, asyncpg.Connection]]:
             settings = Settings(iam_mode="mock", postgres_url=Secret(url), log_level="error")
             async with (
                 asyncpg.create_pool(url, min_size=8, max_size=8) as pool,
-                cluster_node(app._place(settings), target(url), Members()) as node,
-                app._runtime(settings, target(url), node) as runtime,
+                app.without_doors(settings) as runtime,
                 hosting_steps(runtime, StepPace()),
             ):
                 yield runtime, Floor(pool), database

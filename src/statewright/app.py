@@ -372,6 +372,21 @@ async def migrated(settings: Settings, database: Target) -> None:
 
 
 @asynccontextmanager
+async def without_doors(settings: Settings) -> AsyncIterator[Runtime]:
+    """The use cases of a node that nobody can call and that fires nothing on its own; for tests and benchmarks.
+
+    The database is at ``settings.postgres_url`` and is up to date.
+    """
+    grace = Grace(settings.shutdown_timeout)
+    async with (
+        database_of(settings) as database,
+        cluster_node(_place(settings), database, Members()) as node,
+        _runtime(settings, database, node, grace) as runtime,
+    ):
+        yield runtime
+
+
+@asynccontextmanager
 async def _runtime(settings: Settings, database: Target, node: ClusterNode, grace: Grace) -> AsyncIterator[Runtime]:
     """Pools, caches and background work.
 
@@ -644,4 +659,13 @@ def print_banner(settings: Settings, http_port: int, grpc_port: int, admin_port:
     sys.stdout.flush()
 
 
-__all__ = ["Document", "Service", "StartFailed", "apply_migrations", "openapi_document", "running", "serve"]
+__all__ = [
+    "Document",
+    "Service",
+    "StartFailed",
+    "apply_migrations",
+    "openapi_document",
+    "running",
+    "serve",
+    "without_doors",
+]

@@ -16,10 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from statewright import app
-from statewright.cluster.node import cluster_node
-from statewright.compute.members import Members
 from statewright.entity import Principal
-from statewright.grace import Grace
 from statewright.identity import TenantId, system_clock
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.steps import chains, definitions, instances, jobs, tasks
@@ -29,7 +26,6 @@ from statewright.services.steps.timers import Timers
 from statewright.services.steps.upkeep import Leases
 from statewright.settings import Secret, Settings
 from statewright.steps.core import Execution, FailureReport, Instance
-from statewright.storage.connections import target
 from tests.builders import Json
 
 PATIENCE_S = 30.0
@@ -146,11 +142,7 @@ async def a_node(database: str, tenant: str) -> AsyncIterator[Host]:
     """A node that does nothing on its own."""
     settings = Settings(iam_mode="mock", postgres_url=Secret(database), log_level="error")
     clock = Watch()
-    place = app._place(settings)
-    async with (
-        cluster_node(place, target(database), Members()) as node,
-        app._runtime(settings, target(database), node, Grace(settings.shutdown_timeout)) as runtime,
-    ):
+    async with app.without_doors(settings) as runtime:
         steps = StepParts(runtime.pool, clock)
         yield Host(replace(runtime, clock=clock, steps=steps), a_caller(tenant), clock)
 
