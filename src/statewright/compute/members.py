@@ -232,10 +232,6 @@ class Members:
         """Members of all tenants."""
         return sum(len(members) for members in self._by_tenant.values())
 
-    def __len__(self) -> int:
-        """All members of all tenants."""
-        return sum(len(members) for members in self._by_tenant.values())
-
     def of(self, tenant: TenantId) -> tuple[Member, ...]:
         """The members of a tenant, in order of joining."""
         return tuple(self._by_tenant.get(tenant, {}).values())

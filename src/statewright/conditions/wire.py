@@ -1,7 +1,6 @@
 """Conditions from and to JSON (spec/search.md §2)."""
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, assert_never
 
 from statewright.conditions.body import Body
@@ -15,12 +14,11 @@ from statewright.conditions.syntax import (
     MalformedCondition,
     Simple,
 )
+from statewright.conditions.tags import required_tags
 from statewright.jsonval.values import JsonValue
 
 DEFAULT_TIMEOUT_MS: Final = 30_000
 """How long a member may take when ``responseTimeoutMs`` is absent or not positive (spec/workflows.md §2.5)."""
-
-_TAG_SEPARATOR = re.compile("[,;]")
 
 
 def parse(value: JsonValue) -> Condition:
@@ -91,7 +89,7 @@ def _function(body: Body) -> Function:
     timeout_ms = config.whole("responseTimeoutMs")
     return Function(
         name=function.text("name"),
-        tags=_required_tags(tags_text),
+        tags=required_tags(tags_text),
         tags_text=tags_text,
         attach_entity=config.flag("attachEntity", default=True),
         timeout_ms=timeout_ms if timeout_ms > 0 else DEFAULT_TIMEOUT_MS,
@@ -112,8 +110,3 @@ def _operator(body: Body) -> str:
     """The first non-empty of the three spellings, in this order of precedence."""
     texts = (body.text(name) for name in ("operatorType", "operator", "operation"))
     return next(filter(None, texts), "")
-
-
-def _required_tags(text: str) -> tuple[str, ...]:
-    trimmed: Sequence[str] = [tag.strip() for tag in _TAG_SEPARATOR.split(text)]
-    return tuple(tag.lower() for tag in trimmed if tag)

@@ -75,7 +75,6 @@ class Pool:
         self._retiring: set[asyncio.Task[None]] = set()
         self._waiters: deque[asyncio.Future[Connection | None]] = deque()  # None is leave to open one
         self._sweeper: asyncio.TimerHandle | None = None
-        self._parts: list[Pool] = []
         self._closing = False
         self._emptied = asyncio.Event()
 
@@ -89,7 +88,7 @@ class Pool:
 
     @property
     def state(self) -> PoolState:
-        """How the pool is doing now; ``dedicated`` connections are not counted."""
+        """How the pool is doing now."""
         return PoolState(size=self._size, open=self._open, idle=len(self._idle), waiting=len(self._waiters))
 
     def connection(self, *, within: timedelta = WITHIN) -> "Lease":
@@ -98,12 +97,6 @@ class Pool:
         Entering raises ``StorageUnavailable`` when none is to be had ``within`` that time.
         """
         return Lease(self, within)
-
-    def dedicated(self, size: int = 1) -> "Pool":
-        """Connections that only their owner takes, beside this pool's; they stay open and are closed with this pool."""
-        part = Pool(self._database, size=size, keep=size)
-        self._parts.append(part)
-        return part
 
     async def acquire(self, within: timedelta) -> Connection:
         """A connection that the caller must ``release``; prefer ``connection()``, which does so."""
@@ -138,7 +131,7 @@ class Pool:
             waiter.set_exception(StorageUnavailable(STOPPING))
         while self._idle:
             self._retire(self._idle.pop()[1])
-        await asyncio.gather(self._drain(within), *(part.close(within=within) for part in self._parts))
+        await self._drain(within)
 
     @property
     def _open(self) -> int:

@@ -34,7 +34,6 @@ from statewright.workflow.selection import (
     substituted,
 )
 from statewright.workflow.stored import from_stored, to_stored
-from statewright.workflow.tags import required_tags
 
 __all__ = [
     "CURRENT_VERSION",
@@ -64,7 +63,6 @@ __all__ = [
     "governing",
     "import_summary",
     "quoted",
-    "required_tags",
     "select",
     "substituted",
     "to_stored",

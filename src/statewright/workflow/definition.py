@@ -12,10 +12,10 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
+from statewright.conditions.tags import required_tags
 from statewright.jsonval.values import JsonValue
 from statewright.workflow.contracts import Contract
 from statewright.workflow.criterion import Criterion
-from statewright.workflow.tags import required_tags
 
 ExecutionMode = Literal["SYNC", "ASYNC_SAME_TX", "ASYNC_NEW_TX", "COMMIT_BEFORE_DISPATCH"]
 RetryPolicy = Literal["NONE", "FIXED"]

@@ -343,33 +343,6 @@ class TestKeeping:
             await connection.close()
 
 
-class TestDedicated:
-    async def test_dedicated_connections_are_beside_the_pool(self, single: Pool):
-        own = single.dedicated()
-        async with single.connection(), own.connection() as connection:
-            assert await connection.fetchval("SELECT 1") == 1
-        assert single.state.open == own.state.open == 1
-
-    async def test_a_dedicated_connection_is_opened_again_after_a_loss(self, single: Pool, database: str):
-        own = single.dedicated()
-        async with own.connection() as connection:
-            pass
-        assert await backend(own) == connection.process_id
-        ending = asyncio.create_task(end_when_active(connection, database))
-        with pytest.raises(ConnectionLost):
-            await execute(own, "SELECT pg_sleep(3600)")
-        await ending
-        assert await backend(own) != connection.process_id
-
-    async def test_dedicated_connections_are_closed_with_the_pool(self, single: Pool):
-        own = single.dedicated(2)
-        await backend(own)
-        await single.close()
-        assert own.state.open == 0
-        with pytest.raises(StorageUnavailable):
-            await own.acquire(PATIENTLY)
-
-
 class TestClosing:
     async def test_present_users_finish_and_new_ones_are_refused(self, single: Pool):
         connection = await single.acquire(PATIENTLY)

@@ -1,7 +1,8 @@
 import pytest
 from msgspec.structs import replace
 
-from statewright.workflow import Processor, ProcessorConfig, ScheduleFunction, Workflow, required_tags
+from statewright.conditions.tags import required_tags
+from statewright.workflow import Processor, ProcessorConfig, ScheduleFunction, Workflow
 from tests.unit.workflow.builders import a_function, a_transition, a_workflow, automated, imported, states_of
 
 
