@@ -229,7 +229,7 @@ async def running(
                 window=settings.drain_window,
             )
         )
-        metrics.watch(runtime, members)
+        metrics.watch(runtime, members, node)
         if settings.scheduler_enabled:
             await stack.enter_async_context(_scheduling(settings, runtime))
         await stack.enter_async_context(hosting_steps(runtime, _step_pace(settings)))

@@ -1,6 +1,7 @@
 """Nodes that die, hang and come back (spec/grpc.md §20–§24): what clients are told, and what the database holds."""
 
 import asyncio
+import re
 import signal
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -72,12 +73,21 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 
 @contextmanager
-def a_member(program: Program, *tags: str) -> Iterator[Node]:
+def a_member(program: Program, *tags: str, known_to: Program | None = None) -> Iterator[Node]:
+    """A member of a node, which another one knows of."""
     node = Node(program.grpc, a_token("any"), tags)
     try:
+        if known_to is not None:
+            eventually(lambda: peer_members(known_to) > 0)
         yield node
     finally:
         node.leave()
+
+
+def peer_members(program: Program) -> int:
+    """How many members of other nodes a node knows of."""
+    [value] = re.findall(r"^statewright_cluster_peer_members (\S+)$", program.admin.get("/metrics").text, re.MULTILINE)
+    return int(float(value))
 
 
 def a_name() -> str:
@@ -121,7 +131,7 @@ def test_a_node_killed_with_a_callout_on_its_member(
         api.a_model(moved_by(a_processor(tags=tags, mode=mode, retryPolicy=policy)), model=a_name())
         for mode, policy in [("SYNC", "NONE"), ("COMMIT_BEFORE_DISPATCH", "NONE"), ("COMMIT_BEFORE_DISPATCH", "FIXED")]
     )
-    with a_member(victim, tags) as doomed:
+    with a_member(victim, tags, known_to=stayer) as doomed:
         asked = [pool.submit(api.post, f"/entity/JSON/{model}", SAMPLE) for model in (sync, segment, retried)]
         for _ in asked:
             doomed.next()
@@ -147,7 +157,8 @@ def test_the_owner_of_a_transaction_killed_while_callbacks_run(
     outer, inner = uuid4().hex[:8], uuid4().hex[:8]
     owner_model = api.a_model(moved_by(a_processor(tags=outer)), model=a_name())
     inner_model = api.a_model(moved_by(a_processor(tags=inner)), model=a_name())
-    with a_member(stayer, outer) as node, a_member(stayer, inner) as nested:
+    with a_member(stayer, outer, known_to=victim) as node, a_member(stayer, inner) as nested:
+        eventually(lambda: peer_members(victim) == 2)
         client = pool.submit(outcome, api, owner_model)
         request = node.next()
         callback = joined(stayer, request)
@@ -192,13 +203,14 @@ def test_a_node_that_hangs_is_given_up_and_welcome_again(
     api = stayer.api()
     tags = uuid4().hex[:8]
     model = api.a_model(moved_by(a_processor(tags=tags, responseTimeoutMs=120_000)), model=a_name())
-    with a_member(victim, tags) as node:
+    with a_member(victim, tags, known_to=stayer) as node:
         asked: Future[httpx.Response] = pool.submit(api.post, f"/entity/JSON/{model}", SAMPLE)
         node.next()
         victim.tell(signal.SIGSTOP)
         refused(asked.result(60), 503, "DISPATCH_FORWARD_FAILED")
         victim.tell(signal.SIGCONT)
         eventually(lambda: victim.admin.get("/readyz").status_code == 200)
+        eventually(lambda: peer_members(stayer) > 0)
         again = pool.submit(api.post, f"/entity/JSON/{model}", SAMPLE)
         node.return_next(dict(SAMPLE))
         done(again.result(60))

@@ -15,8 +15,10 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
+from statewright.api.cluster_metrics import ClusterState
 from statewright.api.step_counts import StepCounts
 from statewright.api.step_metrics import StepCalls
+from statewright.cluster.node import ClusterNode
 from statewright.compute.members import Members
 from statewright.services.runtime import Runtime
 
@@ -41,9 +43,10 @@ class Metrics:
         """The text format of Prometheus."""
         return generate_latest(self._registry)
 
-    def watch(self, runtime: Runtime, members: Members) -> None:
+    def watch(self, runtime: Runtime, members: Members, node: ClusterNode) -> None:
         """Report what a running service holds."""
         self._registry.register(_Holdings(runtime, members))
+        self._registry.register(ClusterState(node))
         self._registry.register(StepCounts(runtime.steps.tally))
 
 

@@ -57,6 +57,8 @@ class ClusterDispatcher:
         self._channels = channels
         self._wait_s = wait.total_seconds()
         self._limit_s = limit.total_seconds()
+        self.forwarded = 0
+        """Callouts that were sent to other nodes."""
 
     def dispatch(  # not async, so that a node alone hands over the coroutine itself
         self, callout: Callout, *, avoiding: Collection[str] = ()
@@ -111,6 +113,7 @@ class ClusterDispatcher:
         stub = NodeStub(channel)
         limit_s = self._limit_s or 2 * callout.timeout_ms / 1000 + MARGIN_S
         self._picture.begin(member)
+        self.forwarded += 1
         try:
             answer = await stub.Dispatch(
                 request_of(callout, avoiding),

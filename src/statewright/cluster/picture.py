@@ -63,6 +63,11 @@ class Picture:
         """The other nodes by id."""
         return self._peers
 
+    @property
+    def member_count(self) -> int:
+        """Members of all other nodes that can be asked."""
+        return sum(map(len, self._by_tenant.values()))
+
     def show(self, peers: Iterable[Peer]) -> frozenset[NodeId]:
         """Replace what is known; the nodes that are gone since the last time."""
         before = self._peers

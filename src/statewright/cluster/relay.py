@@ -44,10 +44,13 @@ class HttpRelay:
     def __init__(self, channels: Channels, *, limit: timedelta) -> None:
         self._channels = channels
         self._limit_s = limit.total_seconds() or None
+        self.relayed = 0
+        """Requests that other nodes were asked to answer."""
 
     async def forward(self, owner: NodeId, scope: Scope, receive: Receive, send: Send) -> int:
         """Have ``owner`` answer; the status. Raises ``TransactionNodeUnavailable`` while nothing was answered."""
         call = await self._call(owner)
+        self.relayed += 1
         pump = asyncio.create_task(_pump(call, _head(scope), receive), name="relay")
         begun = False
         try:
