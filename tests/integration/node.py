@@ -100,6 +100,10 @@ class Node:
         """Answer the next callout with an error."""
         return self.answer_next(success=False, error={"code": "E", "message": message})
 
+    def send(self, event: CloudEvent) -> None:
+        """Say anything."""
+        self._said.put(event)
+
     def leave(self) -> None:
         """End the stream in the middle of whatever is under way."""
         self._call.cancel()

@@ -47,7 +47,7 @@ class Function:
 
     def __init__(self, kind: Kind, name: str, handler: Handler, *, context: type[Struct] = Context) -> None:
         """``context`` is the type of what the handler may ask for beside the document."""
-        self.kind = kind
+        self.kind: Kind = kind
         self.name = name
         self._context = context
         self._handler = handler

@@ -7,14 +7,20 @@ from urllib.parse import parse_qs, urlsplit
 
 
 class Network:
-    """Carries bytes between clients and the database; ``mute`` holds back what the database says from then on."""
+    """Carries bytes between clients and the database.
+
+    From then on ``mute`` holds back what the database says, and ``deafen`` what clients say.
+    """
 
     def __init__(self, server: str) -> None:
         self._server = urlsplit(server)
         self._pairs: list[tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = []
-        self._speaks = asyncio.Event()
+        self._speaks, self._hears = asyncio.Event(), asyncio.Event()
         self._speaks.set()
+        self._hears.set()
         self.port = 0
+        self.withheld = b""
+        """What clients have said since the database was deafened."""
 
     @property
     def url(self) -> str:
@@ -28,13 +34,19 @@ class Network:
         """From now on clients hear nothing; what they say still arrives."""
         self._speaks.clear()
 
+    def deafen(self) -> None:
+        """From now on the database hears nothing; what it says still arrives."""
+        self.withheld = b""
+        self._hears.clear()
+
     def cut(self) -> None:
-        """Break every connection, and let new ones speak."""
+        """Break every connection, and let new ones speak and be heard."""
         for client, server in self._pairs:
             client.transport.abort()
             server.transport.abort()
         self._pairs.clear()
         self._speaks.set()
+        self._hears.set()
 
     async def carry(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
         """One connection of a client."""
@@ -42,7 +54,7 @@ class Network:
         pair = (client, server)
         self._pairs.append(pair)
         with suppress(OSError):
-            await asyncio.gather(self._listen(answers, client, pair), self._speak(reader, server))
+            await asyncio.gather(self._listen(answers, client, pair), self._speak(reader, server, pair))
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         directory = parse_qs(self._server.query).get("host")
@@ -51,8 +63,18 @@ class Network:
             return await asyncio.open_unix_connection(f"{directory[0]}/.s.PGSQL.{port}")
         return await asyncio.open_connection(self._server.hostname, port)
 
-    async def _speak(self, reader: asyncio.StreamReader, server: asyncio.StreamWriter) -> None:
+    async def _speak(
+        self,
+        reader: asyncio.StreamReader,
+        server: asyncio.StreamWriter,
+        pair: tuple[asyncio.StreamWriter, asyncio.StreamWriter],
+    ) -> None:
         while data := await reader.read(65536):
+            if not self._hears.is_set():
+                self.withheld += data
+            await self._hears.wait()
+            if pair not in self._pairs:
+                return  # it was cut while deaf: what the client said is lost
             server.write(data)
             await server.drain()
         server.close()

@@ -1,0 +1,76 @@
+"""A client that goes away while a member works: its transaction goes with it, unless a segment was committed before the
+call (spec/workflows.md §10.5, spec/grpc.md §15.9).
+"""
+
+import socket
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.builders import SAMPLE, a_processor, a_workflow, manual
+from tests.integration.node import Node, a_node
+from tests.integration.transactions.conftest import until
+from tests.service import Api, RunningService
+
+SUBMISSION = '{"category": "physics", "year": 2024, "motivation": "submitted"}'
+RESULT = {**SAMPLE, "motivation": "processed"}
+
+
+@pytest.fixture
+def node(service: RunningService, tenant: str) -> Iterator[Node]:
+    with a_node(service, tenant, "node") as node:
+        yield node
+
+
+def a_client_that_fires(api: Api, mode: str, **config: object) -> tuple[str, socket.socket]:
+    """An entity, and the connection of a client that waits for its transition."""
+    go = manual("GO", to="DONE", processors=[a_processor(mode=mode, responseTimeoutMs=60_000, **config)])
+    entity = api.create(model=api.a_model(a_workflow(NEW=[go], DONE=[]))).id
+    place = urlsplit(api.url)
+    assert place.hostname
+    assert place.port
+    connection = socket.create_connection((place.hostname, place.port))
+    head = [
+        f"PUT {place.path}/entity/JSON/{entity}/GO HTTP/1.1",
+        f"Host: {place.netloc}",
+        f"Authorization: Bearer {api.token}",
+        f"Content-Length: {len(SUBMISSION)}",
+        "",
+        SUBMISSION,
+    ]
+    connection.sendall("\r\n".join(head).encode())
+    return entity, connection
+
+
+@pytest.mark.parametrize("mode", ["SYNC", "ASYNC_SAME_TX", "ASYNC_NEW_TX"])
+def test_a_client_that_leaves_takes_its_transaction_along(
+    api: Api, service: RunningService, node: Node, mode: str
+) -> None:
+    entity, connection = a_client_that_fires(api, mode)
+    request = node.next()
+    [member] = service.parts.members.of(api_tenant(api))
+    connection.close()
+    until(lambda: member.in_flight == 0)
+    node.answer(request, payload={"type": "JSON", "data": RESULT})
+    assert api.update(entity).id == entity  # nothing holds the entity
+    assert len(api.get(f"/entity/{entity}/changes").json()) == 2
+    assert api.state(entity) == "NEW"
+
+
+@pytest.mark.parametrize("new_transaction", [False, True])
+def test_what_was_committed_before_the_call_is_brought_to_its_end(api: Api, node: Node, new_transaction: bool) -> None:
+    config = {"startNewTxOnDispatch": True} if new_transaction else {}
+    entity, connection = a_client_that_fires(api, "COMMIT_BEFORE_DISPATCH", **config)
+    request = node.next()
+    connection.close()
+    assert api.read(entity)["data"]["motivation"] == "submitted"
+    node.answer(request, payload={"type": "JSON", "data": RESULT})
+    until(lambda: api.state(entity) == "DONE")
+    assert api.read(entity)["data"]["motivation"] == "processed"
+    assert len(api.get(f"/entity/{entity}/changes").json()) == 3
+
+
+def api_tenant(api: Api) -> str:
+    """The tenant of the caller."""
+    return str(api.get("/account").json()["userAccountInfo"]["legalEntity"]["id"])
