@@ -34,7 +34,8 @@ from tests.e2e.program import started
 from tests.integration.node import Node, Request
 from tests.service import eventually
 
-BRIEF_MS = 300
+BRIEF_MS = 2000
+"""A reply deadline that every callout reaches its member in, also on a busy machine."""
 
 LARGEST = 6_000_000
 """The largest message that the program takes."""
@@ -210,29 +211,37 @@ def assert_still_serving(stage: Stage, node: Node, tag: str) -> None:
 
 
 def test_a_member_that_answers_with_garbage(stage: Stage) -> None:
-    cases = stage.cases("babbling", responseTimeoutMs=BRIEF_MS)
+    """What names no callout is ignored; what names one and cannot be used fails it."""
+    cases = stage.cases("babbling")
     with stage.member("babbling") as node:
         stage.fire(cases)
         for request in taken(node, cases):
             for event in garbage(request):
                 node.send(event)
         assert stage.outcomes(cases) == by_mode(
-            fatal=(LATE, ROLLED_BACK), savepoint=(OK, WENT_ON), between=(LATE, FAILED_ON_RECORD)
+            fatal=(FAILED, ROLLED_BACK), savepoint=(OK, WENT_ON), between=(FAILED, FAILED_ON_RECORD)
         )
         assert_still_serving(stage, node, "babbling")
 
 
 def garbage(request: Request) -> list[CloudEvent]:
-    """Answers that are none."""
-    kind, known = "EntityProcessorCalculationResponse", f'"requestId": "{request["requestId"]}"'
-    texts = ("", "{", "[]", "null", f'{{{known}, "success": "yes"}}', f'{{{known}, "success": true, "warnings": 7}}')
-    events = [CloudEvent(id="g", source="node", spec_version="1.0", type=kind, text_data=text) for text in texts]
+    """Answers that are none; the last one says whose it would be."""
+    kind, unusable = (
+        "EntityProcessorCalculationResponse",
+        f'{{"requestId": "{request["requestId"]}", "success": "yes"}}',
+    )
     return [
-        *events,
-        CloudEvent(id="g", source="node", spec_version="1.0", type=kind),
-        CloudEvent(id="g", source="node", spec_version="1.0", type=kind, binary_data=b"\xff\x00"),
-        CloudEvent(id="g", source="node", spec_version="1.0", type="NoSuchEvent", text_data="{}"),
+        *(an_event(kind, text_data=text) for text in ("", "{", "[]", "null", '{"success": true}')),
+        an_event(kind),
+        an_event(kind, binary_data=b"\xff\x00"),
+        an_event("NoSuchEvent", text_data="{}"),
+        an_event(kind, text_data=unusable),
     ]
+
+
+def an_event(kind: str, **data: str | bytes) -> CloudEvent:
+    """Any event."""
+    return CloudEvent(id="g", source="node", spec_version="1.0", type=kind, **data)
 
 
 def test_a_member_that_answers_twice(stage: Stage) -> None:

@@ -181,10 +181,10 @@ class Cuttable(Stage):
         self.wire.tell(order)
 
     @property
-    def withheld(self) -> bytes:
-        """What the program wanted to tell a database that cannot hear it."""
+    def is_cuttable(self) -> bool:
+        """Whether the network has heard what it was to wait for."""
         assert self.wire is not None
-        return self.wire.network.withheld
+        return self.wire.network.is_cuttable
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +197,6 @@ def cuttable(database_template: Template, tmp_path_factory: pytest.TempPathFacto
         started(home, POSTGRES_URL=wire.network.url) as program,
     ):
         stage = Cuttable(program.ready(), database, wire=wire)
-        stage.api.a_model(model="warmth/1")
         yield stage
         stage.clients.shutdown()
         assert program.terminate() == 0
@@ -231,8 +230,7 @@ def test_the_connections_break_after_the_commit_was_heard(cuttable: Cuttable) ->
         for case in cases:
             cuttable.fire([case])
             request = node.next()
-            warmed_up(cuttable)
-            cuttable.network(Network.mute)
+            cuttable.network(lambda network, case=case: network.mute_after(last_document(case)))
             node.answer(request, payload=ANSWER)
             eventually(lambda case=case: cuttable.sql(IN_DONE, case.id))
             cuttable.network(Network.cut)
@@ -247,20 +245,18 @@ def test_the_connections_break_before_the_commit_was_heard(cuttable: Cuttable) -
         for case in cases:
             cuttable.fire([case])
             request = node.next()
-            warmed_up(cuttable)
-            cuttable.network(Network.deafen)
+            cuttable.network(lambda network, case=case: network.deafen_at(last_document(case)))
             node.answer(request, payload=ANSWER)
-            document = SUBMITTED if case.mode == "ASYNC_NEW_TX" else PROCESSED
-            eventually(lambda document=document: document.encode() in cuttable.withheld)
+            eventually(lambda: cuttable.is_cuttable)
             cuttable.network(Network.cut)
             assert case.told == AWAY, case.mode
         expected = by_mode(fatal=(AWAY, ROLLED_BACK), savepoint=(AWAY, ROLLED_BACK), between=(AWAY, BEFORE_THE_CALL))
         assert cuttable.outcomes(cases) == timeless(expected)
 
 
-def warmed_up(stage: Stage) -> None:
-    """Commit something, so that the connection knows the statement and the next commit is one message."""
-    eventually(lambda: stage.api.post("/entity/JSON/warmth/1", SAMPLE).status_code == 200)
+def last_document(case: Case) -> bytes:
+    """What only the last commit of a run brings to the database."""
+    return (SUBMITTED if case.mode == "ASYNC_NEW_TX" else PROCESSED).encode()
 
 
 def timeless(outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:

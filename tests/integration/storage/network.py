@@ -9,7 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 class Network:
     """Carries bytes between clients and the database.
 
-    From then on ``mute`` holds back what the database says, and ``deafen`` what clients say.
+    From then on ``mute`` holds back what the database says. ``mute_after`` does so once a client has said some words,
+    and ``deafen_at`` holds back those words and whatever clients say after them.
     """
 
     def __init__(self, server: str) -> None:
@@ -19,8 +20,8 @@ class Network:
         self._speaks.set()
         self._hears.set()
         self.port = 0
-        self.withheld = b""
-        """What clients have said since the database was deafened."""
+        self._last_words: bytes | None = None
+        self._unheard: bytes | None = None
 
     @property
     def url(self) -> str:
@@ -34,10 +35,18 @@ class Network:
         """From now on clients hear nothing; what they say still arrives."""
         self._speaks.clear()
 
-    def deafen(self) -> None:
-        """From now on the database hears nothing; what it says still arrives."""
-        self.withheld = b""
-        self._hears.clear()
+    def mute_after(self, words: bytes) -> None:
+        """Be mute as soon as a client has said these words, which the database still hears."""
+        self._last_words = words
+
+    def deafen_at(self, words: bytes) -> None:
+        """The database hears nothing any more from these words of a client on."""
+        self._unheard = words
+
+    @property
+    def is_cuttable(self) -> bool:
+        """Whether the words have been said."""
+        return not (self._speaks.is_set() and self._hears.is_set())
 
     def cut(self) -> None:
         """Break every connection, and let new ones speak and be heard."""
@@ -70,11 +79,15 @@ class Network:
         pair: tuple[asyncio.StreamWriter, asyncio.StreamWriter],
     ) -> None:
         while data := await reader.read(65536):
-            if not self._hears.is_set():
-                self.withheld += data
+            if self._unheard is not None and self._unheard in data:
+                self._unheard = None
+                self._hears.clear()
             await self._hears.wait()
             if pair not in self._pairs:
                 return  # it was cut while deaf: what the client said is lost
+            if self._last_words is not None and self._last_words in data:
+                self._last_words = None
+                self._speaks.clear()
             server.write(data)
             await server.drain()
         server.close()
