@@ -35,7 +35,7 @@ class Run(Struct, frozen=True, kw_only=True):
 
     def record(self, event: Event) -> None:
         """File an audit event, later than all before it; it becomes durable with the unit."""
-        record(self.unit, self.anchor.id, event)
+        self.unit.record(self.anchor.id, audited(self.unit, event))
 
     def stage(self, subject: Subject) -> None:
         """Hand the subject to the unit as the entity's next version."""

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from statewright.entity import EntityMeta, ModelKey
 from statewright.identity import EntityId, TransactionId
 from statewright.instants import to_rfc3339
-from statewright.jsonval.codec import decode, encode
+from statewright.jsonval.codec import canonical
 from statewright.jsonval.values import JsonValue
 
 _text = msgspec.json.Encoder().encode
@@ -34,8 +34,8 @@ class Subject(Struct, frozen=True, kw_only=True):
         """The subject after a processor has replaced its document. Raises ``MalformedJson``."""
         if raw == self.text.encode():  # it sent back what it was sent, to the byte
             return self
-        document = decode(raw)
-        return replace(self, document=document, text=encode(document).decode())
+        document, text = canonical(raw)
+        return replace(self, document=document, text=text.decode())
 
     def in_state(self, state: str) -> "Subject":
         """The subject after a transition."""

@@ -65,6 +65,23 @@ def decode(raw: bytes | str) -> JsonValue:
     return _decode_slowly(raw)
 
 
+def canonical(raw: bytes | str) -> tuple[JsonValue, bytes]:
+    """What :func:`decode` makes of a text, and what :func:`encode` makes of that; cheaper than both in turn.
+
+    Raises :class:`MalformedJson`, and nothing else.
+    """
+    try:
+        data = raw.encode() if isinstance(raw, str) else raw
+        value = cast("JsonValue", _DECODER.decode(data))
+        text = _ENCODER.encode(value)
+        if _is_faithful(data, value, text):
+            return value, text
+    except (msgspec.DecodeError, UnicodeError, RecursionError, ValueError):
+        pass
+    value = _decode_slowly(raw)
+    return value, encode(value)
+
+
 def encode(value: JsonValue) -> bytes:
     """Compact JSON with the names of every object in order of their UTF-8 bytes; decoding it yields an equal value."""
     try:
@@ -73,13 +90,16 @@ def encode(value: JsonValue) -> bytes:
         return _ENCODER.encode(_with_long_ints_as_decimals(value))
 
 
-def _is_faithful(data: bytes, value: JsonValue) -> bool:
-    """Whether the counts prove that the text has no defect; ``False`` means that they cannot tell."""
+def _is_faithful(data: bytes, value: JsonValue, encoded: bytes | None = None) -> bool:
+    """Whether the counts prove that the text has no defect; ``False`` means that they cannot tell.
+
+    ``encoded`` is any encoding of the value, when there is one already.
+    """
     if b"\\" in data and (b"u0000" in data or b"u003a" in data or b"u003A" in data):
         return False
     if data.count(b"{") + data.count(b"[") > NESTING_LIMIT and is_nested_too_deep(value):
         return False
-    return data.count(b":") == _UNSORTED.encode(value).count(b":")
+    return data.count(b":") == (encoded or _UNSORTED.encode(value)).count(b":")
 
 
 def is_nested_too_deep(value: JsonValue) -> bool:

@@ -5,7 +5,7 @@ from msgspec import Struct
 from statewright.entity import ModelKey
 from statewright.failures import BadRequest, Failure, ModelNotLocked
 from statewright.identity import TenantId
-from statewright.jsonval.codec import MalformedJson, decode, encode
+from statewright.jsonval.codec import MalformedJson, canonical, encode
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.schema import INCOMPLETE, MalformedXml, xml_to_json
 from statewright.schema.validation import kind_of
@@ -27,17 +27,23 @@ def read_document(raw: bytes | str, media: str) -> Document:
     if media not in {"JSON", "XML"}:
         raise BadRequest(f"unsupported format: {media}")
     try:
-        value = decode(raw) if media == "JSON" else xml_to_json(raw if isinstance(raw, bytes) else raw.encode())
+        if media == "XML":
+            return as_document(xml_to_json(raw if isinstance(raw, bytes) else raw.encode()))
+        value, text = canonical(raw)
     except (MalformedJson, MalformedXml) as malformed:
         raise BadRequest(f"invalid {media}: {malformed}") from malformed
-    return as_document(value)
+    return Document(_demand_object(value), text.decode())
 
 
 def as_document(value: JsonValue) -> Document:
     """A value that must be a document. Raises ``BadRequest`` for what is no object (decision S6)."""
+    return Document(_demand_object(value), encode(value).decode())
+
+
+def _demand_object(value: JsonValue) -> JsonObject:
     if not isinstance(value, dict):
         raise BadRequest(f"validation failed: expected object, got {kind_of(value)}")
-    return Document(value, encode(value).decode())
+    return value
 
 
 async def locked_definition(runtime: Runtime, tenant: TenantId, key: ModelKey) -> Definition:

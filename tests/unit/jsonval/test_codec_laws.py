@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.jsonval.codec import MalformedJson, decode, encode
+from statewright.jsonval.codec import MalformedJson, canonical, decode, encode
 from statewright.jsonval.literals import UnusableNumber, read_number
 from statewright.jsonval.values import JsonValue
 from tests.unit.jsonval.strategies import names, scalars, spellings, values
@@ -18,6 +18,21 @@ def outcome(text: bytes | str) -> object:
         return decode(text)
     except MalformedJson:
         return MalformedJson
+
+
+def in_one_go(text: bytes | str) -> object:
+    try:
+        return canonical(text)
+    except MalformedJson as refusal:
+        return str(refusal)
+
+
+def one_after_the_other(text: bytes | str) -> object:
+    try:
+        value = decode(text)
+    except MalformedJson as refusal:
+        return str(refusal)
+    return value, encode(value)
 
 
 def reference(text: str) -> object:
@@ -93,11 +108,13 @@ def test_shortcuts_decide_as_the_slow_way_does(data: st.DataObject):
         )
         text = text[:at] + patch + text[at + data.draw(st.integers(0, 2)) :]
     assert outcome(text) == reference(text)
+    assert in_one_go(text) == one_after_the_other(text)
 
 
 @given(st.binary(max_size=20) | st.text(max_size=20).map(lambda text: text.encode("utf-8", "surrogatepass")))
 def test_nothing_but_malformed_json_is_ever_raised(raw: bytes):
     assert outcome(raw) == outcome(raw)
+    assert in_one_go(raw) == one_after_the_other(raw)
 
 
 @given(st.text(st.sampled_from("0123456789+-.eE"), max_size=12))
