@@ -77,6 +77,7 @@ from statewright.services.search_runner import CONCURRENCY as JOB_CONNECTIONS
 from statewright.services.search_runner import SearchRunner
 from statewright.services.steps.background import StepPace, hosting_steps
 from statewright.services.steps.parts import StepParts
+from statewright.services.steps.push import Pusher
 from statewright.services.transactions import OpenTransactions
 from statewright.settings import Settings
 from statewright.storage import announcements, migrate
@@ -232,7 +233,8 @@ async def running(
         metrics.watch(runtime, members, node)
         if settings.scheduler_enabled:
             await stack.enter_async_context(_scheduling(settings, runtime))
-        await stack.enter_async_context(hosting_steps(runtime, _step_pace(settings)))
+        pusher = Pusher(runtime, members, node.local) if settings.steps_dispatch == "both" else None
+        await stack.enter_async_context(hosting_steps(runtime, _step_pace(settings), pusher))
         readiness.open(runtime.pool, node)
         stack.callback(readiness.close)
         stack.callback(node.drain)

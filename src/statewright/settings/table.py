@@ -201,6 +201,12 @@ class Table(Struct, frozen=True, kw_only=True):
         timedelta, _workflow(_DURATION_OR_ZERO, "lateness beyond its timeout at which a transition still fires")
     ] = span("100ms")
 
+    steps_dispatch: Annotated[
+        Literal["poll", "both"],
+        _ours(_steps)(
+            choice("poll", "both"), "`both` also pushes jobs to calculation members that have the job type as a tag"
+        ),
+    ] = "both"
     steps_sweep_interval: Annotated[
         timedelta, _ours(_steps)(_DURATION, "pause between looks for jobs whose lease has ended")
     ] = span("5s")

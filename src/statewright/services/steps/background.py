@@ -10,6 +10,7 @@ from msgspec import Struct
 from statewright import logs
 from statewright.services.runtime import Runtime
 from statewright.services.steps.chains import Chains
+from statewright.services.steps.push import Pusher
 from statewright.services.steps.timers import Timers
 from statewright.services.steps.upkeep import Leases, Retention
 from statewright.storage.steps import wakeups
@@ -30,13 +31,15 @@ class StepPace(Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def hosting_steps(runtime: Runtime, pace: StepPace) -> AsyncIterator[None]:
-    """The background services run inside the block."""
+async def hosting_steps(runtime: Runtime, pace: StepPace, pusher: Pusher | None = None) -> AsyncIterator[None]:
+    """The background services run inside the block; jobs are pushed if there is a ``pusher``."""
     services = [
         Chains(runtime, scan_interval=pace.scan_interval).run(),
         Leases(runtime, every=pace.sweep_interval).run(),
         announce(runtime),
     ]
+    if pusher is not None:
+        services.append(pusher.run())
     if pace.fires_timers:
         services.append(Timers(runtime, scan_interval=pace.scan_interval).run())
     if pace.retention:

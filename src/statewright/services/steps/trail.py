@@ -46,5 +46,7 @@ def encoded(found: Iterable[events.Event], at: int) -> str:
 
 def _target(source: Status, name: str, final: Status) -> Status:
     """Where a transition leads; the last one of several leads to where the instance is."""
-    targets = [target for (state, target), known in TRANSITIONS.items() if state == source and known == name]
+    targets: list[Status] = [
+        target for (state, target), known in TRANSITIONS.items() if state == source and known == name
+    ]
     return final if final in targets or not targets else targets[0]

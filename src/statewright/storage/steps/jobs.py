@@ -91,6 +91,29 @@ async def claim(pool: Pool, tenant: TenantId, types: Sequence[str], limit: int, 
     return [_claimed(row) for row in rows]
 
 
+CLAIMABLE_TYPES = """
+    -- Jumps from type to type in step_job_claimable: one probe for each, however many jobs there are.
+    WITH RECURSIVE types AS (
+        (SELECT job_type FROM step_job
+          WHERE tenant = $1 AND lock_expires_at IS NULL AND NOT held
+          ORDER BY job_type LIMIT 1)
+         UNION ALL
+        SELECT (SELECT job_type FROM step_job
+                 WHERE tenant = $1 AND lock_expires_at IS NULL AND NOT held AND job_type > types.job_type
+                 ORDER BY job_type LIMIT 1)
+          FROM types
+         WHERE types.job_type IS NOT NULL
+    )
+    SELECT job_type FROM types WHERE job_type IS NOT NULL
+"""
+
+
+async def claimable_types(pool: Pool, tenant: TenantId) -> list[str]:
+    """The types of which there are jobs to be claimed."""
+    async with pool.connection() as connection:
+        return [row["job_type"] for row in await connection.fetch(CLAIMABLE_TYPES, tenant)]
+
+
 QUEUED = """
     SELECT instance, job_type, retries, worker, lock_expires_at, held FROM step_job WHERE tenant = $1 AND id = $2
 """

@@ -1,0 +1,95 @@
+"""Jobs that calculation members do: pushed to those who have the job type as a tag."""
+
+import threading
+
+import pytest
+
+from statewright.sdk import Node
+from tests.integration.steps.conftest import THREE_STEPS, definition, end, service_task
+from tests.integration.steps.test_entity_api import Steps
+from tests.integration.transactions.conftest import Serving
+from tests.integration.transactions.conftest import serving as serving
+from tests.service import RunningService, eventually
+
+
+@pytest.fixture
+def steps(service: RunningService, tenant: str) -> Steps:
+    return Steps(service, tenant)
+
+
+def test_a_member_with_the_job_type_as_a_tag_does_the_job(steps: Steps, serving: Serving):
+    node = Node(tags=["Greet"])
+
+    @node.processor("greet")
+    def greet(variables: dict[str, object]) -> dict[str, object]:
+        return {"greeting": f"hello {variables['name']}"}
+
+    serving(node)
+    steps.upload(definition("d", service_task("greet", "end"), end()))
+    instance = steps.start("d", name="Ada")
+    eventually(lambda: steps.read(instance).status == "COMPLETED")
+    assert steps.read(instance).variables == {"name": "Ada", "greeting": "hello Ada"}
+
+
+def test_members_and_workers_share_a_chain(steps: Steps, serving: Serving):
+    node = Node(tags=["a", "c"])
+
+    @node.processor("a")
+    def first(variables: dict[str, object]) -> dict[str, object]:
+        return {"a": 1}
+
+    @node.processor("c")
+    def last(variables: dict[str, object]) -> dict[str, object]:
+        return {"c": 1}
+
+    serving(node)
+    steps.upload(THREE_STEPS)
+    instance = steps.start("chain")
+    eventually(lambda: steps.read(instance).current_step_ids == ("b",))
+    steps.do("b", b=1)
+    eventually(lambda: steps.read(instance).status == "COMPLETED")
+    assert steps.read(instance).variables == {"a": 1, "b": 1, "c": 1}
+
+
+def test_a_failure_of_a_member_is_tried_again_while_there_are_retries(steps: Steps, serving: Serving):
+    node, tries = Node(tags=["flaky"]), []
+
+    @node.processor("flaky")
+    def flaky(variables: dict[str, object]) -> dict[str, object]:
+        tries.append(1)
+        raise ValueError(f"boom {len(tries)}")
+
+    serving(node)
+    steps.upload(definition("d", service_task("flaky", "end", retryCount=2), end()))
+    instance = steps.start("d")
+    eventually(lambda: steps.read(instance).status == "FAILED")
+    assert len(tries) == 3
+    assert "boom 3" in str(steps.read(instance).failure_reason)
+
+
+def test_a_job_waits_in_the_queue_until_a_member_for_it_joins(steps: Steps, serving: Serving):
+    steps.upload(definition("d", service_task("later", "end"), end()))
+    instance = steps.start("d")
+    node, done = Node(tags=["later"]), threading.Event()
+
+    @node.processor("later")
+    def later(variables: dict[str, object]) -> None:
+        done.set()
+
+    serving(node)
+    eventually(done.is_set)
+    eventually(lambda: steps.read(instance).status == "COMPLETED")
+
+
+def test_a_member_without_the_tag_gets_nothing(steps: Steps, serving: Serving):
+    node = Node(tags=["other"])
+
+    @node.processor("mine")
+    def mine(variables: dict[str, object]) -> None:
+        raise AssertionError
+
+    serving(node)
+    steps.upload(definition("d", service_task("mine", "end"), end()))
+    instance = steps.start("d")
+    steps.do("mine")
+    assert steps.read(instance).status == "COMPLETED"
