@@ -44,9 +44,9 @@ async def stuck(service: RunningService) -> AsyncIterator[asyncpg.Connection]:
         yield observer
 
 
-SEARCHING = """
+SEARCHING = r"""
     SELECT count(*) FROM pg_stat_activity
-     WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%entity%'
+     WHERE datname = current_database() AND wait_event_type = 'Lock' AND query ~ '^\s*(SELECT id, state|WITH hit AS)'
 """
 
 
