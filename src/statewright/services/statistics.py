@@ -18,8 +18,8 @@ from statewright.services.runtime import Caller, Runtime
 from statewright.storage import grouping, statistics
 from statewright.storage.grouping import Added, Groups
 from statewright.storage.search import Query, meta_of
+from statewright.storage.staging import Write
 from statewright.storage.statistics import Count, Uncommitted
-from statewright.storage.unit_of_work import Write
 
 MAX_STATES = 1000
 """Most entries of a ``states`` filter (spec/entities.md §1.6)."""

@@ -30,8 +30,6 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from types import TracebackType
 from typing import Self, TypeVar, assert_never
 
-import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.entity import Actor, AuditEvent, Entity, Principal
@@ -61,16 +59,10 @@ from statewright.storage.entities import EntityReader
 from statewright.storage.group_commit import GroupCommit
 from statewright.storage.growth import StagedGrowth
 from statewright.storage.schedules import StagedTasks, TaskRow
+from statewright.storage.staging import Changes, Write, event_row, lasting, rows_of
 from statewright.storage.steps.staged import StagedSteps
 
 T = TypeVar("T")
-
-_encode_events = msgspec.json.Encoder(decimal_format="number").encode
-
-
-NO_VERSION = (None, None, None, None, None, None, None, None, None)
-"""State to document of a row that writes no version."""
-
 
 HOMELESS: Mapping[str, Callable[[], Failure]] = {
     "gone": lambda: ModelNotFound("model not found"),
@@ -78,20 +70,6 @@ HOMELESS: Mapping[str, Callable[[], Failure]] = {
     "relocked": Conflict,
 }
 """What became of the model of a new entity, and what its client is told."""
-
-
-class Write(Struct, frozen=True, kw_only=True):
-    """What a unit does to one entity. ``expected`` is the committed version it must still have; None for a new
-    entity. ``claims`` are the hashes of the unique keys it holds from then on; None when its model has no keys.
-    ``lock`` is the lock of its model under which a new entity was judged; None when nobody can unlock that model.
-    """
-
-    entity: Entity
-    expected: TransactionId | None
-    deletes: bool = False
-    if_match: bool = False
-    claims: tuple[str, ...] | None = None
-    lock: int | None = None
 
 
 class UnitOfWork:
@@ -360,7 +338,7 @@ class UnitOfWork:
 
     async def commit_event(self, entity_id: EntityId, event: AuditEvent) -> None:
         """Commit one audit event and nothing else of what is staged."""
-        row = ("audit", self.tenant, entity_id, None, None, None, self.label, *NO_VERSION, *_encoded((event,)))
+        row = event_row(self.tenant, entity_id, self.label, event)
         await self._commits.commit(Submission(rows=[row]))
 
     def close(self) -> None:
@@ -443,42 +421,21 @@ class UnitOfWork:
                 self._on_model_change(self.tenant, model)
 
     def _rows(self) -> list[StagedRow]:
-        """What to write, in at most one row per entity besides rows that only carry events, or stand for tasks."""
-        only = self._only_write
-        if only is not None:
-            return [self._written(only)]
-        writes = self._lasting_writes
-        touched = [id_ for id_ in self.tasks if id_ not in self._writes]
-        if not writes and not self._events and not touched:
-            return []  # a unit that only read has nothing to protect
-        carried = {(id_, write.entity.entry_transaction_id) for id_, write in writes.items()}
-        rows = [self._written(write) for write in writes.values()]
-        rows += [self._relied_on(id_, version) for id_, version in self._reads.items() if id_ not in writes]
-        rows += [self._only_events(id_, label) for id_, label in self._events if (id_, label) not in carried]
-        rows += [
-            ("tasks", self.tenant, id_, None, None, None, self.label, *NO_VERSION, None, None, None) for id_ in touched
-        ]
-        return rows
-
-    @property
-    def _only_write(self) -> Write | None:
-        """The write of a unit that concerns one entity and nothing else, as nearly all do; for speed."""
-        if len(self._writes) != 1 or len(self._reads) > 1 or len(self._events) > 1 or self.tasks:
-            return None
-        [(entity_id, write)] = self._writes.items()
-        carried = (entity_id, write.entity.entry_transaction_id)
-        if (
-            write.deletes
-            or entity_id not in (self._reads or self._writes)
-            or carried not in (self._events or {carried})
-        ):
-            return None
-        return write
+        return rows_of(
+            Changes(
+                tenant=self.tenant,
+                transaction=self._id,
+                label=self.label,
+                writes=self._lasting_writes,
+                reads=self._reads,
+                events=self._events,
+                touched=[id_ for id_ in self.tasks if id_ not in self._writes],
+            )
+        )
 
     @property
     def _lasting_writes(self) -> dict[EntityId, Write]:
-        """What was created and deleted within the transaction leaves no trace."""
-        return {id_: write for id_, write in self._writes.items() if not (write.deletes and write.expected is None)}
+        return lasting(self._writes)
 
     def _homes(self) -> frozenset[Home]:
         writes = self._writes.values()
@@ -537,42 +494,6 @@ class UnitOfWork:
         if any(holder != wanted[hash_] and self._keeps(holder, hash_) for hash_, holder in found.items()):
             raise UniqueViolation
 
-    def _written(self, write: Write) -> StagedRow:
-        entity = write.entity
-        at, n, events = self._audit(entity.id, entity.entry_transaction_id)
-        return (
-            "delete" if write.deletes else "create" if write.expected is None else "update",
-            entity.tenant,
-            entity.id,
-            entity.model,
-            write.expected,
-            self._id,
-            entity.entry_transaction_id,
-            entity.state,
-            entity.transition,
-            entity.workflow,
-            entity.workflow_revision,
-            entity.attributed.id,
-            entity.attributed.kind,
-            entity.executor.id,
-            entity.executor.kind,
-            None if write.deletes else entity.document,
-            at,
-            n,
-            events,
-        )
-
-    def _relied_on(self, entity_id: EntityId, version: TransactionId) -> StagedRow:
-        return ("read", self.tenant, entity_id, None, version, None, self.label, *NO_VERSION, None, None, None)
-
-    def _only_events(self, entity_id: EntityId, label: TransactionId) -> StagedRow:
-        at, n, events = self._audit(entity_id, label)
-        return ("audit", self.tenant, entity_id, None, None, None, label, *NO_VERSION, at, n, events)
-
-    def _audit(self, entity_id: EntityId, label: TransactionId) -> tuple[int, int, str] | tuple[None, None, None]:
-        events = self._events.get((entity_id, label))
-        return _encoded(events) if events else (None, None, None)
-
 
 class Interlude:
     """The length of an ``async with`` block, during which others may work on a transaction."""
@@ -590,7 +511,3 @@ class Interlude:
     ) -> None:
         if not isinstance(error, asyncio.CancelledError):  # then the unit is dropped, and needs no gate for that
             await self._strand._take_gate()  # pyright: ignore[reportPrivateUsage]
-
-
-def _encoded(events: Sequence[AuditEvent]) -> tuple[int, int, str]:
-    return events[0].at, len(events), _encode_events(events).decode()
