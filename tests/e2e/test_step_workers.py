@@ -4,6 +4,7 @@ The one in Go takes part when ``STATEWRIGHT_TEST_GO`` is set: compiling ``net/ht
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -73,6 +74,27 @@ def test_a_worker_does_the_three_step_chain(program: Program, tmp_path: Path, la
         "there is no hope",
         ["chain-c"],
     )
+
+
+def test_the_page_of_the_documentation_does_what_it_says(program: Program, tmp_path: Path) -> None:
+    """Its definition and its shell blocks, the first without a service, the second against one on another port."""
+    page = (Path(__file__).parents[2] / "docs" / "steps.md").read_text()
+    blocks = {kind: re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("json", "bash")}
+    (tmp_path / "onboarding.json").write_text(blocks["json"][0])
+    script = "\n".join(blocks["bash"]).replace("localhost:8080", program.root.removeprefix("http://"))
+    told = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script.replace("curl ", "curl -sSf ")],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": f"{EXECUTABLE.parent}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert '"status":"COMPLETED"' in told.stdout
+    assert '"account":"ada"' in told.stdout
+    assert "class s3 done" in told.stdout
 
 
 def test_the_demo_plays_every_row_of_the_seeds_table(tmp_path: Path) -> None:
