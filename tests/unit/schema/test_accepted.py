@@ -1,8 +1,8 @@
 """What a model has accepted is valid in it, and stays so (spec/models.md §9.4: extension never tightens).
 
 The documents here mix scalars, nulls, objects and arrays, but never an object and an array, nor a scalar and a
-container, at one place: the stored form forgets the array branch of such a place (§5.10), and change levels refuse it as
-polymorphic (§9.1).
+container, at one place: the stored form forgets the array branch of such a place (§5.10), and change levels refuse it
+as polymorphic (§9.1).
 """
 
 from functools import reduce
