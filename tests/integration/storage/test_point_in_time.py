@@ -89,6 +89,6 @@ async def test_a_page_of_the_past_agrees_with_single_reads(store: Store):
     assert victim is not None
     unit.delete(victim)
     await unit.commit()
-    page = await entities.page(store.pool, ACME, MODEL, size=100, number=0, instant=instant)
+    page = await entities.page(store.pool, ACME, MODEL, entities.Cut(size=100), instant=instant)
     assert [version.id for version in page] == sorted(known)
     assert page == [await at(store, entity_id, instant) for entity_id in sorted(known)]
