@@ -44,6 +44,9 @@ bench: $(VENV)/.dev ## measure against floors taken in the same run
 bench-search: $(VENV)/.dev ## measure searches of a million entities (ENTITIES=) against SQL written by hand
 	$(BIN)/python -m benchmarks.search --entities $(or $(ENTITIES),1000000)
 
+bench-modes: $(VENV)/.dev ## measure the execution modes against a handler that holds its connections
+	$(BIN)/python -m benchmarks.modes
+
 lint: $(VENV)/.dev ## check style and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -69,4 +72,4 @@ clean: ## remove what the targets made, the data of `make run` excepted
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup run test unit demo demo-steps bench bench-search lint fmt types check openapi proto clean
+.PHONY: help setup run test unit demo demo-steps bench bench-modes bench-search lint fmt types check openapi proto clean
