@@ -232,7 +232,7 @@ async def running(
         )
         metrics.watch(runtime, members, node)
         if settings.scheduler_enabled:
-            await stack.enter_async_context(_scheduling(settings, runtime))
+            await stack.enter_async_context(_scheduling(settings, runtime, metrics))
         pusher = Pusher(runtime, members, node.local) if settings.steps_dispatch == "both" else None
         await stack.enter_async_context(hosting_steps(runtime, _step_pace(settings), pusher))
         readiness.open(runtime.pool, node)
@@ -494,7 +494,7 @@ def _step_pace(settings: Settings) -> StepPace:
 
 
 @asynccontextmanager
-async def _scheduling(settings: Settings, runtime: Runtime) -> AsyncIterator[None]:
+async def _scheduling(settings: Settings, runtime: Runtime, metrics: Metrics) -> AsyncIterator[None]:
     """Scheduled transitions fire inside the block; those under way at its end are outliving runs like others."""
     pace = Pace(
         scan_interval=settings.scheduler_scan_interval,
@@ -502,7 +502,9 @@ async def _scheduling(settings: Settings, runtime: Runtime) -> AsyncIterator[Non
         backoff=settings.scheduler_redispatch_backoff,
         expiry_grace=settings.scheduler_expiry_grace,
     )
-    task = asyncio.create_task(Scheduler(runtime, pace).run(), name="scheduler")
+    scheduler = Scheduler(runtime, pace)
+    metrics.watch_scheduler(scheduler.tally)
+    task = asyncio.create_task(scheduler.run(), name="scheduler")
     try:
         yield
     finally:

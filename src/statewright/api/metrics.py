@@ -4,9 +4,7 @@ Requests are counted in plain integers, and turned into metrics when somebody as
 several microseconds of every request.
 """
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -18,9 +16,12 @@ from prometheus_client.registry import Collector
 from statewright.api.cluster_metrics import ClusterState
 from statewright.api.step_counts import StepCounts
 from statewright.api.step_metrics import StepCalls
+from statewright.api.transaction_metrics import Scheduling, Transactions
 from statewright.cluster.node import ClusterNode
 from statewright.compute.members import Members
+from statewright.measures import Times
 from statewright.services.runtime import Runtime
+from statewright.services.schedule_tally import ScheduleTally
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0)
 """Seconds; upper bounds, inclusive."""
@@ -43,8 +44,13 @@ class Metrics:
         """The text format of Prometheus."""
         return generate_latest(self._registry)
 
+    def watch_scheduler(self, tally: ScheduleTally) -> None:
+        """Report what the scheduler does."""
+        self._registry.register(Scheduling(tally))
+
     def watch(self, runtime: Runtime, members: Members, node: ClusterNode) -> None:
-        """Report what a running service holds."""
+        """Report what a running service holds and does."""
+        self._registry.register(Transactions(runtime.commits.tally, node.local.times))
         self._registry.register(_Holdings(runtime, members))
         self._registry.register(ClusterState(node))
         self._registry.register(StepCounts(runtime.steps.tally))
@@ -55,7 +61,7 @@ class Requests(Collector):
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, int], int] = {}
-        self._times: dict[str, _Times] = {}
+        self._times: dict[str, Times] = {}
 
     def observe(self, method: str, status: int, seconds: float) -> None:
         """One request has been answered."""
@@ -63,9 +69,8 @@ class Requests(Collector):
         self._counts[key] = self._counts.get(key, 0) + 1
         times = self._times.get(method)
         if times is None:
-            times = self._times[method] = _Times()
-        times.buckets[bisect_left(BUCKETS, seconds)] += 1
-        times.sum += seconds
+            times = self._times[method] = Times(BUCKETS)
+        times.observe(seconds)
 
     def collect(self) -> Iterator[Metric]:
         """What was observed so far."""
@@ -79,19 +84,6 @@ class Requests(Collector):
         for method, times in self._times.items():
             seconds.add_metric([method], buckets=times.cumulated(), sum_value=times.sum)
         yield seconds
-
-
-class _Times:
-    __slots__ = ("buckets", "sum")
-
-    def __init__(self) -> None:
-        self.buckets = [0] * (len(BUCKETS) + 1)
-        self.sum = 0.0
-
-    def cumulated(self) -> list[tuple[str, float]]:
-        """How many requests took up to each bound."""
-        bounds = [*map(str, BUCKETS), "+Inf"]
-        return list(zip(bounds, map(float, accumulate(self.buckets)), strict=True))
 
 
 class _Holdings(Collector):

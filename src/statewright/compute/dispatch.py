@@ -1,10 +1,16 @@
 """Bringing a callout to a member and waiting for the answer (spec/grpc.md §15)."""
 
 import asyncio
+import time
 from collections.abc import Collection
+from typing import Final, get_args
 
-from statewright.compute.callout import Callout, Reply, members_busy, no_member
+from statewright.compute.callout import Callout, CalloutKind, Reply, members_busy, no_member
 from statewright.compute.members import Members
+from statewright.measures import Times
+
+BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Seconds (spec/auth-and-operations.md §28.2)."""
 
 
 class Dispatcher:
@@ -15,6 +21,8 @@ class Dispatcher:
         self._in_flight = 0
         self._idle: asyncio.Event = asyncio.Event()
         self._idle.set()
+        self.times: dict[CalloutKind, Times] = {kind: Times(BOUNDS) for kind in get_args(CalloutKind)}
+        """How long callouts took, whatever came of them, by kind."""
 
     async def dispatch(self, callout: Callout, *, avoiding: Collection[str] = ()) -> Reply:
         """The reply of the best member that is not to be avoided, if there is a choice.
@@ -29,9 +37,11 @@ class Dispatcher:
             raise members_busy(callout)
         self._begin()
         pending = member.send(callout)
+        begun = time.monotonic()
         try:
             return await pending.reply
         finally:
+            self.times[callout.kind].observe(time.monotonic() - begun)
             member.withdraw(pending)
             self._end()
 

@@ -31,6 +31,7 @@ from statewright.failures import Failure
 from statewright.identity import EntityId, TenantId
 from statewright.services.firing import fire
 from statewright.services.runtime import Runtime
+from statewright.services.schedule_tally import ScheduleTally
 from statewright.storage.schedules import ScheduledTask, TaskKey
 
 SLOTS_PER_BATCH = 3
@@ -70,6 +71,7 @@ class Scheduler:
         self._batch = min(pace.batch_size, MAX_BATCH)
         self._backoff_ms = max(1, pace.backoff // timedelta(milliseconds=1))
         self._grace_ms = pace.expiry_grace // timedelta(milliseconds=1)
+        self.tally = ScheduleTally()
         self._under_way: dict[TaskId, tuple[ScheduledTask, asyncio.Task[None]]] = {}
         self._ended = asyncio.Semaphore(0)
 
@@ -86,6 +88,7 @@ class Scheduler:
             return Scan(taken=0, more=True)
         now = self._now
         tasks = await self._runtime.tasks.take(now=now, until=now + self._backoff_ms, limit=limit, passing_over=busy)
+        self.tally.lag_s = max((now - task.arming.fire_at for task in tasks if task.attempts == 1), default=0) / 1000
         for task in tasks:
             self._start(task)
         return Scan(taken=len(tasks), more=len(tasks) == limit or bool(busy))
@@ -114,6 +117,7 @@ class Scheduler:
                 while (await self._runtime.to_the_end(self.run_once())).more:
                     await self._room()
             except Exception as error:  # a background loop must outlive the failure of one round
+                self.tally.failed_scans += 1
                 log.warning("schedule_scan_failed", error=repr(error))
 
     async def _hold_on(self) -> None:
@@ -149,18 +153,23 @@ class Scheduler:
             return
         run = self._runtime.begin(self._fire(task))
         self._under_way[id_] = (task, run)
+        self.tally.under_way = len(self._under_way)
         run.add_done_callback(lambda _run: self._end(id_))
 
     def _end(self, id_: TaskId) -> None:
         del self._under_way[id_]
+        self.tally.under_way = len(self._under_way)
         self._ended.release()
 
     async def _fire(self, task: ScheduledTask) -> None:
         with logs.bound(tenant=task.tenant, entity=task.entity, state=task.key.state, transition=task.key.transition):
+            late_ms = self._now - task.arming.fire_at
             try:
                 outcome = await fire(self._runtime, task, grace_ms=self._grace_ms)
             except Exception as error:  # whatever it is, the task is taken again after its back-off
+                self.tally.failed()
                 cause = error.detail if isinstance(error, Failure) else repr(error)
                 log.error("scheduled_fire_failed", error=cause, attempt=task.attempts)  # noqa: TRY400
             else:
+                self.tally.ended(outcome, late_ms=late_ms)
                 log.debug("scheduled_task_settled", outcome=outcome, attempt=task.attempts)

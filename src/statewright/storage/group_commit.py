@@ -53,7 +53,8 @@ import structlog
 from statewright.failures import Conflict, Failure, OutcomeUnknown, StorageUnavailable
 from statewright.identity import ModelId, TenantId
 from statewright.storage.bulk import copy_in, is_bulk
-from statewright.storage.commit_statement import WRITTEN_AT, Applied, Busy, Submission, Verdict, run, run_growing
+from statewright.storage.commit_statement import WRITTEN_AT, Applied, Busy, Stale, Submission, Verdict, run, run_growing
+from statewright.storage.commit_tally import CommitTally
 from statewright.storage.connections import Target, with_settings
 from statewright.storage.pool import ConnectionLost, Pool
 
@@ -137,6 +138,7 @@ class GroupCommit:
         self._unanswered: set[asyncio.Future[Verdict]] = set()
         self._scheduled = False
         self._overdue: asyncio.TimerHandle | None = None
+        self.tally = CommitTally()
 
     async def commit(self, submission: Submission) -> Verdict:
         """Apply a submission atomically.
@@ -153,12 +155,16 @@ class GroupCommit:
         caller.future.add_done_callback(self._unanswered.discard)
         self._queue.append(caller)
         self._schedule(loop)
+        begun = loop.time()
         try:
-            return await caller.future
+            verdict = await caller.future
         except asyncio.CancelledError as cut:
             if caller.is_sent:
                 raise OutcomeUnknown(_transaction(submission)) from cut
             raise
+        self.tally.times.observe(loop.time() - begun)
+        self.tally.conflicts += isinstance(verdict, Stale)
+        return verdict
 
     @property
     def waiting(self) -> int:

@@ -397,6 +397,8 @@ class UnitOfWork:
             self._tell_changed(self.growth)
         match verdict:
             case Applied(at):
+                if self.tasks:
+                    self._commits.tally.committed_timers(self._events.values())
                 return at
             case Violation():
                 raise UniqueViolation
