@@ -5,17 +5,19 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn, TransferSpeedColumn
 
-from statewright.sdk.tokens import ClientCredentials, TokenUnavailable, token_source
 from statewright.search_commands import DEFAULT_URL
-from statewright.transfer import exporting, importing
-from statewright.transfer.session import Session
+from statewright.transfer import MOST_ITEMS
+
+# The SDK behind these commands is loaded when one of them runs: `statewright --help` does without.
+if TYPE_CHECKING:
+    from statewright.transfer.session import Session
 
 Model = Annotated[str, typer.Argument(help="Name of the model.", metavar="MODEL")]
 Version = Annotated[int, typer.Argument(help="Its version.", metavar="VERSION")]
@@ -48,6 +50,8 @@ def export(
     client_secret: ClientSecret = None,
 ) -> None:
     """Write all entities of a model, as they are at one instant, to a file. Started again, it goes on where it was."""
+    from statewright.transfer import exporting
+
     path = f"{quote(model, safe='')}/{version}"
     columns = BarColumn(), TextColumn("{task.completed:,.0f} entities"), DownloadColumn(), TimeElapsedColumn()
     with _one_line_failures(), _session(url, token, token_file, client_id, client_secret) as session:
@@ -71,7 +75,7 @@ def import_(
     file: Annotated[
         Path, typer.Argument(help="Lines of JSON: an export, or documents; `.gz` is unpacked.", metavar="FILE")
     ],
-    batch: Annotated[int, typer.Option(min=1, max=importing.MOST_ITEMS, help="Entities per transaction.")] = 500,
+    batch: Annotated[int, typer.Option(min=1, max=MOST_ITEMS, help="Entities per transaction.")] = 500,
     again: Annotated[
         bool, typer.Option("--again", help="Import the file although it was imported before: a second copy of it.")
     ] = False,
@@ -86,6 +90,8 @@ def import_(
     client_secret: ClientSecret = None,
 ) -> None:
     """Create an entity for every line of a file, exactly once: started again, it goes on where it was."""
+    from statewright.transfer import importing
+
     size = TransferSpeedColumn(), DownloadColumn(), TimeElapsedColumn()
     with (
         _one_line_failures(),
@@ -113,7 +119,10 @@ def _progress(*columns: TextColumn | BarColumn | DownloadColumn | TransferSpeedC
 @contextmanager
 def _session(
     url: str, token: str | None, token_file: Path | None, client_id: str | None, client_secret: str | None
-) -> Iterator[Session]:
+) -> Iterator["Session"]:
+    from statewright.sdk.tokens import ClientCredentials, token_source
+    from statewright.transfer.session import Session
+
     if client_id is not None:
         granted = ClientCredentials(
             client_id=client_id, client_secret=client_secret or "", token_url=f"{url.rstrip('/')}/oauth/token"
@@ -131,6 +140,8 @@ def _session(
 @contextmanager
 def _one_line_failures() -> Iterator[None]:
     """What an operator can do something about ends the program with one line and code 1."""
+    from statewright.sdk.tokens import TokenUnavailable
+
     failures: tuple[type[Exception], ...] = (
         OSError,
         ValueError,

@@ -174,17 +174,17 @@ def test_help_does_not_load_the_service():
 
 
 def test_a_node_runs_by_the_sdk(monkeypatch: pytest.MonkeyPatch):
-    asked: list[tuple[str, str | None]] = []
+    asked: list[tuple[str, str | None, str | None]] = []
 
-    def node(target: str, *, endpoint: str | None) -> int:
-        asked.append((target, endpoint))
+    def node(target: str, *, endpoint: str | None, api: str | None) -> int:
+        asked.append((target, endpoint, api))
         return 0
 
     import statewright.sdk
 
     monkeypatch.setattr(statewright.sdk, "cli", SimpleNamespace(run=node), raising=False)
-    assert run("node", "prices:app", "--endpoint", "localhost:9090").exit_code == 0
-    assert asked == [("prices:app", "localhost:9090")]
+    assert run("node", "prices:app", "--endpoint", "localhost:9090", "--api", "http://host/api").exit_code == 0
+    assert asked == [("prices:app", "localhost:9090", "http://host/api")]
 
 
 # Health

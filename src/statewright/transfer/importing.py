@@ -18,15 +18,13 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from statewright.transfer import MOST_ITEMS
 from statewright.transfer.files import CHUNK, reading
 from statewright.transfer.session import Json, Refused, Session
 
 MARKER = "statewright-import/1"
 MARKER_SAMPLE = {"import": "i-0", "model": "m/1", "line": 5_000_000_000, "next": 5_000_000_000}
 MARKER_KEY = {"uniqueKeys": [{"id": "lines", "fields": ["$.import", "$.line"]}]}
-
-MOST_ITEMS = 999
-"""With the marker they fill the largest transaction."""
 
 MOST_BYTES = 8 << 20
 """Of a batch; the service takes bodies of 10 MiB."""
