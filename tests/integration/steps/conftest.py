@@ -28,7 +28,8 @@ from statewright.settings import Secret, Settings
 from statewright.steps.core import Execution, FailureReport, Instance
 from tests.builders import Json
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
+"""After so long a fact that has not come true is taken for a failure."""
 
 
 class Watch:

@@ -15,6 +15,7 @@ from statewright.services.steps.builtin import DEFINITION, INSTANCE, USER_TASK
 from statewright.steps.core import Instance
 from tests.builders import Json
 from tests.integration.steps.conftest import (
+    PATIENCE_S,
     THREE_STEPS,
     Host,
     a_caller,
@@ -22,7 +23,7 @@ from tests.integration.steps.conftest import (
     end,
     step,
 )
-from tests.service import PATIENCE_S, Api, RunningService, done, names, refused
+from tests.service import Api, RunningService, done, names, refused
 
 T = TypeVar("T")
 
