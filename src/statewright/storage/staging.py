@@ -113,8 +113,8 @@ def _relied_on(changes: Changes, entity_id: EntityId, version: TransactionId) ->
 
 
 def _only_events(changes: Changes, entity_id: EntityId, label: TransactionId) -> StagedRow:
-    audit = _audit(changes, entity_id, label)
-    return ("audit", changes.tenant, entity_id, None, None, None, label, *NO_VERSION, *audit)
+    at, n, events = _audit(changes, entity_id, label)
+    return ("audit", changes.tenant, entity_id, None, None, None, label, *NO_VERSION, at, n, events)
 
 
 def _touched(changes: Changes, entity_id: EntityId) -> StagedRow:
