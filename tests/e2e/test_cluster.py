@@ -46,6 +46,7 @@ def a_service(home: Path, database: str, name: str) -> AbstractContextManager[Pr
         NODE_ID=name,
         NODE_LEASE=LEASE,
         DRAIN_WINDOW="0s",
+        DISPATCH_WAIT_TIMEOUT="30s",  # for a machine that does much else
         SCHEDULER_SCAN_INTERVAL="100ms",
         SCHEDULER_REDISPATCH_BACKOFF="2s",
     )
