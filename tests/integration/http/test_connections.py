@@ -14,8 +14,12 @@ from statewright.api.http.exchange import ClientGone, Receive, Scope, Send
 from statewright.api.http.serving import served
 from statewright.api.http.watch import Watch
 from statewright.failures import BadRequest
+from statewright.grace import Grace
 
 PATIENCE = 30.0
+UNHURRIED = Limits(head_within=2.5)
+"""Enough for a busy machine to have read what was sent, and not too much to wait for."""
+
 GET = b"GET /%b HTTP/1.1\r\nHost: here\r\n\r\n"
 
 Answering = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -99,7 +103,9 @@ class Wire(Struct):
 @asynccontextmanager
 async def a_wire(application: Answering, limits: Limits | None = None) -> AsyncIterator[Wire]:
     async with (
-        served(application, "127.0.0.1", 0, asyncio.Event(), limits or Limits(), grace=timedelta(seconds=1)) as port,
+        served(
+            application, "127.0.0.1", 0, asyncio.Event(), limits or Limits(), grace=Grace(timedelta(seconds=1))
+        ) as port,
     ):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
@@ -230,7 +236,7 @@ async def test_a_client_that_goes_away_in_the_middle_of_a_body_ends_the_request(
 
 async def test_a_client_that_stops_in_the_middle_of_a_body_is_refused():
     waiting = Waiting()
-    async with a_wire(waiting, Limits(head_within=0.4, body_within=0.2)) as wire:
+    async with a_wire(waiting, Limits(body_within=0.2)) as wire:
         wire.send(b"PUT /reads HTTP/1.1\r\nHost: here\r\nContent-Length: 50\r\n\r\nhello")
         status, headers, body = await wire.response()
         assert (status, headers["connection"]) == (400, "close")
@@ -239,7 +245,7 @@ async def test_a_client_that_stops_in_the_middle_of_a_body_is_refused():
 
 
 async def test_a_head_that_does_not_end_in_time_is_refused():
-    async with a_wire(echo, Limits(head_within=0.4)) as wire:
+    async with a_wire(echo, UNHURRIED) as wire:
         wire.send(b"GET / HTTP/1.1\r\nHost: he")
         status, headers, _ = await wire.response()
         assert (status, headers["connection"]) == (408, "close")
@@ -247,7 +253,7 @@ async def test_a_head_that_does_not_end_in_time_is_refused():
 
 
 async def test_the_head_of_a_later_request_is_waited_for_no_longer():
-    async with a_wire(echo, Limits(head_within=0.4)) as wire:
+    async with a_wire(echo, UNHURRIED) as wire:
         wire.send(GET % b"a")
         await wire.response()
         wire.send(b"GET / HTTP/1.1\r\n")
@@ -260,7 +266,7 @@ async def test_a_connection_without_a_request_is_closed():
 
 
 async def test_an_idle_connection_is_closed_after_the_keep_alive_time():
-    async with a_wire(echo, Limits(head_within=0.4, keep_alive=0.2)) as wire:
+    async with a_wire(echo, Limits(keep_alive=0.2)) as wire:
         wire.send(GET % b"a")
         await wire.response()
         assert await wire.rest() == b""
@@ -268,12 +274,11 @@ async def test_an_idle_connection_is_closed_after_the_keep_alive_time():
 
 async def test_a_request_may_take_longer_than_its_client_may():
     waiting = Waiting()
-    limits = Limits(head_within=0.2, body_within=0.2, keep_alive=0.2)
-    async with a_wire(waiting, limits) as wire:
+    async with a_wire(waiting, Limits(body_within=0.2, keep_alive=0.2)) as wire:
         wire.send(GET % b"slow")
         await soon(waiting.arrived.acquire())
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(wire.reader.read(1), timeout=1.0)
+            await asyncio.wait_for(wire.reader.read(1), timeout=1.5)
         waiting.allowed.release()
         assert (await wire.response())[2] == b"/slow"
 
@@ -359,7 +364,7 @@ async def test_a_wish_for_another_protocol_is_ignored():
 
 async def test_a_response_under_way_is_finished_before_the_server_stops():
     waiting = Waiting()
-    serving = served(waiting, "127.0.0.1", 0, asyncio.Event(), Limits(), grace=timedelta(seconds=PATIENCE))
+    serving = served(waiting, "127.0.0.1", 0, asyncio.Event(), Limits(), grace=Grace(timedelta(seconds=PATIENCE)))
     port = await serving.__aenter__()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     wire = Wire(reader, writer)
