@@ -22,6 +22,11 @@ PATIENCE_S = 30.0
 PORTS = range(20_000, 32_000)
 """Below the range from which systems take the ports of outgoing connections."""
 
+_handed_out: set[int] = set()
+
+XDIST = ("PYTEST_XDIST_WORKER", 0), ("PYTEST_XDIST_WORKER_COUNT", 1)
+"""What a worker is told of itself (``gw1``) and of the others; nothing when there is one."""
+
 
 class Program:
     """One run of the program."""
@@ -93,18 +98,25 @@ class Program:
 
 
 def free_ports(*names: str) -> dict[str, int]:
-    """Ports on which nobody listens, by name."""
+    """Ports on which nobody listens, by name.
+
+    Nobody else gets them while the tests run, not even while the program that listens there is dead for a moment: each
+    worker of pytest-xdist has ports of its own, and hands out each of them once.
+    """
+    worker, workers = (int(os.environ.get(name, "").strip("gw") or default) for name, default in XDIST)
     chosen: dict[str, int] = {}
     while len(chosen) < len(names):
-        port = random.choice(PORTS)
+        port = random.choice(PORTS[worker::workers])
+        if port in _handed_out:
+            continue
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-        if port not in chosen.values():
-            chosen[names[len(chosen)]] = port
+        _handed_out.add(port)
+        chosen[names[len(chosen)]] = port
     return chosen
 
 
