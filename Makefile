@@ -44,6 +44,9 @@ bench: $(VENV)/.dev ## measure against floors taken in the same run
 bench-search: $(VENV)/.dev ## measure searches of a million entities (ENTITIES=) against SQL written by hand
 	$(BIN)/python -m benchmarks.search --entities $(or $(ENTITIES),1000000)
 
+bench-steps: $(VENV)/.dev ## measure the step engine against bare SQL: chains, and a backlog of 100,000 jobs
+	$(BIN)/python -m benchmarks.steps
+
 bench-modes: $(VENV)/.dev ## measure the execution modes against a handler that holds its connections
 	$(BIN)/python -m benchmarks.modes
 
@@ -72,4 +75,4 @@ clean: ## remove what the targets made, the data of `make run` excepted
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup run test unit demo demo-steps bench bench-modes bench-search lint fmt types check openapi proto clean
+.PHONY: help setup run test unit demo demo-steps bench bench-modes bench-search bench-steps lint fmt types check openapi proto clean
