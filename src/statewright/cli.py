@@ -125,9 +125,9 @@ def show_version() -> None:
 def openapi() -> None:
     """Print the OpenAPI document of the REST API as JSON."""
     with _one_line_failures():
-        from statewright import app
+        from statewright.api.http.openapi import openapi_document
 
-        typer.echo(json.dumps(app.openapi_document(), indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(openapi_document(), indent=2, ensure_ascii=False))
 
 
 @program.command()

@@ -10,10 +10,10 @@ from contextlib import AsyncExitStack, ExitStack, contextmanager
 from datetime import timedelta
 
 from statewright import logs
-from statewright.api.admin import admin_app
-from statewright.api.http.connection import Limits
-from statewright.api.http.serving import listening_socket, served
-from statewright.app import ADMIN_GRACE, StartFailed, database_of, migrated, print_banner
+from statewright.api.http.serving import listening_socket
+from statewright.app.banner import print_banner
+from statewright.app.database import StartFailed, database_of, migrated
+from statewright.app.doors import admin_door
 from statewright.settings import Settings
 from statewright.storage.refusals import StartRefused
 from statewright.supervisor.admin import Together
@@ -46,10 +46,7 @@ async def serve(settings: Settings) -> int:
 
 async def _supervise(settings: Settings, stopped: asyncio.Event, stack: AsyncExitStack) -> None:
     together = Together(settings.metrics_bearer)
-    admin = admin_app(ready=together.ready, metrics=together.metrics, bearer=settings.metrics_bearer)
-    admin_port = await stack.enter_async_context(
-        served(admin, settings.admin_bind_address, settings.admin_port, stopped, Limits(), grace=ADMIN_GRACE)
-    )
+    admin_port = await stack.enter_async_context(admin_door(settings, together.ready, together.metrics, stopped))
     database = await stack.enter_async_context(database_of(settings))
     await migrated(settings, database)
     ports = stack.enter_context(_ports(settings))
@@ -73,8 +70,7 @@ async def _supervise(settings: Settings, stopped: asyncio.Event, stack: AsyncExi
     await filling
     together.watch(slots)
     log.info("ready", http=ports.http, grpc=ports.grpc, admin=admin_port, workers=settings.workers)
-    if not settings.suppress_banner:
-        print_banner(settings, ports.http, ports.grpc, admin_port)
+    print_banner(settings, ports.http, ports.grpc, admin_port)
     await waiting
     log.info("shutdown_started")
 

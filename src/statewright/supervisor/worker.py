@@ -9,7 +9,8 @@ import uvloop
 from msgspec.structs import replace
 
 from statewright import logs
-from statewright.app import Interrupted, StartFailed, first_of, interruptible, on_signals, running
+from statewright.app import StartFailed, running
+from statewright.app.signals import Interrupted, first_of, interruptible, on_signals
 from statewright.settings import Secret, Settings
 from statewright.storage.refusals import StartRefused
 from statewright.supervisor.assignment import Assignment, Report, read_assignment

@@ -1,0 +1,47 @@
+"""What ``/readyz`` says of this process."""
+
+import asyncio
+
+from statewright import logs
+from statewright.cluster.node import ClusterNode
+from statewright.failures import StorageUnavailable
+from statewright.storage import migrate
+from statewright.storage.pool import Pool
+from statewright.storage.refusals import SchemaNewer, StartRefused
+
+log = logs.logger("app")
+
+
+class Readiness:
+    """Whether the service can do its work now: start-up is complete and the database answers."""
+
+    WITHIN_S = 1.0
+
+    def __init__(self) -> None:
+        self._pool: Pool | None = None
+        self._node: ClusterNode | None = None
+
+    def open(self, pool: Pool, node: ClusterNode) -> None:
+        """Start-up is complete."""
+        self._pool, self._node = pool, node
+
+    def close(self) -> None:
+        """Shutdown begins."""
+        self._pool = None
+
+    async def check(self) -> bool:
+        """Ask the database."""
+        if self._pool is None or self._node is None:
+            return False
+        if not self._node.is_present:
+            log.warning("not_ready", error="the other nodes take this one for lost")
+            return False
+        try:
+            async with asyncio.timeout(self.WITHIN_S), self._pool.connection() as connection:
+                await migrate.check(connection)
+        except SchemaNewer:  # nodes of a newer release have joined: the rolling upgrade must not stop this one
+            return True
+        except (StorageUnavailable, TimeoutError, StartRefused) as reason:
+            log.warning("not_ready", error=str(reason) or type(reason).__name__)
+            return False
+        return True
