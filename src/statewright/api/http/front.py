@@ -23,7 +23,7 @@ from statewright.api.http.exchange import Answer, ClientGone, Exchange, Message,
 from statewright.api.http.hot_routes import has_stray_slash, hot_route
 from statewright.api.http.litestar_app import litestar_app, segments_of
 from statewright.api.http.problems import internal_error, problem
-from statewright.api.http.routes import Route
+from statewright.api.http.routes.route import Route
 from statewright.api.http.streamed import begun, stream
 from statewright.api.http.watch import Watch
 from statewright.auth import AuthenticationFailed, Authenticator

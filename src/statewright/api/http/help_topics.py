@@ -18,7 +18,8 @@ from statewright.api.grpc.schemas import BASE_ID, DIALECT
 from statewright.api.grpc.schemas import schemas as event_schemas
 from statewright.api.http.endpoints.workflows import schema_versions_body
 from statewright.api.http.openapi import openapi_document
-from statewright.api.http.routes import ROUTES, Route
+from statewright.api.http.routes import ROUTES
+from statewright.api.http.routes.route import Route
 from statewright.failures import Failure
 from statewright.settings import SETTINGS, Settings
 

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from statewright.api.http.routes import ROUTES, Route
+from statewright.api.http.routes import ROUTES
+from statewright.api.http.routes.route import Route
 
 _ENDING_IN_SLASH: Final = frozenset(route.path for route in ROUTES if route.path.endswith("/"))
 

@@ -16,7 +16,8 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.response import Stream
 
 from statewright.api.http.exchange import Answer, Receive, Scope
-from statewright.api.http.routes import ROUTES, Route
+from statewright.api.http.routes import ROUTES
+from statewright.api.http.routes.route import Route
 
 Respond = Callable[[Route, Scope, Receive], Awaitable[Answer]]
 """Runs the endpoint of a route and translates its failures."""

@@ -1,0 +1,91 @@
+"""Operations as OpenAPI describes them, made from the table of routes."""
+
+import re
+
+from statewright.api.http.openapi.shapes import INT32, TEXT, UUID, Document, array, ref
+from statewright.api.http.problems import PROBLEM
+from statewright.api.http.routes.route import Query, Route
+from statewright.failures import BodyTooLarge, Failure
+
+_ALWAYS = ("UNAUTHORIZED", "STORAGE_UNAVAILABLE", "SERVER_ERROR")
+_PARAMETER_SCHEMAS = {
+    "modelVersion": INT32,
+    "entityId": UUID,
+    "transactionId": UUID,
+    "messageId": UUID,
+    "jobId": UUID,
+    "format": {"type": "string", "enum": ["JSON", "XML"]},
+    "dataFormat": {"type": "string", "enum": ["JSON", "XML"]},
+    "changeLevel": {"type": "string", "enum": ["ARRAY_LENGTH", "ARRAY_ELEMENTS", "TYPE", "STRUCTURAL"]},
+}
+
+
+def operation_of(route: Route) -> Document:
+    """The operation of a route, without examples."""
+    operation: Document = {
+        "operationId": route.id,
+        "tags": [route.tag],
+        "summary": route.summary,
+        "parameters": [*_path_parameters(route.path), *map(_query_parameter, route.query), *_header_parameters(route)],
+        "responses": {"200": {"description": "OK", "content": _replies(route)}} | _problems(route),
+    }
+    if route.body is not None:
+        content = {media_type: {"schema": ref(route.body)} for media_type in route.body_types}
+        operation["requestBody"] = {"required": route.body_required, "content": content}
+    return operation
+
+
+def _replies(route: Route) -> Document:
+    replies = {route.media_type: route.reply, **dict(route.other_replies)}
+    return {media_type: {"schema": ref(name)} for media_type, name in replies.items()}
+
+
+def _path_parameters(path: str) -> list[Document]:
+    names = re.findall(r"\{(\w+)\}", path)
+    return [
+        {"name": name, "in": "path", "required": True, "schema": _PARAMETER_SCHEMAS.get(name, TEXT)} for name in names
+    ]
+
+
+def _query_parameter(query: Query) -> Document:
+    schema: Document = {"type": query.type} | ({"format": query.format} if query.format else {})
+    return {
+        "name": query.name,
+        "in": "query",
+        "description": query.description,
+        "schema": array(schema) if query.repeatable else schema,
+    }
+
+
+def _header_parameters(route: Route) -> list[Document]:
+    named: list[Document] = [{"name": name, "in": "header", "schema": TEXT} for name in route.headers]
+    if not route.if_match:
+        return named
+    text = "the transactionId of the version that is to be replaced"
+    return [*named, {"name": "If-Match", "in": "header", "description": text, "schema": UUID}]
+
+
+def _problems(route: Route) -> Document:
+    """The failures of an operation by status, each with the codes it may carry."""
+    statuses = {failure.code: failure.status for failure in reversed(_kinds(Failure))}  # the parent's counts
+    by_status: dict[int, list[str]] = {}
+    for code in dict.fromkeys((*route.problems, *_ALWAYS)):
+        by_status.setdefault(statuses[code], []).append(code)
+    if route.body_limited:
+        by_status[BodyTooLarge.status] = [BodyTooLarge.code]
+    return {
+        str(status): {
+            "description": ", ".join(codes),
+            "content": {
+                PROBLEM: {
+                    "schema": ref("Problem"),
+                    "examples": {code: {"$ref": f"#/components/examples/{code}-{status}"} for code in codes},
+                }
+            },
+        }
+        for status, codes in sorted(by_status.items())
+    }
+
+
+def _kinds(kind: type[Failure]) -> list[type[Failure]]:
+    return [kind, *(deeper for child in kind.__subclasses__() for deeper in _kinds(child))]
