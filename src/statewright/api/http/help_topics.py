@@ -20,7 +20,7 @@ from statewright.api.http.endpoints.workflows import schema_versions_body
 from statewright.api.http.openapi import openapi_document
 from statewright.api.http.routes import ROUTES
 from statewright.api.http.routes.route import Route
-from statewright.failures import Failure
+from statewright.failures import Failure, kinds
 from statewright.settings import SETTINGS, Settings
 
 JSON, TEXT = "application/json", "text/plain; charset=utf-8"
@@ -82,18 +82,14 @@ def _slug(tag: str) -> str:
 
 
 def _errors() -> Iterator[Topic]:
-    kinds = {kind.code: kind for kind in reversed(_kinds(Failure))}  # of several with one code, the most general
-    lines = [f"- `{code}` — {kind.status}" for code, kind in sorted(kinds.items())]
+    codes = {kind.code: kind for kind in reversed(kinds())}  # of several with one code, the most general
+    lines = [f"- `{code}` — {kind.status}" for code, kind in sorted(codes.items())]
     text = "Every failure has a stable code, in `properties.errorCode` over REST and before the colon of a message."
     yield Topic(id="errors", title="Error codes", body=_page("Error codes", text, CODES="\n".join(lines)))
-    for code, kind in kinds.items():
+    for code, kind in codes.items():
         retry = "The same request may succeed when it is repeated." if kind.retryable else "Repeating does not help."
         body = _page(code, _markdown(kind), STATUS=f"{kind.status}. {retry}")
         yield Topic(id=f"errors.{code}", title=code, body=body, see_also=("errors",))
-
-
-def _kinds(kind: type[Failure]) -> list[type[Failure]]:
-    return [kind, *(deeper for child in kind.__subclasses__() for deeper in _kinds(child))]
 
 
 def _markdown(kind: type[Failure]) -> str:

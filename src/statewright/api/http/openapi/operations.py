@@ -5,7 +5,7 @@ import re
 from statewright.api.http.openapi.shapes import INT32, TEXT, UUID, Document, array, ref
 from statewright.api.http.problems import PROBLEM
 from statewright.api.http.routes.route import Query, Route
-from statewright.failures import BodyTooLarge, Failure
+from statewright.failures import BodyTooLarge, kinds
 
 _ALWAYS = ("UNAUTHORIZED", "STORAGE_UNAVAILABLE", "SERVER_ERROR")
 _PARAMETER_SCHEMAS = {
@@ -67,7 +67,7 @@ def _header_parameters(route: Route) -> list[Document]:
 
 def _problems(route: Route) -> Document:
     """The failures of an operation by status, each with the codes it may carry."""
-    statuses = {failure.code: failure.status for failure in reversed(_kinds(Failure))}  # the parent's counts
+    statuses = {failure.code: failure.status for failure in reversed(kinds())}  # the parent's counts
     by_status: dict[int, list[str]] = {}
     for code in dict.fromkeys((*route.problems, *_ALWAYS)):
         by_status.setdefault(statuses[code], []).append(code)
@@ -85,7 +85,3 @@ def _problems(route: Route) -> Document:
         }
         for status, codes in sorted(by_status.items())
     }
-
-
-def _kinds(kind: type[Failure]) -> list[type[Failure]]:
-    return [kind, *(deeper for child in kind.__subclasses__() for deeper in _kinds(child))]
