@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from itertools import cycle
 from pathlib import Path
 from typing import Final
@@ -143,12 +143,10 @@ async def until_ready(url: str, text: str = "") -> None:
     """Returns when the address answers with success, and with this text in its answer."""
     async with asyncio.timeout(READY_WITHIN_S), httpx.AsyncClient(trust_env=False, verify=False) as http:
         while True:
-            try:
+            with suppress(httpx.TransportError):  # nobody listens yet
                 answer = await http.get(url)
                 if answer.status_code < 500 and text in answer.text:
                     return
-            except httpx.TransportError:
-                pass
             await asyncio.sleep(0.05)
 
 

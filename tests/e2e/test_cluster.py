@@ -20,8 +20,6 @@ from tests.integration.node import Node, Request
 from tests.integration.transactions.conftest import JoinedApi
 from tests.service import Api, a_token, done, eventually, refused
 
-pytestmark = pytest.mark.xdist_group("cluster-processes")
-
 LEASE = "2s"
 
 

@@ -18,8 +18,6 @@ from tests.builders import Json
 from tests.e2e.program import EXECUTABLE, PATIENCE_S, Program, started
 from tests.service import Api, eventually
 
-pytestmark = pytest.mark.xdist_group("step-workers")
-
 HERE = Path(__file__).parent / "step_workers"
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LANGUAGES = ("node", "go", "sdk over rest", "sdk over grpc")

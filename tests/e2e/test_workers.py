@@ -17,8 +17,6 @@ from tests.e2e.program import Program, started
 from tests.integration.node import Node
 from tests.service import a_token, eventually
 
-pytestmark = pytest.mark.xdist_group("workers")
-
 CLIENTS = 6
 
 MOVE = a_workflow(NEW=[automated("GO", to="DONE", processors=[a_processor(tags="worker-tests")])], DONE=[])

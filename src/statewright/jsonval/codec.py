@@ -77,7 +77,11 @@ def canonical(raw: bytes | str) -> tuple[JsonValue, bytes]:
         if _is_faithful(data, value, text):
             return value, text
     except (msgspec.DecodeError, UnicodeError, RecursionError, ValueError):
-        pass
+        return _canonical_slowly(raw)  # which says what is wrong
+    return _canonical_slowly(raw)
+
+
+def _canonical_slowly(raw: bytes | str) -> tuple[JsonValue, bytes]:
     value = _decode_slowly(raw)
     return value, encode(value)
 

@@ -9,8 +9,6 @@ from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.proto.cluster_pb2 import DispatchRequest
 from tests.service import RunningService
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 DISPATCH = "/statewright.cluster.v1.Node/Dispatch"
 MANAGE = "/org.cyoda.cloud.api.grpc.CloudEventsService/entityManage"
 

@@ -16,8 +16,6 @@ from tests.integration.node import Node, a_node
 from tests.integration.transactions.conftest import connected
 from tests.service import RunningService, done, eventually, refused
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 LARGE = {**SAMPLE, "year": 12345678901234567890}
 
 MODES = ("SYNC", "ASYNC_SAME_TX", "ASYNC_NEW_TX", "COMMIT_BEFORE_DISPATCH")

@@ -14,8 +14,6 @@ from tests.integration.node import a_node
 from tests.integration.storage.network import Network, a_network
 from tests.service import Api, RunningService, done, eventually, hosted, refused
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 
 class Remote:
     """A node that reaches the database over a network we hold in our hands."""

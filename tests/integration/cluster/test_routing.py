@@ -13,8 +13,6 @@ from tests.integration.grpc_rpcs.client import Rpcs, spec
 from tests.integration.transactions.conftest import JoinedApi, connected
 from tests.service import Api, RunningService, a_token, done, refused
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 NOTE = {"text": "", "n": 0}
 MOVE = a_workflow(NEW=[automated("GO", to="DONE", processors=[a_processor()])], DONE=[])
 

@@ -168,9 +168,11 @@ def test_the_documented_inner_criterion_is_accepted_and_ignored(api: Api, node: 
     criterion = judged_by("check")
     criterion["function"]["criterion"] = when("$.year", "EQUALS", -1)
     api.a_model(asking(criterion))
-    fired = meanwhile(api.update, api.create().id, fire="GO")
+    entity = api.create().id
+    fired = meanwhile(api.update, entity, fire="GO")
     node.answer_next(matches=True)
     fired.result()
+    assert api.state(entity) == "Done"
 
 
 # In memory

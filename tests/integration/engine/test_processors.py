@@ -354,9 +354,11 @@ def test_members_of_other_tenants_get_no_work(
 def test_tags_are_compared_trimmed_and_without_case(api: Api, join: Join, meanwhile: Meanwhile, tags: str) -> None:
     node = join("nodE", "EXTRA", "more")
     api.a_model(guarded_by(a_processor(tags=tags)))
-    fired = meanwhile(api.update, api.create().id, fire="GO")
+    entity = api.create().id
+    fired = meanwhile(api.update, entity, fire="GO")
     node.answer_next()
     fired.result()
+    assert api.state(entity) == "Done"
 
 
 def test_a_member_that_leaves_in_the_middle_is_told_and_the_run_undone(
@@ -484,12 +486,14 @@ def test_slow_processors_keep_no_connection_from_others(api: Api, node: Node, me
 def test_work_is_shared_among_members(api: Api, join: Join, meanwhile: Meanwhile) -> None:
     members = [join("node") for _ in range(3)]
     api.a_model(guarded_by(a_processor(responseTimeoutMs=NEVER)))
-    running = [meanwhile(api.update, api.create().id, fire="GO") for _ in range(6)]
+    entities = [api.create().id for _ in range(6)]
+    running = [meanwhile(api.update, entity, fire="GO") for entity in entities]
     taken = [(member, member.next()) for member in members for _ in range(2)]
     for member, request in taken:
         member.answer(request)
     for fired in running:
         fired.result()
+    assert [api.state(entity) for entity in entities] == ["Done"] * 6
 
 
 def test_a_client_that_goes_away_during_a_processor_ends_its_run(

@@ -246,7 +246,7 @@ async def test_only_members_with_all_required_tags_are_asked(door: Door):
         for _ in range(3):
             asking = door.ask(a_callout(tags=("billing", "eu")))
             await both.answer(await both.request())
-            await asking
+            assert (await asking).success
 
 
 async def test_a_tenant_never_reaches_the_members_of_another(door: Door):

@@ -180,7 +180,8 @@ async def test_plain_functions_do_not_block_each_other(door: Door):
     meeting = threading.Barrier(4, timeout=PATIENCE)
     node.processor("meet")(lambda: meeting.wait() >= 0 or None)
     async with serving(node, door):
-        await asyncio.gather(*(door.ask(a_callout("meet")) for _ in range(4)))
+        replies = await asyncio.gather(*(door.ask(a_callout("meet")) for _ in range(4)))
+    assert [reply.success for reply in replies] == [True] * 4
 
 
 async def test_a_busy_node_acknowledges_probes():
@@ -229,6 +230,7 @@ async def test_a_rejected_token_is_asked_for_again(door: Door):
     node = Node()
     task = asyncio.create_task(node.serve(door.address, token=lambda: next(offered)))
     await membership(door, 1)
+    assert next(offered, None) is None
     node.stop()
     await asyncio.wait_for(task, PATIENCE)
 

@@ -86,6 +86,7 @@ def test_users_of_one_tenant_share_everything(service: RunningService, api: Api,
     api.a_model(a_workflow(New=[manual("GO", to="New")]))
     entity = api.create().id
     service.api(tenant, "bob", user_roles=[]).update(entity, fire="GO")
+    assert [change["user"] for change in done(api.get(f"/entity/{entity}/changes"))] == ["bob", "alice"]
 
 
 @pytest.mark.parametrize("tenant", ["Ünïcödé 漢字", "with/slash", "a'b\"c;--", "x" * 300, "*", " "])

@@ -191,12 +191,14 @@ def test_the_schema_is_checked_before_the_transition_and_the_transition_before_i
 def test_the_version_that_was_read_may_be_replaced(api: Api, entity: str) -> None:
     version = api.read(entity)["meta"]["transactionId"]
     put(api, entity, {"year": 1}, If_Match=version)
+    assert api.read(entity)["data"] == {"year": 1}
 
 
 def test_the_transaction_of_a_create_can_be_matched_at_once(api: Api, entity: str) -> None:
     saved = api.create()
     moved = api.update(saved.id, fire="APPROVE", If_Match=saved.transaction)
-    put(api, saved.id, If_Match=moved.transaction)
+    again = put(api, saved.id, If_Match=moved.transaction)
+    assert api.read(saved.id)["meta"]["transactionId"] == again["transactionId"]
 
 
 def test_a_version_that_is_gone_is_refused_and_nothing_is_kept(api: Api, entity: str) -> None:
@@ -222,7 +224,8 @@ def test_if_match_is_compared_to_the_letter(api: Api, entity: str, template: str
 
 
 def test_an_empty_if_match_demands_nothing(api: Api, entity: str) -> None:
-    put(api, entity, If_Match="")
+    put(api, entity, {"year": 1}, If_Match="")
+    assert api.read(entity)["data"] == {"year": 1}
 
 
 def test_xml_replaces_documents_too(api: Api, entity: str) -> None:

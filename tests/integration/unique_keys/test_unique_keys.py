@@ -190,6 +190,7 @@ def test_without_any_field_an_entity_is_exempt(api: Api) -> None:
     for _ in range(2):
         api.create({"qty": 1}, model=ORDER)
         api.create({"org": None, "no": None}, model=ORDER)
+    assert done(api.get(f"/entity/stats/{ORDER}"))["count"] == 4
 
 
 @pytest.mark.parametrize("document", [{"org": "a b"}, {"no": 1}, {"org": "a b", "no": None}])

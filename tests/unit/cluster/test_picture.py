@@ -77,3 +77,4 @@ async def test_who_waits_for_members_hears_of_every_change():
     picture.show([a_peer("n1", "m1")])
     async with asyncio.timeout(30):
         await waiting[1]
+    assert [task.cancelled() for task in waiting] == [True, False]

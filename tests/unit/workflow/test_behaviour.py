@@ -110,7 +110,10 @@ def test_a_very_long_chain_is_walked():
 
 
 def test_cycles_can_be_allowed():
-    check_merged(imported(a_workflow(states=states_of(A=[automated("x", "A")]))), allow_cycles=True)
+    cyclic = imported(a_workflow(states=states_of(A=[automated("x", "A")])))
+    check_merged(cyclic, allow_cycles=True)
+    with pytest.raises(ValidationFailed):
+        check_merged(cyclic, allow_cycles=False)
 
 
 def test_a_stored_cycle_makes_a_later_import_fail():
