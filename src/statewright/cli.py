@@ -38,6 +38,7 @@ program.add_typer(search_commands.index, name="index")
 program.add_typer(steps_commands.steps, name="steps")
 program.command(name="explain-search")(search_commands.explain_search)
 program.command()(retention_commands.prune)
+steps_commands.steps.command()(retention_commands.purge)
 program.command()(transfer_commands.export)
 program.command(name="import")(transfer_commands.import_)
 

@@ -1,5 +1,9 @@
-"""The command ``statewright prune``: it speaks to a running service over HTTP, like the commands about searches."""
+"""``statewright prune`` and ``statewright steps purge``: they speak to a running service over HTTP, like the commands
+about searches.
+"""
 
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -7,7 +11,19 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from statewright.search_commands import DEFAULT_URL, Model, Service, Token, TokenFile, Url, one_line_failures, path_of
+from statewright.search_commands import (
+    DEFAULT_URL,
+    Json,
+    Model,
+    Service,
+    Token,
+    TokenFile,
+    Url,
+    one_line_failures,
+    path_of,
+)
+
+ROOT_URL = "http://127.0.0.1:8080"
 
 
 def prune(
@@ -21,16 +37,44 @@ def prune(
 ) -> None:
     """Remove superseded versions of a model's entities; writers are not stopped. Can be interrupted and repeated."""
     path = f"/model/{path_of(model)}/history/prune?{urlencode({'olderThan': older_than})}"
-    columns = SpinnerColumn(), TextColumn("{task.completed:,.0f} versions removed"), TimeElapsedColumn()
     with one_line_failures():
         service = Service(url, token, token_file)
-        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-            task = progress.add_task("", total=None)
-            removed = 0
-            while True:
-                answer = service("POST", path)
-                removed += answer["removed"]
-                progress.update(task, completed=removed)
-                if answer["complete"]:
-                    break
+        removed, answer = _until_complete(lambda: service("POST", path), "removed", "versions")
     typer.echo(f"{removed} versions removed; complete from {answer['keptFrom']} on")
+
+
+def purge(
+    older_than: Annotated[str, typer.Option(help="Remove what finished longer ago: `90d`, `12h`.", metavar="PERIOD")],
+    url: Annotated[str, typer.Option("--url", help="The service, without its context path.", metavar="URL")] = ROOT_URL,
+    token: Token = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Remove completed and cancelled instances for good; failed ones stay. Can be interrupted and repeated."""
+    with one_line_failures():
+        service, wanted = Service(url, token, token_file), {"olderThan": _iso_8601(older_than)}
+        removed, _ = _until_complete(lambda: service("POST", "/v1/instances/purge", wanted), "purged", "instances")
+    typer.echo(f"{removed} instances removed")
+
+
+def _until_complete(ask: Callable[[], Json], member: str, things: str) -> tuple[int, Json]:
+    """Ask again and again; how many there were in all, by a member of the answers, and the last answer."""
+    columns = SpinnerColumn(), TextColumn(f"{{task.completed:,.0f}} {things} removed"), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=None)
+        removed = 0
+        while True:
+            answer = ask()
+            removed += answer[member]
+            progress.update(task, completed=removed)
+            if answer["complete"]:
+                return removed, answer
+
+
+def _iso_8601(period: str) -> str:
+    """A period as ``90d`` or ``12h`` in the notation of the step engine, to the second. Raises ``ValueError``."""
+    from statewright.settings import read_period
+
+    try:
+        return f"PT{read_period(period) // timedelta(seconds=1)}S"
+    except (ValueError, OverflowError) as malformed:
+        raise ValueError(f'--older-than: "{period}" {malformed}') from malformed

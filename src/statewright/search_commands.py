@@ -175,7 +175,8 @@ def _checked(status: int, text: str) -> Json:
     if status == 200:
         return json.loads(text)
     try:
-        detail = json.loads(text)["detail"]
+        told = json.loads(text)
+        detail = told["reason"] if "reason" in told else told["detail"]  # the step engine has a dialect of its own
     except (ValueError, KeyError, TypeError):
         detail = text.strip() or f"status {status}"
     raise ServiceRefused(detail)

@@ -26,7 +26,9 @@ STANDARD_INPUT: Final = "-"
 DefinitionFile = Annotated[str, typer.Argument(help="Definition as JSON; `-` for standard input.", metavar="FILE")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text for people.")]
 
-steps = typer.Typer(help="Definitions of the JSON step engine: check, draw, play.", no_args_is_help=True)
+steps = typer.Typer(
+    help="The JSON step engine: check, draw and play definitions; remove finished instances.", no_args_is_help=True
+)
 
 _STYLES: Final = {
     "COMPLETED": "green",

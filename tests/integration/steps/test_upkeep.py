@@ -6,7 +6,7 @@ import pytest
 
 from statewright.api.step_counts import StepCounts
 from statewright.failures import StepBadRequest, StepNotFound
-from statewright.services.steps.purge import purge
+from statewright.services.steps.purge import BATCH, Purging, purge
 from statewright.services.steps.upkeep import Retention
 from tests.integration.steps.conftest import THREE_STEPS, Host, definition, end, service_task, step
 
@@ -28,10 +28,10 @@ async def test_finished_instances_are_removed_by_age_with_all_that_is_theirs(hos
     stranger = host.of("stranger")
     await stranger.upload(definition("quick", end()))
     await stranger.start("quick")
-    assert await purge(host.runtime, host.caller, older_than=timedelta(days=1)) == 0
+    assert await purge(host.runtime, host.caller, older_than=timedelta(days=1)) == Purging(removed=0, is_complete=True)
     host.clock.advance(timedelta(days=2))
     gone = [one for one in await host.all() if one.status in {"COMPLETED", "CANCELLED"}]
-    assert await purge(host.runtime, host.caller, older_than=timedelta(days=1)) == 2
+    assert await purge(host.runtime, host.caller, older_than=timedelta(days=1)) == Purging(removed=2, is_complete=True)
     assert sorted(one.status for one in await host.all()) == ["ACTIVE", "FAILED"]
     for instance in gone:
         with pytest.raises(StepNotFound):
@@ -56,6 +56,17 @@ async def test_retention_removes_those_of_all_tenants(host: Host):
     assert await host.count("SELECT count(*) FROM step_instance") == 0
     definitions = await host.count("SELECT count(*) FROM entity")
     assert definitions == 2, "definitions are kept for ever"
+
+
+async def test_one_request_removes_what_its_time_allows_and_says_whether_that_was_all(host: Host):
+    await host.upload(definition("quick", end()))
+    for _ in range(BATCH + 1):
+        await host.start("quick")
+    host.clock.advance(timedelta(days=2))
+    at_once, age = timedelta(0), timedelta(days=1)
+    first = await purge(host.runtime, host.caller, older_than=age, within=at_once)
+    assert first == Purging(removed=BATCH, is_complete=False)
+    assert await purge(host.runtime, host.caller, older_than=age) == Purging(removed=1, is_complete=True)
 
 
 async def test_a_negative_age_is_refused(host: Host):

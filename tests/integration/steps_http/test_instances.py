@@ -5,10 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import pytest
+from typer.testing import CliRunner, Result
 
+from statewright.cli import program
 from tests.builders import Json
 from tests.integration.steps_http.conftest import an_error, definition, done, polled, started, step, uploaded
-from tests.service import Api, RunningService, a_token
+from tests.service import Api, RunningService, a_token, eventually
 
 ULID = "01JABC3V9E6K8M2Q4S6T8W0Y2Z"
 WORK = definition("work", step("do", "SERVICE_TASK", "end", jobType="do"))
@@ -265,7 +267,26 @@ def test_finished_instances_are_purged_by_administrators(service: RunningService
     an_error(v1.post("/v1/instances/purge", {"olderThan": "PT0S"}), 403, "forbidden")
     for age in ("", "a week", "P1M"):
         an_error(admin.post("/v1/instances/purge", {"olderThan": age}), 400, "bad-request")
-    assert done(admin.post("/v1/instances/purge", {"olderThan": "P30D"})) == {"purged": 0}
-    assert done(admin.post("/v1/instances/purge", {"olderThan": "PT0S"})) == {"purged": 1}
+    assert done(admin.post("/v1/instances/purge", {"olderThan": "P30D"})) == {"purged": 0, "complete": True}
+    assert done(admin.post("/v1/instances/purge", {"olderThan": "PT0S"})) == {"purged": 1, "complete": True}
     an_error(v1.get(f"/v1/instances/{finished}"), 404, "not-found")
     assert status(v1, active) == "ACTIVE"
+
+
+def test_the_command_purges_finished_instances(service: RunningService, tenant: str, v1: Api) -> None:
+    uploaded(v1, definition("short"), WORK)
+    started(v1, "short")
+    active = started(v1, "work")["id"]
+    admin = a_token(tenant, user_roles=["ROLE_ADMIN"])
+
+    def purged(age: str, token: str) -> Result:
+        arguments = ["steps", "purge", "--older-than", age, "--url", service.root, "--token", token]
+        return CliRunner().invoke(program, arguments)
+
+    eventually(lambda: purged("1s", admin).stdout == "1 instances removed\n")
+    assert purged("1s", admin).stdout == "0 instances removed\n"
+    assert status(v1, active) == "ACTIVE"
+    for age, token, words in (("soon", admin, "--older-than"), ("1s", a_token(tenant), "admin role required")):
+        refusal = purged(age, token)
+        assert refusal.exit_code == 1
+        assert words in refusal.stderr

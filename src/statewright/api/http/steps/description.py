@@ -160,7 +160,7 @@ STEP_SCHEMAS: Final[Document] = {
     "StepVariables": _object(variables=_or_null(_MAP)),
     "StepVariableMap": _MAP,
     "StepPurge": _object("olderThan", olderThan={"type": "string", "format": "duration"}),
-    "StepPurged": _closed("purged", purged=_COUNT),
+    "StepPurged": _closed("purged complete", purged=_COUNT, complete=_FLAG),
     "StepPoll": _object(
         "workerId jobTypes",
         workerId=_TEXT,
@@ -299,7 +299,7 @@ EXAMPLES: Final[dict[str, object]] = {
     "StepVariableMap": {"paymentReference": "P-17"},
     "StepCancel": {"reason": "ordered by mistake"},
     "StepPurge": {"olderThan": "P30D"},
-    "StepPurged": {"purged": 12},
+    "StepPurged": {"purged": 12, "complete": True},
     "StepRenewal": {"workerId": "w-1", "leaseSeconds": 60},
     "StepLease": {"lockExpiresAt": "2026-06-01T09:32:01Z"},
     "StepWorker": {"workerId": "w-1"},

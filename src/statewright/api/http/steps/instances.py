@@ -90,12 +90,12 @@ async def signal(exchange: Exchange) -> Answer:
 
 
 async def purge(exchange: Exchange) -> Answer:
-    """Remove finished instances of some age. Only for administrators."""
+    """Remove finished instances of some age, for a few seconds; whether that was all. Only for administrators."""
     if ADMIN not in exchange.principal.roles:
         raise Forbidden("admin role required")
     body = await read(exchange)
-    removed = await purging.purge(exchange.runtime, exchange.caller, older_than=_age(body.text("olderThan")))
-    return reply({"purged": removed})
+    purged = await purging.purge(exchange.runtime, exchange.caller, older_than=_age(body.text("olderThan")))
+    return reply({"purged": purged.removed, "complete": purged.is_complete})
 
 
 def _age(given: str) -> timedelta:
