@@ -3,7 +3,6 @@ about searches.
 """
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -71,10 +70,10 @@ def _until_complete(ask: Callable[[], Json], member: str, things: str) -> tuple[
 
 
 def _iso_8601(period: str) -> str:
-    """A period as ``90d`` or ``12h`` in the notation of the step engine, to the second. Raises ``ValueError``."""
+    """A period as ``90d`` or ``12h`` in the notation of the step engine. Raises ``ValueError``."""
     from statewright.settings import read_period
 
     try:
-        return f"PT{read_period(period) // timedelta(seconds=1)}S"
+        return f"PT{read_period(period).total_seconds():f}S"
     except (ValueError, OverflowError) as malformed:
         raise ValueError(f'--older-than: "{period}" {malformed}') from malformed

@@ -28,7 +28,7 @@ def described(anonymous: Api) -> Json:
 def test_the_sources_are_handed_out_as_they_are(anonymous: Api) -> None:
     response = anonymous.get("/help/grpc/proto")
     assert (response.status_code, response.headers["content-type"]) == (200, "text/plain; charset=utf-8")
-    for name in ("cloudevents.proto", "cyoda-cloud-api.proto"):
+    for name in ("cloudevents.proto", "cyoda-cloud-api.proto", "workflow/v1/engine.proto"):
         assert (SOURCES / name).read_text() in response.text
 
 
@@ -48,6 +48,8 @@ def test_a_client_can_be_made_from_the_descriptors_alone(anonymous: Api) -> None
         ("entitySearch", False, False),
         ("entitySearchCollection", False, True),
     }
+    steps = pool.FindServiceByName("workflow.v1.WorkflowEngine")
+    assert {"UploadDefinition", "StartInstance", "PollJobs", "CompleteJob"} <= {method.name for method in steps.methods}
     assert "attributes" in pool.FindMessageTypeByName("io.cloudevents.v1.CloudEvent").fields_by_name
 
 

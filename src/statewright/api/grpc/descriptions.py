@@ -7,21 +7,24 @@ from google.protobuf import json_format
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
-from statewright.proto.cyoda_cloud_api_pb2 import DESCRIPTOR
+from statewright.proto import cyoda_cloud_api_pb2
+from statewright.proto.workflow.v1 import engine_pb2
 
-SOURCES: Final = ("cloudevents.proto", "cyoda-cloud-api.proto")
+SOURCES: Final = ("cloudevents.proto", "cyoda-cloud-api.proto", "workflow/v1/engine.proto")
+SERVICES: Final = (cyoda_cloud_api_pb2.DESCRIPTOR, engine_pb2.DESCRIPTOR)
 
 
 def proto_sources() -> str:
-    """Both source files, each under its name."""
+    """All source files, each under its name."""
     folder = files("statewright.proto")
     return "\n".join(f"// {name}\n\n{(folder / name).read_text()}" for name in SOURCES)
 
 
 def descriptor_set() -> str:
-    """The service and everything it is made of as protobuf JSON, dependencies first."""
+    """The services and everything they are made of as protobuf JSON, dependencies first."""
     found: dict[str, FileDescriptor] = {}
-    _collect(DESCRIPTOR, found)
+    for service in SERVICES:
+        _collect(service, found)
     described = FileDescriptorSet()
     for descriptor in found.values():
         descriptor.CopyToProto(described.file.add())

@@ -155,7 +155,7 @@ def _grpc() -> Topic:
         "proto": Action(TEXT, lambda: proto_sources().encode()),
         "json": Action(JSON, lambda: f"{descriptor_set()}\n".encode()),
     }
-    text = "The service of calculation members and of clients that speak CloudEvents: `proto` has its sources."
+    text = "The services of calculation members and CloudEvents, and of the step engine: `proto` has their sources."
     return Topic(id="grpc", title="gRPC service", body=_page("gRPC service", text), actions=actions)
 
 

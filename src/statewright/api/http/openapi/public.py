@@ -79,7 +79,7 @@ PUBLIC: Final[dict[str, Document]] = {
         "get": _public(
             "grpcProtoSources",
             "Calculation members",
-            "The protobuf sources of the gRPC service",
+            "The protobuf sources of the gRPC services",
             {"200": {"content": {"text/plain": {"schema": TEXT}}}},
         )
     },
