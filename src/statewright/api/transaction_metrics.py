@@ -10,22 +10,23 @@ from statewright.compute.callout import CalloutKind
 from statewright.measures import Times
 from statewright.services.firing import Outcome
 from statewright.services.schedule_tally import ScheduleTally
-from statewright.storage.commit_tally import SCHEDULE_EVENTS, CommitTally
+from statewright.storage.transaction_tally import SCHEDULE_EVENTS, TransactionTally
 
 
 class Transactions(Collector):
-    """Commits of this process, the timers they armed and took away, and the callouts to its members."""
+    """Transactions of this process, the timers they armed and took away, and the callouts to its members."""
 
-    def __init__(self, commits: CommitTally, callouts: Mapping[CalloutKind, Times]) -> None:
-        self._commits = commits
+    def __init__(self, tally: TransactionTally, callouts: Mapping[CalloutKind, Times]) -> None:
+        self._tally = tally
         self._callouts = callouts
 
     def collect(self) -> Iterator[Metric]:
         """What was counted so far."""
-        yield histogram("cyoda_tx_duration_seconds", "Time of commits", "op", {"commit": self._commits.times})
-        yield CounterMetricFamily(
-            "cyoda_tx_conflicts", "Transactions that lost to another one", value=self._commits.conflicts
-        )
+        tally = self._tally
+        durations = {"begin": tally.begins, "commit": tally.commits, "rollback": tally.rollbacks}
+        yield histogram("cyoda_tx_duration_seconds", "Time of what is done to transactions", "op", durations)
+        yield GaugeMetricFamily("cyoda_tx_active", "Transactions that have begun and not ended", value=tally.active)
+        yield CounterMetricFamily("cyoda_tx_conflicts", "Transactions that lost to another one", value=tally.conflicts)
         yield histogram("cyoda_dispatch_duration_seconds", "Time of callouts to members", "type", self._callouts)
         counts = CounterMetricFamily("cyoda_dispatch_count", "Callouts to members", labels=["type"])
         for kind, times in self._callouts.items():
@@ -33,7 +34,7 @@ class Transactions(Collector):
         yield counts
         timers = CounterMetricFamily("statewright_timers", "Committed changes of timers", labels=["event"])
         for event in SCHEDULE_EVENTS.values():
-            timers.add_metric([event], self._commits.timers[event])
+            timers.add_metric([event], tally.timers[event])
         yield timers
 
 

@@ -54,9 +54,9 @@ from statewright.failures import Conflict, Failure, OutcomeUnknown, StorageUnava
 from statewright.identity import ModelId, TenantId
 from statewright.storage.bulk import copy_in, is_bulk
 from statewright.storage.commit_statement import WRITTEN_AT, Applied, Busy, Stale, Submission, Verdict, run, run_growing
-from statewright.storage.commit_tally import CommitTally
 from statewright.storage.connections import Target, with_settings
 from statewright.storage.pool import ConnectionLost, Pool
+from statewright.storage.transaction_tally import TransactionTally
 
 MAX_BATCH = 32
 MAX_IN_FLIGHT = 2
@@ -138,7 +138,7 @@ class GroupCommit:
         self._unanswered: set[asyncio.Future[Verdict]] = set()
         self._scheduled = False
         self._overdue: asyncio.TimerHandle | None = None
-        self.tally = CommitTally()
+        self.tally = TransactionTally()
 
     async def commit(self, submission: Submission) -> Verdict:
         """Apply a submission atomically.
@@ -162,7 +162,7 @@ class GroupCommit:
             if caller.is_sent:
                 raise OutcomeUnknown(_transaction(submission)) from cut
             raise
-        self.tally.times.observe(loop.time() - begun)
+        self.tally.commits.observe(loop.time() - begun)
         self.tally.conflicts += isinstance(verdict, Stale)
         return verdict
 

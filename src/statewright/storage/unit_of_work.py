@@ -27,6 +27,7 @@ requests follow each other, see each other's work, and may themselves wait for c
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from time import perf_counter
 from types import TracebackType
 from typing import Self, TypeVar, assert_never
 
@@ -108,6 +109,7 @@ class UnitOfWork:
         self._reader = reader
         self._commits = commits
         self._clock = clock
+        self._made_at = perf_counter()
         self._reads: dict[EntityId, TransactionId] = {}
         self._prefetched: dict[EntityId, Entity] = {}
         self._writes: dict[EntityId, Write] = {}
@@ -127,7 +129,9 @@ class UnitOfWork:
         self._part_of = None if parent is None or joins else parent._strand
 
     async def __aenter__(self) -> Self:
-        if self.parent is not None and self._strand is self:
+        if self.parent is None:
+            self._begun()
+        elif self._strand is self:
             await self._enter()
         return self
 
@@ -135,15 +139,34 @@ class UnitOfWork:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if not self._outlives:
-            self.close()
+            self._ended(error)
 
     async def outliving(self, work: Coroutine[object, object, T]) -> T:
         """Do work that ends the unit, also when the block that opened the unit is left before."""
         self._outlives = True
         try:
-            return await work
-        finally:
+            done = await work
+        except BaseException as error:
+            self._ended(error)
+            raise
+        self._ended(None)
+        return done
+
+    def _begun(self) -> None:
+        tally = self._commits.tally
+        tally.active += 1
+        tally.begins.observe(perf_counter() - self._made_at)
+
+    def _ended(self, error: BaseException | None) -> None:
+        """Close the unit, and count it if it is a whole transaction."""
+        if self.parent is not None:
             self.close()
+            return
+        ending_at, tally = perf_counter(), self._commits.tally
+        self.close()
+        tally.active -= 1
+        if error is not None:
+            tally.rollbacks.observe(perf_counter() - ending_at)
 
     @property
     def root(self) -> "UnitOfWork":

@@ -51,6 +51,7 @@ def test_commits_conflicts_and_callouts_are_counted(measured: RunningService) ->
         firing = pool.submit(api.put, f"/entity/JSON/{entity}/GO", SAMPLE)
         node.answer_next(matches=True)
         request = node.next()
+        assert figures(measured)["cyoda_tx_active{}"] == 1
         api.update(entity)
         node.answer(request)
         refused(firing.result(), 409, "CONFLICT")
@@ -62,7 +63,10 @@ def test_commits_conflicts_and_callouts_are_counted(measured: RunningService) ->
     assert more("cyoda_dispatch_count_total{type=processor}") == 1
     assert more("cyoda_dispatch_duration_seconds_count{type=criteria}") == 1
     assert more("cyoda_tx_conflicts_total{}") == 1
+    assert more("cyoda_tx_duration_seconds_count{op=begin}") == 2
     assert more("cyoda_tx_duration_seconds_count{op=commit}") == 2
+    assert more("cyoda_tx_duration_seconds_count{op=rollback}") == 1
+    assert after["cyoda_tx_active{}"] == 0
 
 
 def test_timers_are_counted_when_they_are_committed(measured: RunningService) -> None:

@@ -19,11 +19,18 @@ SCHEDULE_EVENTS: Final = {
 """Audit events, and what they say of a timer."""
 
 
-class CommitTally:
-    """Counts commits. What was rolled back is not in it."""
+class TransactionTally:
+    """Counts whole transactions; savepoints and joined requests are parts of them.
+
+    ``timers`` are those that were committed. A transaction that fails after it has committed segments is in
+    ``commits`` and in ``rollbacks``.
+    """
 
     def __init__(self) -> None:
-        self.times = Times(BOUNDS)
+        self.begins = Times(BOUNDS)
+        self.commits = Times(BOUNDS)
+        self.rollbacks = Times(BOUNDS)
+        self.active = 0
         self.conflicts = 0
         self.timers: Counter[str] = Counter()
 
