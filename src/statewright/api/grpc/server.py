@@ -30,6 +30,7 @@ from statewright.proto.workflow.v1.engine_pb2_grpc import (
     WorkflowEngineServicer,
     add_WorkflowEngineServicer_to_server,
 )
+from statewright.rpc.server import Server
 
 log = structlog.get_logger(__name__)
 
@@ -114,7 +115,7 @@ async def listen(
     """Starts serving, the step engine too if there is one. Raises ``OSError`` when the address is taken or is none of
     this machine's.
     """
-    server = grpc.aio.server(options=server_options(listening))
+    server = Server(limit=listening.max_receive_bytes, reuse_port=listening.reuse_port)
     add_CloudEventsServiceServicer_to_server(service, server)
     offered = [SERVICE_NAME]
     if steps is not None:
@@ -131,31 +132,14 @@ async def listen(
     return GrpcServer(server, statuses, port=port)
 
 
-def server_options(listening: Listening) -> list[tuple[str, int]]:
-    """Channel arguments: message limits, and no offence taken at clients that ping often (spec/grpc.md §28.6,
-    §28.7)."""
-    return [
-        ("grpc.max_receive_message_length", listening.max_receive_bytes),
-        ("grpc.max_send_message_length", -1),
-        ("grpc.keepalive_permit_without_calls", 1),
-        ("grpc.http2.max_ping_strikes", 0),
-        ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
-        ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
-        ("grpc.so_reuseport", int(listening.reuse_port)),
-    ]
-
-
 def _bind(server: grpc.aio.Server, listening: Listening) -> int:
     """The port that was bound, on every address the host stands for."""
     hosts = {"localhost": LOOPBACKS, "": ("[::]",)}.get(listening.host, (_bracketed(listening.host),))
-    try:
-        port = server.add_insecure_port(f"{hosts[0]}:{listening.port}")
-    except RuntimeError as error:
-        raise OSError(f"cannot listen on {hosts[0]}:{listening.port}") from error
+    port = server.add_insecure_port(f"{hosts[0]}:{listening.port}")
     for host in hosts[1:]:
         try:
             server.add_insecure_port(f"{host}:{port}")
-        except RuntimeError:  # a machine without IPv6, or the port is taken there
+        except OSError:  # a machine without IPv6, or the port is taken there
             log.warning("grpc_address_unavailable", address=f"{host}:{port}")
     return port
 

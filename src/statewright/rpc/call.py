@@ -1,0 +1,194 @@
+"""One call: a stream between its head and its status.
+
+The connection feeds it what arrives; one task, its handler's, reads and writes. Nothing here knows what the messages
+mean.
+
+*Memory.* What the handler has not read counts against the client's windows: beyond ``BACKLOG`` bytes no more are
+granted until it reads on. A message that is not complete is always granted its rest, or nobody could ever read it.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+import grpc
+import grpc.aio
+
+from statewright.rpc.heads import RESPONSE_HEAD, CallRefused, Head, Headers, trailers
+from statewright.rpc.messages import MessageReader, MessageTooLarge, UnreadableMessage, framed
+
+BACKLOG: Final = 256 * 1024
+"""Bytes of messages that may wait for the handler before the client is held up."""
+
+
+class CallOver(grpc.aio.BaseError):
+    """The call has ended, and nothing can be written any more."""
+
+
+class Stream(Protocol):
+    """What a call asks of its connection."""
+
+    def begin(self, stream_id: int, headers: Headers) -> None:
+        """Send the headers of a response. Raises :class:`CallOver`."""
+        ...
+
+    def send(self, stream_id: int, data: bytes, at: int) -> int:
+        """Send as much of the data from ``at`` on as the client takes now; how much that was. Raises
+        :class:`CallOver`.
+        """
+        ...
+
+    async def room(self) -> None:
+        """Returns when the client may take more than it did."""
+        ...
+
+    async def breath(self) -> None:
+        """Returns at once, unless much was sent in one turn of the event loop: then others have theirs first."""
+        ...
+
+    def end(self, stream_id: int, headers: Headers, *, abandoned: bool) -> None:
+        """Send the last headers; ``abandoned`` when the client may still be sending, and need not go on."""
+        ...
+
+    def reset(self, stream_id: int) -> None:
+        """End the stream without a status: the client has half a message."""
+        ...
+
+    def grant(self, stream_id: int, size: int) -> None:
+        """Let the client send so many bytes more."""
+        ...
+
+
+class Call:
+    """``limit`` is the longest message in bytes. ``task`` is the handler's, and set by whoever starts it."""
+
+    def __init__(self, stream: Stream, stream_id: int, head: Head, *, limit: int) -> None:
+        self.id = stream_id
+        self.head = head
+        self.is_over = False
+        self.is_broken_off = False
+        """Whether it ended before its handler did."""
+        self.task: asyncio.Task[None] | None = None
+        self.deadline: float | None = None
+        """By the loop's clock."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._stream = stream
+        self._reader = MessageReader(limit=limit, encoding=head.encoding)
+        self._inbox: deque[bytes] = deque()
+        self._waiting = 0
+        self._withheld = 0
+        self._half_closed = False
+        self._arrival: asyncio.Future[None] | None = None
+        self._begun = False
+        self._within_message = False
+
+    @property
+    def held(self) -> int:
+        """Bytes in memory that nobody has read."""
+        return self._waiting + self._reader.held
+
+    def limit_time(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Break the call off when the time is up that its head gives it."""
+        if self.head.timeout is not None:
+            self.deadline = loop.time() + self.head.timeout
+            self._timer = loop.call_at(self.deadline, self._expire)
+
+    def received(self, part: bytes, window: int) -> None:
+        """Data from the client, which used so many bytes of its windows."""
+        self._withheld += window
+        try:
+            messages = self._reader.feed(part)
+        except MessageTooLarge as large:
+            return self.break_off(grpc.StatusCode.RESOURCE_EXHAUSTED, str(large))
+        except UnreadableMessage as unreadable:
+            return self.break_off(grpc.StatusCode.INTERNAL, str(unreadable))
+        if messages:
+            self._inbox += messages
+            self._waiting += sum(map(len, messages))
+            self._wake()
+        if self._waiting <= BACKLOG:
+            self._grant()
+        return None
+
+    def half_closed(self) -> None:
+        """The client sends nothing more."""
+        self._half_closed = True
+        self._wake()
+
+    async def read(self) -> bytes | None:
+        """The next message; None when the client has sent all. Raises :class:`CallRefused` for half a message."""
+        while not self._inbox:
+            if self._half_closed:
+                if self._reader.held:
+                    raise CallRefused(grpc.StatusCode.INTERNAL, "the stream ends in the middle of a message")
+                return None
+            self._arrival = asyncio.get_running_loop().create_future()
+            await self._arrival
+        message = self._inbox.popleft()
+        self._waiting -= len(message)
+        if self._withheld and self._waiting <= BACKLOG // 2:
+            self._grant()
+        return message
+
+    def begin(self, metadata: Headers | None = None) -> None:
+        """Send the headers, unless that was done. Raises :class:`CallOver`."""
+        if self.is_over:
+            raise CallOver("the call is over")
+        if not self._begun:
+            self._begun = True
+            self._stream.begin(self.id, [*RESPONSE_HEAD, *(metadata or ())])
+
+    async def write(self, message: bytes) -> None:
+        """Returns as soon as the message is on its way. One at a time. Raises :class:`CallOver`."""
+        if not self._begun or self.is_over:
+            self.begin()
+        data, stream = framed(message), self._stream
+        sent, size = stream.send(self.id, data, 0), len(data)
+        while sent < size:
+            self._within_message = sent > 0
+            await stream.room()
+            sent += stream.send(self.id, data, sent)
+        self._within_message = False
+        await stream.breath()
+
+    def finish(self, code: grpc.StatusCode, text: str = "", metadata: Iterable[tuple[str, str | bytes]] = ()) -> None:
+        """Send the status. The first one counts."""
+        if self.is_over:
+            return
+        self._close()
+        if self._within_message:
+            self._stream.reset(self.id)
+        else:
+            head = [] if self._begun else RESPONSE_HEAD
+            self._stream.end(self.id, [*head, *trailers(code, text, metadata)], abandoned=not self._half_closed)
+
+    def break_off(self, code: grpc.StatusCode, text: str = "") -> None:
+        """Send the status and stop the handler."""
+        self.finish(code, text)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """The client has gone, or was told the status: stop the handler."""
+        self.is_broken_off = True
+        self._close()
+        if self.task is not None:
+            self.task.cancel()
+
+    def _expire(self) -> None:
+        self.break_off(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
+
+    def _close(self) -> None:
+        self.is_over = True
+        self._grant()  # or the windows of the connection would never have it back
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _grant(self) -> None:
+        if self._withheld:
+            window, self._withheld = self._withheld, 0
+            self._stream.grant(self.id, window)
+
+    def _wake(self) -> None:
+        if self._arrival is not None and not self._arrival.done():
+            self._arrival.set_result(None)

@@ -1,0 +1,46 @@
+"""h2 as a server of gRPC wants it."""
+
+from typing import Final
+
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import Event
+from h2.settings import SettingCodes, Settings
+from hyperframe.frame import Frame, GoAwayFrame
+
+FRAME: Final = 16_384
+"""Bytes that every client takes in one frame (RFC 9113 §6.5.2)."""
+
+STREAM_WINDOW: Final = 1024 * 1024
+CONNECTION_WINDOW: Final = 8 * 1024 * 1024
+CONCURRENT_CALLS: Final = 1000
+HEADER_BYTES: Final = 64 * 1024
+
+_INITIAL_WINDOW: Final = 65_535
+
+
+class Http2(H2Connection):
+    """The server's side of a connection, whose settings are about to be sent."""
+
+    def __init__(self) -> None:
+        super().__init__(H2Configuration(client_side=False, header_encoding=None))
+        self.local_settings = Settings(
+            client=False,
+            initial_values={
+                SettingCodes.MAX_CONCURRENT_STREAMS: CONCURRENT_CALLS,
+                SettingCodes.MAX_HEADER_LIST_SIZE: HEADER_BYTES,
+                SettingCodes.INITIAL_WINDOW_SIZE: STREAM_WINDOW,
+            },
+        )
+        self.initiate_connection()
+        self.increment_flow_control_window(CONNECTION_WINDOW - _INITIAL_WINDOW)
+
+    def _receive_goaway_frame(self, frame: GoAwayFrame) -> tuple[list[Frame], list[Event]]:
+        # A client that has said GOAWAY begins no more calls, and waits for the answers to those it began (RFC 9113
+        # §6.8). h2 would take the connection for closed.
+        return [], []
+
+
+def goaway(last_stream_id: int) -> bytes:
+    """The frame that asks a client to begin no more calls; h2 would end the connection with it."""
+    return GoAwayFrame(stream_id=0, last_stream_id=last_stream_id).serialize()

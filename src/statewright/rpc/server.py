@@ -1,0 +1,166 @@
+"""A server for servicers written for ``grpc.aio``: what the generated ``add_…Servicer_to_server`` functions register is
+called as grpcio would call it."""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext, suppress
+from typing import Any, Final, TypeAlias, cast
+
+import grpc
+import grpc.aio
+
+from statewright import logs
+from statewright.rpc.call import Call, CallOver
+from statewright.rpc.connection import Connection
+from statewright.rpc.context import CallContext, Codec
+from statewright.rpc.heads import CallRefused
+from statewright.rpc.sockets import bound
+
+log = logs.logger("grpc")
+
+BACKLOG: Final = 1024
+"""Connections that may wait to be accepted."""
+
+FAREWELL_S: Final = 1.0
+"""How long clients may take to read the status of calls that were cut off."""
+
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # Any: each method has message types of its own
+
+
+Method: TypeAlias = Callable[[Any, CallContext[Any, Any]], Any]
+
+
+class Server(grpc.aio.Server):
+    """Plaintext only: TLS is a proxy's (spec/grpc.md §18). ``limit`` is the longest message of a client in bytes; with
+    ``reuse_port`` several processes may listen on the same port."""
+
+    def __init__(self, *, limit: int, reuse_port: bool = False) -> None:
+        self.limit = limit
+        self._reuse_port = reuse_port
+        self._methods: dict[str, Handler] = {}
+        self._sockets: list[socket.socket] = []
+        self._listeners: list[asyncio.Server] = []
+        self._connections: set[Connection] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+        self._terminated = asyncio.Event()
+
+    # Registration.
+
+    def add_generic_rpc_handlers(self, generic_rpc_handlers: Iterable[grpc.GenericRpcHandler]) -> None:
+        """Nothing: to ask them at each call would cost each call, and generated code registers methods by name, too."""
+
+    def add_registered_method_handlers(self, service_name: str, method_handlers: Mapping[str, Handler]) -> None:
+        self._methods |= {f"/{service_name}/{name}": handler for name, handler in method_handlers.items()}
+
+    def add_insecure_port(self, address: str) -> int:
+        """Binds to ``host:port``; gives the port. Raises ``OSError``."""
+        host, _, port = address.rpartition(":")
+        listener = bound(host.strip("[]"), int(port), reuse_port=self._reuse_port)
+        self._sockets.append(listener)
+        number: int = listener.getsockname()[1]
+        return number
+
+    def add_secure_port(self, address: str, server_credentials: grpc.ServerCredentials) -> int:
+        raise NotImplementedError("TLS is the business of a proxy in front")
+
+    # Life.
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        for listener in self._sockets:
+            self._listeners.append(await loop.create_server(lambda: Connection(self), sock=listener, backlog=BACKLOG))
+
+    async def stop(self, grace: float | None) -> None:
+        """Accepts nothing new, lets calls finish for ``grace`` seconds, then ends them with ``UNAVAILABLE``."""
+        for listener in self._listeners:
+            listener.close()
+        for connection in list(self._connections):
+            connection.retire()
+        await self._empty(within=grace or 0.0)
+        for connection in list(self._connections):
+            connection.cut_off(grpc.StatusCode.UNAVAILABLE, "server is shutting down")
+        await self._empty(within=FAREWELL_S)
+        for connection in list(self._connections):
+            connection.abort()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        self._terminated.set()
+
+    async def wait_for_termination(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - grpc.aio's signature
+        """Whether it has not stopped within so many seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._terminated.wait()
+        return not self._terminated.is_set()
+
+    async def _empty(self, *, within: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                while self._connections:
+                    self._changed.clear()
+                    await self._changed.wait()
+
+    # What connections report.
+
+    def opened(self, connection: Connection) -> None:
+        self._connections.add(connection)
+
+    def closed(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        self._changed.set()
+
+    def start_call(self, call: Call, peer: str) -> None:
+        """Has the method answer that the call asks for."""
+        handler = self._methods.get(call.head.path)
+        if handler is None:
+            return call.finish(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
+        task = call.task = asyncio.get_running_loop().create_task(_answer(call, handler, peer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return None
+
+
+async def _answer(call: Call, handler: Handler, peer: str) -> None:
+    """Run a method to its end; whatever becomes of it, the client gets a status."""
+    context = CallContext(
+        call, Codec(handler.request_deserializer or bytes, handler.response_serializer or bytes), peer=peer
+    )
+    try:
+        await _called(handler, context)
+        context.finish()
+    except CallRefused as refused:
+        call.finish(refused.code, str(refused))
+    except (grpc.aio.AbortError, CallOver):
+        pass  # the status is known, or there is nobody to tell it
+    except asyncio.CancelledError:
+        call.finish(grpc.StatusCode.CANCELLED)
+    except Exception:
+        log.exception("grpc_method_failed", method=call.head.path)
+        call.finish(grpc.StatusCode.UNKNOWN, "internal error")
+    finally:
+        context.ended()
+
+
+async def _called(handler: Handler, context: CallContext[Any, Any]) -> None:
+    request = context if handler.request_streaming else await context.only_request()
+    result = _method(handler)(request, context)
+    if not handler.response_streaming:
+        await context.write(await result)
+    elif isinstance(result, AsyncIterable):
+        async with _closing(result):
+            async for response in result:
+                await context.write(response)
+    else:
+        await result
+
+
+def _method(handler: Handler) -> Method:
+    """The servicer's method, whichever of the four kinds it is."""
+    return cast("Method", handler.unary_unary or handler.unary_stream or handler.stream_unary or handler.stream_stream)
+
+
+def _closing(responses: AsyncIterable[Any]) -> AbstractAsyncContextManager[object]:
+    """Has a generator that is left early clean up at once."""
+    return aclosing(responses) if isinstance(responses, AsyncGenerator) else nullcontext()
