@@ -85,7 +85,7 @@ class Server(grpc.aio.Server):
         for connection in list(self._connections):
             connection.abort()
         if self._tasks:
-            await asyncio.wait(self._tasks)
+            await asyncio.wait(self._tasks, timeout=FAREWELL_S)
         self._terminated.set()
 
     async def wait_for_termination(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - grpc.aio's signature
