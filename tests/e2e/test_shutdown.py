@@ -5,7 +5,9 @@ import signal
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from time import monotonic
 
+import grpc
 import httpx
 import psutil
 import pytest
@@ -14,6 +16,7 @@ from statewright.storage import migrate
 from tests.builders import a_processor, a_workflow, manual
 from tests.database import connected
 from tests.e2e.program import Program, started
+from tests.integration.grpc_rpcs.client import Rpcs
 from tests.integration.node import Node
 from tests.service import Api, a_token, done, eventually, refused
 
@@ -158,6 +161,63 @@ def test_whoever_outlasts_the_limit_is_cut_off_and_awaited(tmp_path: Path, datab
         node.leave()
         assert "runs_cut_off" in program.log
         assert "Task was destroyed" not in program.log
+
+
+LIMIT_S = 5.0
+"""Of a shutdown in which each of several parts would take all of it."""
+
+WAYS = {"asked over HTTP": "prize/1", "asked over gRPC": "prize/1", "left alone": "parted/1"}
+
+
+@pytest.mark.parametrize("arguments", [["serve"], ["serve", "--workers", "2"]], ids=["one process", "two workers"])
+def test_all_parts_of_a_shutdown_together_have_one_limit(tmp_path: Path, database: str, arguments: list[str]) -> None:
+    """Requests of both doors, a run without its client and a request that never arrives whole, none of which ends."""
+    limits = {"SHUTDOWN_TIMEOUT": f"{LIMIT_S:g}s", "DRAIN_WINDOW": "1s"}
+    with started(tmp_path, *arguments, POSTGRES_URL=database, **limits) as program, ThreadPoolExecutor() as pool:
+        api = program.ready().api()
+        api.a_model(GUARDED)
+        separate = a_processor(mode="COMMIT_BEFORE_DISPATCH", responseTimeoutMs=60_000)
+        parted = a_workflow(New=[manual("GO", to="Done", processors=[separate]), manual("STAY", to="New")], Done=[])
+        api.a_model(parted, model="parted/1")
+        entities = {way: api.create(model=model).id for way, model in WAYS.items()}
+        node = Node(program.grpc, a_token("any"), ("node",))
+        asked = pool.submit(outcome, api, entities["asked over HTTP"])
+        called = pool.submit(status_of, program.grpc, entities["asked over gRPC"])
+        node.next(), node.next()
+        http = "127.0.0.1", program.ports["HTTP"]
+        with socket.create_connection(http) as slow, socket.create_connection(http) as leaving:
+            slow.sendall(b"POST /api/entity/JSON/prize/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+            path = f"/api/entity/JSON/{entities['left alone']}/GO"
+            leaving.sendall(f'PUT {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{{"year":7}}'.encode())
+            node.next()
+            leaving.close()
+            begun = monotonic()
+            program.tell(signal.SIGTERM)
+            assert program.ended() == 0
+            taken = monotonic() - begun
+        assert taken < 2 * LIMIT_S + 1, "parts of the shutdown have waited one after the other"
+        assert asked.result() in {"cut off", "503"}
+        assert called.result() in {"UNAVAILABLE", "CANCELLED", "refused"}
+        assert program.errors == []
+        node.leave()
+    with started(tmp_path, POSTGRES_URL=database) as program:
+        api = program.ready().api()
+        kept = {way: (api.state(id_), len(done(api.get(f"/entity/{id_}/changes")))) for way, id_ in entities.items()}
+        assert kept == {"asked over HTTP": ("New", 1), "asked over gRPC": ("New", 1), "left alone": ("New", 2)}
+        assert api.read(entities["left alone"])["data"] == {"year": 7}
+        assert done(api.get("/entity/stats/prize/1"))["count"] == 2
+        api.update(entities["left alone"], fire="STAY")
+        assert program.terminate() == 0
+
+
+def status_of(address: str, entity: str) -> str:
+    """How a transition over gRPC ends that does not succeed."""
+    try:
+        answer = Rpcs(address, "any").one("EntityTransitionRequest", entityId=entity, transition="GO")
+    except grpc.RpcError as ended:
+        return str(ended.code().name)  # type: ignore[attr-defined]  # a call, too
+    assert answer["success"] is False
+    return "refused"
 
 
 def processes_in(home: Path) -> list[str]:

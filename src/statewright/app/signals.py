@@ -16,12 +16,17 @@ class Interrupted(Exception):
     """A signal came before the service was up."""
 
 
-def on_signals(stopped: asyncio.Event) -> None:
-    """The first signal drains, the second one ends the process at once."""
+def on_signals(stopped: asyncio.Event, at_once: Callable[[], None] | None = None) -> None:
+    """The first signal drains, the second one ends the process at once, after ``at_once``.
+
+    Called again it takes the place of the call before.
+    """
 
     def received() -> None:
         if stopped.is_set():
             log.warning("hard_exit_forced_by_second_signal")
+            if at_once is not None:
+                at_once()
             os._exit(2)
         stopped.set()
 

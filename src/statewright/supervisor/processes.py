@@ -49,14 +49,17 @@ class Worker:
         return cls(assignment.number, process), reading
 
     async def ready(self, report: int, within: timedelta) -> None:
-        """Returns when the worker serves. Raises :class:`WorkerFailed`; the process is gone then."""
+        """Returns when the worker serves. Raises :class:`WorkerFailed`; the process is gone then.
+
+        Who is cancelled meanwhile still has the process, and stops it.
+        """
         try:
             async with asyncio.timeout(within.total_seconds()):
                 self.admin_port = (await _reported(report)).admin_port
         except (TimeoutError, msgspec.DecodeError) as failed:
             await self.kill()
             raise WorkerFailed(f"worker {self.number} did not become ready") from failed
-        except BaseException:
+        except OSError:
             await self.kill()
             raise
 

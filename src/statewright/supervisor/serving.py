@@ -1,20 +1,23 @@
 """``statewright serve --workers N``: everything that is there once, and the workers."""
 
 import asyncio
-import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, ExitStack, contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from datetime import timedelta
+
+from msgspec import Struct
 
 from statewright import logs
 from statewright.api.http.serving import listening_socket
 from statewright.app.banner import print_banner
 from statewright.app.database import StartFailed, database_of, migrated
 from statewright.app.doors import admin_door
+from statewright.app.signals import Interrupted, first_of, interruptible, on_signals
 from statewright.settings import Settings
+from statewright.storage.connections import Target
 from statewright.storage.refusals import StartRefused
 from statewright.supervisor.admin import Together
 from statewright.supervisor.assignment import Assignment
@@ -32,10 +35,18 @@ async def serve(settings: Settings) -> int:
     logs.configure(settings.log_level, settings.log_format)
     for warning in settings.warnings:
         log.warning("setting_doubtful", text=warning)
-    stopped = asyncio.Event()
+    signalled, stopped = asyncio.Event(), asyncio.Event()
+    on_signals(signalled)
+    _on_hangup(None)
     try:
-        async with AsyncExitStack() as stack:
-            await _supervise(settings, stopped, stack)
+        async with interruptible(signalled) as started, _supervising(settings, signalled, stopped) as service:
+            started()
+            print_banner(settings, service.http_port, service.grpc_port, service.admin_port)
+            await first_of(signalled, stopped)
+            log.info("shutdown_started")
+    except Interrupted:
+        log.info("startup_interrupted")
+        return 0
     except (StartFailed, StartRefused, WorkerFailed, OSError) as failure:
         log.error("startup_failed", error=str(failure))  # noqa: TRY400 - one line; the operator knows the cause
         sys.stderr.write(f"statewright: {failure}\n")
@@ -44,35 +55,57 @@ async def serve(settings: Settings) -> int:
     return 0
 
 
-async def _supervise(settings: Settings, stopped: asyncio.Event, stack: AsyncExitStack) -> None:
+class Supervised(Struct, frozen=True, kw_only=True):
+    """Where a supervised service listens."""
+
+    http_port: int
+    grpc_port: int
+    admin_port: int
+
+
+@asynccontextmanager
+async def _supervising(
+    settings: Settings, signalled: asyncio.Event, stopped: asyncio.Event
+) -> AsyncIterator[Supervised]:
+    """All workers are ready inside the block. ``stopped`` is set when the admin listener fails."""
     together = Together(settings.metrics_bearer)
-    admin_port = await stack.enter_async_context(admin_door(settings, together.ready, together.metrics, stopped))
-    database = await stack.enter_async_context(database_of(settings))
-    await migrated(settings, database)
-    ports = stack.enter_context(_ports(settings))
-    slots = Slots(
+    async with AsyncExitStack() as stack:
+        admin_port = await stack.enter_async_context(admin_door(settings, together.ready, together.metrics, stopped))
+        database = await stack.enter_async_context(database_of(settings))
+        await migrated(settings, database)
+        ports = stack.enter_context(_ports(settings))
+        slots = _slots(settings, ports, database)
+        stack.push_async_callback(slots.empty)
+        on_signals(signalled, slots.kill)
+        _on_hangup(slots)
+        await slots.fill()
+        together.watch(slots)
+        log.info("ready", http=ports.http, grpc=ports.grpc, admin=admin_port, workers=settings.workers)
+        yield Supervised(http_port=ports.http, grpc_port=ports.grpc, admin_port=admin_port)
+
+
+def _slots(settings: Settings, ports: "Ports", database: Target) -> Slots:
+    def assignment(number: int, http_socket: int) -> Assignment:
+        return Assignment(
+            number=number, database=database.dsn, http_socket=http_socket, grpc_port=ports.grpc, report=-1
+        )
+
+    return Slots(
         ports.listeners,
-        lambda number, http: Assignment(
-            number=number, database=database.dsn, http_socket=http, grpc_port=ports.grpc, report=-1
-        ),
+        assignment,
         start_within=settings.startup_timeout + STOP_MARGIN,
         stop_within=settings.shutdown_timeout + settings.drain_window + STOP_MARGIN,
     )
-    _on_signals(stopped, slots)
-    stack.push_async_callback(slots.empty)
-    filling = asyncio.create_task(slots.fill(), name="start-workers")
-    waiting = asyncio.create_task(stopped.wait(), name="stop-signal")
-    await asyncio.wait([filling, waiting], return_when=asyncio.FIRST_COMPLETED)
-    if stopped.is_set():
-        filling.cancel()
-        await asyncio.wait([filling])
-        return
-    await filling
-    together.watch(slots)
-    log.info("ready", http=ports.http, grpc=ports.grpc, admin=admin_port, workers=settings.workers)
-    print_banner(settings, ports.http, ports.grpc, admin_port)
-    await waiting
-    log.info("shutdown_started")
+
+
+def _on_hangup(slots: Slots | None) -> None:
+    """SIGHUP replaces the workers one by one; before there are any it does nothing, rather than end the process."""
+
+    def hung_up() -> None:
+        if slots is not None:
+            slots.begin(slots.roll(), "rolling-restart")
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hung_up)
 
 
 class Ports:
@@ -99,19 +132,3 @@ def _ports(settings: Settings) -> Iterator[Ports]:
         for listener in (first, *rest):
             listener.listen(2048)  # from now on nobody is turned away
         yield Ports([first, *rest], http, held.getsockname()[1])
-
-
-def _on_signals(stopped: asyncio.Event, slots: Slots) -> None:
-    """SIGTERM and SIGINT drain, the second one ends everything at once; SIGHUP replaces the workers one by one."""
-
-    def stop() -> None:
-        if stopped.is_set():
-            log.warning("hard_exit_forced_by_second_signal")
-            slots.kill()
-            os._exit(2)
-        stopped.set()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
-    loop.add_signal_handler(signal.SIGHUP, lambda: slots.begin(slots.roll(), "rolling-restart"))

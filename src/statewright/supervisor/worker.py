@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import sys
+from contextlib import suppress
 
 import uvloop
 from msgspec.structs import replace
@@ -47,7 +48,8 @@ async def _serve(settings: Settings, assignment: Assignment) -> int:
     try:
         async with interruptible(signalled) as started, running(settings, stopped, listener=listener) as service:
             started()
-            os.write(assignment.report, Report(admin_port=service.admin_port).line())
+            with suppress(BrokenPipeError):  # nobody waits for it any more; the signal to stop is on its way
+                os.write(assignment.report, Report(admin_port=service.admin_port).line())
             os.close(assignment.report)
             await first_of(signalled, stopped)
             log.info("worker_stopping", number=assignment.number)
