@@ -48,7 +48,7 @@ def main() -> int:
         if failed:
             return int(failed)
         written = FileDescriptorSet.FromString(described.read_bytes())
-    for path in TARGET.rglob("*_pb2*.py*"):
+    for path in (*TARGET.rglob("*_pb2*.py"), *TARGET.rglob("*_pb2*.pyi")):
         path.write_text(packaged(path.read_text()))
     for file in written.file:
         finish(file, names_of(written.file))

@@ -84,6 +84,7 @@ def answer_of(reply: Reply) -> pb.DispatchReply:
     told = pb.MemberReply(
         success=reply.success,
         error=reply.error,
+        final=not reply.retryable,
         warnings=reply.warnings,
         data=None if reply.data is UNSET else reply.data,
         matches=reply.matches,
@@ -119,6 +120,7 @@ def reply_of(answer: pb.DispatchReply, callout: Callout, member: RemoteMember) -
     return Reply(
         success=reply.success,
         error=reply.error if reply.HasField("error") else None,
+        retryable=not reply.final,
         warnings=tuple(reply.warnings),
         data=reply.data if reply.HasField("data") else UNSET,
         matches=reply.matches,

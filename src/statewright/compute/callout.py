@@ -47,11 +47,12 @@ class Reply(Struct, frozen=True, kw_only=True):
 
     ``data`` is the JSON text of a processor's new document, which nobody has examined yet; ``UNSET`` when it changes
     nothing. ``matches`` and ``reason`` are a criterion's, ``result`` and ``result_kind`` a function's. ``error`` is the
-    member's own text, None when it gave none.
+    member's own text, None when it gave none; ``retryable`` is false when the member says that asking again is in vain.
     """
 
     success: bool
     error: str | None = None
+    retryable: bool = True
     warnings: tuple[str, ...] = ()
     data: bytes | UnsetType = UNSET
     matches: bool = False

@@ -72,7 +72,7 @@ class DispatchReply(_message.Message):
     def __init__(self, reply: _Optional[_Union[MemberReply, _Mapping]] = ..., failure: _Optional[_Union[MemberFailure, _Mapping]] = ...) -> None: ...
 
 class MemberReply(_message.Message):
-    __slots__ = ("success", "error", "warnings", "data", "matches", "reason", "result", "result_kind")
+    __slots__ = ("success", "error", "warnings", "data", "matches", "reason", "result", "result_kind", "final")
     SUCCESS_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
@@ -81,6 +81,7 @@ class MemberReply(_message.Message):
     REASON_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
     RESULT_KIND_FIELD_NUMBER: _ClassVar[int]
+    FINAL_FIELD_NUMBER: _ClassVar[int]
     success: bool
     error: str
     warnings: _containers.RepeatedScalarFieldContainer[str]
@@ -89,7 +90,8 @@ class MemberReply(_message.Message):
     reason: str
     result: bytes
     result_kind: str
-    def __init__(self, success: _Optional[bool] = ..., error: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ..., data: _Optional[bytes] = ..., matches: _Optional[bool] = ..., reason: _Optional[str] = ..., result: _Optional[bytes] = ..., result_kind: _Optional[str] = ...) -> None: ...
+    final: bool
+    def __init__(self, success: _Optional[bool] = ..., error: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ..., data: _Optional[bytes] = ..., matches: _Optional[bool] = ..., reason: _Optional[str] = ..., result: _Optional[bytes] = ..., result_kind: _Optional[str] = ..., final: _Optional[bool] = ...) -> None: ...
 
 class MemberFailure(_message.Message):
     __slots__ = ("kind", "message", "written", "member_id")

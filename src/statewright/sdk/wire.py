@@ -117,9 +117,11 @@ def answer(request: Request, outcome: object) -> CloudEvent:
     return _event(RESPONSES[request.kind], members)
 
 
-def failure(request: Request, *, code: str, message: str) -> CloudEvent:
-    """An answer that fails the callout."""
-    error = {"code": code, "message": _unicode(message)}
+def failure(request: Request, *, code: str, message: str, final: bool = False) -> CloudEvent:
+    """An answer that fails the callout; ``final`` says that asking again is in vain."""
+    error: dict[str, object] = {"code": code, "message": _unicode(message)}
+    if final:
+        error["retryable"] = False
     return _event(RESPONSES[request.kind], _echo(request, success=False) | {"error": error})
 
 

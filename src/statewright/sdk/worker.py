@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.sdk.client import Transport
 from statewright.sdk.functions import Function, Kind
+from statewright.sdk.jobs.job import NonRetryable
 from statewright.sdk.threads import DaemonThreads
 from statewright.sdk.wire import Request, answer, failure
 
@@ -82,4 +83,5 @@ async def result(functions: Functions, request: Request, threads: Executor) -> o
 
 def failed(request: Request, error: Exception) -> CloudEvent:
     """The answer for a function that raised."""
-    return failure(request, code=type(error).__name__, message=str(error) or type(error).__name__)
+    final = isinstance(error, NonRetryable)
+    return failure(request, code=type(error).__name__, message=str(error) or type(error).__name__, final=final)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from statewright.sdk import Node
+from statewright.sdk import Node, NonRetryable
 from tests.integration.steps.conftest import PATIENCE_S, THREE_STEPS, definition, end, service_task
 from tests.integration.steps.test_entity_api import Steps
 from tests.integration.transactions.conftest import Serving
@@ -71,6 +71,22 @@ def test_a_failure_of_a_member_is_tried_again_while_there_are_retries(steps: Ste
     soon(lambda: steps.read(instance).status == "FAILED")
     assert len(tries) == 3
     assert "boom 3" in str(steps.read(instance).failure_reason)
+
+
+def test_a_failure_that_a_member_calls_final_is_not_tried_again(steps: Steps, serving: Serving):
+    node, tries = Node(tags=["hopeless"]), []
+
+    @node.processor("hopeless")
+    def hopeless(variables: dict[str, object]) -> dict[str, object]:
+        tries.append(1)
+        raise NonRetryable("no such customer")
+
+    serving(node)
+    steps.upload(definition("d", service_task("hopeless", "end", retryCount=2), end()))
+    instance = steps.start("d")
+    soon(lambda: steps.read(instance).status == "FAILED")
+    assert len(tries) == 1
+    assert "no such customer" in str(steps.read(instance).failure_reason)
 
 
 def test_a_job_waits_in_the_queue_until_a_member_for_it_joins(steps: Steps, serving: Serving):

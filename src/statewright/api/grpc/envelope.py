@@ -103,6 +103,7 @@ def read_answer(data: str | bytes) -> Answer:
 
 class _WireError(Struct, frozen=True):
     message: str | None = None
+    retryable: object = None
 
 
 class _WirePayload(Struct, frozen=True):
@@ -127,6 +128,7 @@ class _WireAnswer(Struct, frozen=True, rename="camel"):
         return Reply(
             success=self.success is True,
             error=self.error.message if self.error else None,
+            retryable=self.error is None or self.error.retryable is not False,
             warnings=self.warnings or (),
             data=UNSET if data is None or _is_null(data) else bytes(data),
             matches=self.matches is True,

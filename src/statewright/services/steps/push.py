@@ -3,7 +3,8 @@
 The same job can be taken by two doors; whoever claims the row first has it. A node claims for the members connected to
 itself, as many jobs of a type as these may have under way, and sends each as a processor request: ``requestId`` is the
 job, ``entityId`` the instance, ``processorName`` the job type, the data are the variables, ``parameters`` the rest of
-the job's record. The data of the answer is the result of the job; a failure is tried again while there are retries.
+the job's record. The data of the answer is the result of the job; a failure is tried again while there are
+retries, unless its ``error.retryable`` is false.
 
 No transaction is open and no connection is held meanwhile. The answer enters through the use cases of every worker, so
 duplicates and late answers are harmless. Without an answer, or when the member is lost, the job goes back to the queue
@@ -140,7 +141,7 @@ class Pusher:
     async def _report(self, caller: Caller, job: ClaimedJob, reply: Reply) -> None:
         try:
             if not reply.success:
-                await self._fail(caller, job, reply.error or "", retryable=True)
+                await self._fail(caller, job, reply.error or "", retryable=reply.retryable)
                 return
             variables = _variables(reply)
             if variables is None:
