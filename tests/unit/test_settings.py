@@ -570,4 +570,5 @@ def row_of(name: str) -> str:
     shown = "–" if default in (None, "", ()) else f"`{setting.reader.show(default)}`"
     secret = " (`_FILE`)" if setting.reader.is_secret else ""
     alias = f"`{variables_of(name)[-1]}`" if setting.alias else "–"
-    return f"| `STATEWRIGHT_{name.upper()}`{secret} | {setting.reader.shape} | {shown} | {setting.meaning} | {alias} |"
+    shape = setting.reader.shape.replace("|", "\\|")
+    return f"| `STATEWRIGHT_{name.upper()}`{secret} | {shape} | {shown} | {setting.meaning} | {alias} |"

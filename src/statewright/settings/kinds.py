@@ -136,7 +136,7 @@ def choice(*words: str) -> Reader:
             raise ValueError(f"is not one of {', '.join(words)}")
         return text.strip()
 
-    return Reader(shape=" \\| ".join(f"`{word}`" for word in words), read=read)
+    return Reader(shape=" | ".join(f"`{word}`" for word in words), read=read)
 
 
 def duration(*, zero: bool = False) -> Reader:
@@ -372,7 +372,7 @@ def _shown_names(value: object) -> str:
 FLAG = Reader(shape="boolean", read=read_flag, show=_shown_flag)
 NAMES = Reader(shape="comma list", read=read_names, show=_shown_names, keeps_empty=True)
 TEXT = Reader(shape="text", read=str, keeps_empty=True)
-LEVEL = Reader(shape="`debug` \\| `info` \\| `warn` \\| `error`, in any case", read=read_level)
+LEVEL = Reader(shape="`debug` | `info` | `warn` | `error`, in any case", read=read_level)
 CONTEXT_PATH = Reader(shape="path", read=read_context_path, keeps_empty=True)
 ADDRESS = Reader(shape="address or host name", read=read_bind_address)
 ORIGINS = Reader(shape="comma list of origins, or `*`", read=read_origins, show=_shown_names, keeps_empty=True)

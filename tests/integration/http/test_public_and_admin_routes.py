@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from html.parser import HTMLParser
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -22,10 +23,39 @@ def test_health_is_public(service: RunningService) -> None:
 def test_the_documents_are_at_the_root(service: RunningService) -> None:
     root = Api(service.root)
     assert root.get("/openapi.json").headers["content-type"] == "application/json"
-    page = root.get("/docs")
-    assert page.headers["content-type"] == "text/html; charset=utf-8"
-    assert "/openapi.json" in page.text
+    assert root.get("/docs").headers["content-type"] == "text/html; charset=utf-8"
     assert service.anonymous().get("/openapi.json").status_code == 401
+
+
+class Page(HTMLParser):
+    """What is on a page: its elements and ids, where it leads, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements, self.ids, self.links, self.words = set[str](), set[str](), set[str](), list[str]()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named = dict(attrs)
+        self.elements.add(tag)
+        self.ids.add(named.get("id") or "")
+        self.links.add(named.get("href") or "")
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def test_the_page_of_the_api_is_complete_without_the_world_outside(service: RunningService) -> None:
+    root = Api(service.root)
+    page, document = Page(root.get("/docs").text), root.get("/openapi.json").json()
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            assert operation["summary"] in page.words
+            assert (path if "servers" in operation else f"{service.context_path}{path}") in page.words
+    assert {f"schema-{name}" for name in document["components"]["schemas"]} <= page.ids
+    assert {link.removeprefix("#") for link in page.links if link.startswith("#")} <= page.ids
+    assert page.elements.isdisjoint({"img", "link", "iframe"})
+    assert "C&lt;" in root.get("/docs").text  # a hit policy, not an element
 
 
 def test_the_process_is_alive_and_ready(service: RunningService) -> None:

@@ -20,6 +20,7 @@ from statewright.api.http.endpoints.workflows import schema_versions_body
 from statewright.api.http.openapi import openapi_document
 from statewright.api.http.routes import ROUTES
 from statewright.api.http.routes.route import Route
+from statewright.api.http.steps.routes import STEP_ROUTES
 from statewright.failures import Failure, kinds
 from statewright.settings import SETTINGS, Settings
 
@@ -29,6 +30,8 @@ SCHEMA: Final = 1
 
 TAG_TOPICS: Final = {"Entities": "crud", "Statistics": "analytics", "Administration": "admin"}
 """Topics that are not called like the tag of their operations."""
+
+STEPS: Final = "steps"
 
 
 class Action(Struct, frozen=True):
@@ -61,7 +64,8 @@ def build_version() -> str:
 
 def topics() -> list[Topic]:
     """All pages, depth first, parents before children, siblings in order."""
-    found = [*_operations(), *_errors(), *_settings(), _openapi(), _grpc(), _cloudevents(), _schema_version()]
+    pages = [_openapi(), _grpc(), _cloudevents(), _schema_version()]
+    found = [*_operations(), *_steps(), *_errors(), *_settings(), *pages]
     return sorted(found, key=lambda topic: topic.id.split("."))
 
 
@@ -79,6 +83,20 @@ def _operation(route: Route) -> str:
 
 def _slug(tag: str) -> str:
     return TAG_TOPICS.get(tag, tag.lower())
+
+
+def _steps() -> Iterator[Topic]:
+    text = "The JSON step engine, at the root of the HTTP port; its errors are `{error, reason}`."
+    yield Topic(id=STEPS, title="JSON step engine", body=_page("JSON step engine", text), see_also=("openapi",))
+    for tag in sorted({route.tag for route in STEP_ROUTES}):
+        lines = [f"- `{route.method} {route.path}` — {route.summary}." for route in STEP_ROUTES if route.tag == tag]
+        text = f"Operations of the JSON step engine on {tag.removeprefix('Step ')}."
+        body = _page(tag, text, OPERATIONS="\n".join(lines))
+        yield Topic(id=_step_slug(tag), title=tag, body=body, see_also=(STEPS, "openapi"))
+
+
+def _step_slug(tag: str) -> str:
+    return f"{STEPS}.{tag.removeprefix('Step ').replace(' ', '-')}"
 
 
 def _errors() -> Iterator[Topic]:
@@ -139,7 +157,8 @@ def _described(name: str, default: object) -> dict[str, str]:
 
 
 def _openapi() -> Topic:
-    tags = "".join(f"{tag}\n" for tag in sorted({_slug(route.tag) for route in ROUTES}))
+    slugs = {_slug(route.tag) for route in ROUTES} | {_step_slug(route.tag) for route in STEP_ROUTES}
+    tags = "".join(f"{slug}\n" for slug in sorted(slugs))
     document = _encode(openapi_document()) + b"\n"
     actions = {
         "json": Action(JSON, lambda: document),

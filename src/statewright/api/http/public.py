@@ -7,7 +7,8 @@ import msgspec
 from statewright.api.http.exchange import Answer
 from statewright.api.http.front import ANY_BELOW, Public, PublicRequest
 from statewright.api.http.help import Help
-from statewright.api.http.openapi import DOCS_PAGE, openapi_document
+from statewright.api.http.openapi import docs_page, openapi_document
+from statewright.api.http.openapi.shapes import Document
 from statewright.auth import JwkSet, TokenRequest, TokenService
 
 MAX_FORM_BYTES = 1024 * 1024
@@ -19,11 +20,12 @@ def public_routes(
     context_path: str, *, tokens: TokenService, keys: Callable[[], JwkSet] | None
 ) -> Mapping[tuple[str, str], Public]:
     """The public routes of a service; ``keys`` is None in mock mode, which publishes none."""
+    document = openapi_document()
     routes: dict[tuple[str, str], Public] = {
         ("GET", f"{context_path}/health"): _health,
         (ANY_BELOW, f"{context_path}/help"): _help(context_path),
-        ("GET", "/openapi.json"): _openapi(context_path),
-        ("GET", "/docs"): _docs,
+        ("GET", "/openapi.json"): _openapi(document, context_path),
+        ("GET", "/docs"): _docs(document, context_path),
         ("POST", f"{context_path}/oauth/token"): _token(tokens),
     }
     if keys is not None:
@@ -35,8 +37,13 @@ async def _health(_request: PublicRequest) -> Answer:
     return Answer(b'{"status":"UP"}\n')
 
 
-async def _docs(_request: PublicRequest) -> Answer:
-    return Answer(DOCS_PAGE, media_type="text/html; charset=utf-8")
+def _docs(document: Document, context_path: str) -> Public:
+    page = Answer(docs_page(document, context_path), media_type="text/html; charset=utf-8")
+
+    async def docs(_request: PublicRequest) -> Answer:
+        return page
+
+    return docs
 
 
 def _help(context_path: str) -> Public:
@@ -48,9 +55,7 @@ def _help(context_path: str) -> Public:
     return pages_of_help
 
 
-def _openapi(context_path: str) -> Public:
-    document = openapi_document()
-
+def _openapi(document: Document, context_path: str) -> Public:
     async def openapi(request: PublicRequest) -> Answer:
         host = next((value.decode("latin-1") for key, value in request.scope["headers"] if key == b"host"), "localhost")
         server = {"url": f"{request.scope['scheme']}://{host}{context_path}"}

@@ -5,6 +5,6 @@ are documents of the client's models, so the table says it better (docs/adr/0002
 """
 
 from statewright.api.http.openapi.document import openapi_document
-from statewright.api.http.openapi.page import DOCS_PAGE
+from statewright.api.http.openapi.page import docs_page
 
-__all__ = ["DOCS_PAGE", "openapi_document"]
+__all__ = ["docs_page", "openapi_document"]

@@ -1,10 +1,127 @@
-"""The page that shows the document to people."""
+"""The page that shows the document to people.
 
+It is complete as it leaves the server, without scripts: machines that reach nobody outside read it as well. Where the
+CDN can be reached, the Scalar API reference takes its place (spec/auth-and-operations.md §24).
+"""
+
+import json
+from collections.abc import Iterable
+from html import escape
 from typing import Final
 
-DOCS_PAGE: Final = b"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Statewright API</title>
-<meta name="viewport" content="width=device-width, initial-scale=1"></head>
-<body><script id="api-reference" data-url="/openapi.json"></script>
-<script src="https://cdn.jsdelivr.net/npm/@scalar/api-reference"></script></body></html>
+from statewright.api.http.openapi.shapes import Document
+
+_STYLE: Final = """
+:root { color-scheme: light dark; --line: #8884; --faint: #8881; --blue: #3b82f6; --green: #16a34a; --red: #dc2626; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--line); }
+h3 { font-size: 1em; margin: 1.2em 0 .3em; }
+nav a { margin-right: 1em; white-space: nowrap; }
+details { border: 1px solid var(--line); border-radius: 6px; margin: .4rem 0; }
+summary { padding: .4rem .7rem; cursor: pointer; overflow-wrap: anywhere; }
+details[open] > summary { border-bottom: 1px solid var(--line); }
+.inside { padding: 0 .9rem .9rem; }
+.method { display: inline-block; min-width: 4.5em; font: bold .85em ui-monospace, monospace; color: var(--blue); }
+.POST, .PUT, .PATCH { color: var(--green); } .DELETE { color: var(--red); }
+.says { opacity: .75; margin-left: .6em; }
+code, pre { font: .9em/1.4 ui-monospace, monospace; }
+pre { background: var(--faint); border-radius: 6px; padding: .6rem .8rem; margin: .3rem 0; overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; }
+th, td { text-align: left; vertical-align: top; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--line); }
 """
+
+_SCALAR: Final = """<script id="api-reference" data-url="/openapi.json"></script>
+<script async src="https://cdn.jsdelivr.net/npm/@scalar/api-reference"
+ onload="document.getElementById('built-in').remove(); document.getElementById('built-in-style').remove()"></script>"""
+
+
+def docs_page(document: Document, context_path: str) -> bytes:
+    """The page; paths are shown as they are called."""
+    by_tag = _by_tag(document, context_path)
+    info = document["info"]
+    parts = [
+        f"<h1>{escape(info['title'])} API</h1>",
+        f"<p>{escape(info['description'])} The machine-readable form is <a href='/openapi.json'>/openapi.json</a>.</p>",
+        f"<nav>{' '.join(_link(tag) for tag in (*by_tag, 'Schemas'))}</nav>",
+        *(_section(tag, operations) for tag, operations in by_tag.items()),
+        _section("Schemas", (_schema(name, shape) for name, shape in document["components"]["schemas"].items())),
+    ]
+    page = f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{escape(info["title"])} API</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style id="built-in-style">{_STYLE}</style></head>
+<body><main id="built-in">{"".join(parts)}</main>
+{_SCALAR}</body></html>
+"""
+    return page.encode()
+
+
+def _by_tag(document: Document, context_path: str) -> dict[str, list[str]]:
+    by_tag: dict[str, list[str]] = {}
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            called = path if "servers" in operation else f"{context_path}{path}"
+            by_tag.setdefault(operation["tags"][0], []).append(_operation(method.upper(), called, operation))
+    return dict(sorted(by_tag.items()))
+
+
+def _link(tag: str) -> str:
+    return f"<a href='#{_anchor(tag)}'>{escape(tag)}</a>"
+
+
+def _section(tag: str, entries: Iterable[str]) -> str:
+    return f"<h2 id='{_anchor(tag)}'>{escape(tag)}</h2>{''.join(entries)}"
+
+
+def _anchor(tag: str) -> str:
+    return escape(tag.lower().replace(" ", "-"), quote=True)
+
+
+def _operation(method: str, path: str, operation: Document) -> str:
+    head = f"<span class='method {method}'>{method}</span><code>{escape(path)}</code>"
+    body = [_parameters(operation["parameters"])]
+    if "requestBody" in operation:
+        body.append(_content("Body", "", operation["requestBody"]))
+    body += [_content(status, answer["description"], answer) for status, answer in operation["responses"].items()]
+    return _entry(f"{head}<span class='says'>{escape(operation['summary'])}</span>", "".join(body))
+
+
+def _parameters(parameters: list[Document]) -> str:
+    if not parameters:
+        return ""
+    rows = "".join(_parameter(parameter) for parameter in parameters)
+    return f"<h3>Parameters</h3><table><tr><th>Name<th>In<th>Type<th>Example<th>Meaning</tr>{rows}</table>"
+
+
+def _parameter(parameter: Document) -> str:
+    schema = parameter["schema"]
+    name = parameter["name"] + ("" if parameter.get("required") else " (optional)")
+    kind = f"{schema.get('type', '')} {schema.get('format', '')}".strip()
+    example = parameter.get("example", "")
+    shown = example if isinstance(example, str) else json.dumps(example)
+    cells = (name, parameter["in"], kind, shown, parameter.get("description", ""))
+    return f"<tr>{''.join(f'<td>{escape(cell)}' for cell in cells)}</tr>"
+
+
+def _content(title: str, description: str, described: Document) -> str:
+    """A body that is sent or received, with its example in every media type that has one."""
+    parts = [f"<h3>{escape(title)} <span class='says'>{escape(description)}</span></h3>"]
+    for media_type, shape in described.get("content", {}).items():
+        schema = shape["schema"].get("$ref", "").rpartition("/")[2]
+        of = f" of <a href='#schema-{escape(schema)}'>{escape(schema)}</a>" if schema else ""
+        parts.append(f"<div><code>{escape(media_type)}</code>{of}</div>")
+        if "example" in shape:
+            parts.append(_json(shape["example"]))
+    return "".join(parts)
+
+
+def _schema(name: str, shape: Document) -> str:
+    return _entry(f"<code id='schema-{escape(name)}'>{escape(name)}</code>", _json(shape))
+
+
+def _entry(head: str, body: str) -> str:
+    return f"<details><summary>{head}</summary><div class='inside'>{body}</div></details>\n"
+
+
+def _json(value: object) -> str:
+    return f"<pre>{escape(json.dumps(value, indent=2, ensure_ascii=False))}</pre>"
