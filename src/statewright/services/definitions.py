@@ -119,8 +119,22 @@ class DefinitionCache:
         self._entries.clear()
         self._loading.clear()
 
+    def keep_if_current(self, changed: models.Changed) -> bool:
+        """Drop a definition that is cached and is not this one; whether there was nothing to drop.
+
+        Compiling is dear: one that was loaded since it changed must stay.
+        """
+        entry = self._entries.get((changed.tenant, changed.model))
+        if entry is None:
+            return True
+        cached = entry.definition.stored.revision, entry.definition.model.workflows_revision
+        if cached == (changed.revision, changed.workflows_revision):
+            return True
+        self.forget(changed.tenant, changed.model)
+        return False
+
     def revision(self, tenant: TenantId, model: ModelId) -> int | None:
-        """The revision that is cached, if any; for tests and the safety net."""
+        """The revision that is cached, if any."""
         entry = self._entries.get((tenant, model))
         return entry.definition.stored.revision if entry else None
 
@@ -190,7 +204,7 @@ def segments(workflow: Workflow) -> bool:
 
 
 class Refresher:
-    """The safety net under announcements: looks for recent changes now and then and drops what is older."""
+    """The safety net under announcements: looks for recent changes now and then and drops what they made old."""
 
     LOOK_BACK_US = 60_000_000
     """Revisions are taken before their transaction commits, so a change may show up a little after a newer one."""
@@ -213,8 +227,6 @@ class Refresher:
                 log.warning("definition_refresh_failed", error=repr(error))
 
     async def run_once(self) -> int:
-        """Drop all definitions changed within the last minute; how many were looked at."""
+        """Drop the definitions that changes of the last minute have made old; how many."""
         changed = await models.changed_since(self._pool, self._clock() - self.LOOK_BACK_US)
-        for tenant, model in changed:
-            self._cache.forget(tenant, model)
-        return len(changed)
+        return sum(not self._cache.keep_if_current(change) for change in changed)

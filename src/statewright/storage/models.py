@@ -101,19 +101,35 @@ async def all_models(pool: Pool, tenant: TenantId) -> list[StoredModel]:
         return [_to_model(row) for row in await connection.fetch(ALL_MODELS, tenant)]
 
 
+class Changed(Struct, frozen=True):
+    """The revisions that a model and its workflows have now; zero for workflows that were never imported."""
+
+    tenant: TenantId
+    model: ModelId
+    revision: int
+    workflows_revision: int
+
+
 CHANGED_SINCE = """
-    SELECT tenant, id FROM model WHERE changed_at >= $1
+    SELECT model.tenant, model.id, model.revision, coalesce(workflow_set.revision, 0)
+      FROM model
+      LEFT JOIN workflow_set ON workflow_set.tenant = model.tenant AND workflow_set.model = model.id
+     WHERE model.changed_at >= $1
      UNION
-    SELECT tenant, model FROM workflow_set WHERE changed_at >= $1
+    SELECT model.tenant, model.id, model.revision, workflow_set.revision
+      FROM workflow_set
+      JOIN model ON model.tenant = workflow_set.tenant AND model.id = workflow_set.model
+     WHERE workflow_set.changed_at >= $1
 """
 
 
-async def changed_since(pool: Pool, instant: int) -> list[tuple[TenantId, ModelId]]:
+async def changed_since(pool: Pool, instant: int) -> list[Changed]:
     """Models whose definitions were changed at ``instant`` (epoch microseconds) or later; deletions are not among
     them.
     """
     async with pool.connection() as connection:
-        return [(tenant, ModelId(str(id_))) for tenant, id_ in await connection.fetch(CHANGED_SINCE, instant)]
+        rows = await connection.fetch(CHANGED_SINCE, instant)
+    return [Changed(tenant, ModelId(str(id_)), *revisions) for tenant, id_, *revisions in rows]
 
 
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended($1, 5371))"
