@@ -6,7 +6,7 @@ Only a document that got a no is walked again by :mod:`statewright.schema.valida
 import math
 from collections.abc import Callable, Container, Mapping
 from decimal import Decimal
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final, TypeAlias
 
 from statewright.jsonval.datatypes import DataType
@@ -86,6 +86,7 @@ def array_test(accepts_item: Test, beside: Test, *, accepts_empty: bool) -> Test
     return accepts
 
 
+@lru_cache(maxsize=4096)  # schemas have many leaves of few kinds, and what they admit takes long to find out
 def leaf_test(types: TypeSet) -> Test:
     """Whether a value is a scalar that may be stored where ``types`` are declared."""
     admitted = frozenset(actual for actual in DataType if admits(types, actual))
