@@ -5,6 +5,9 @@ from typing import ClassVar
 
 Property = str | int | bool | Sequence[str]
 
+MAX_MESSAGE = 16_384
+"""Characters of a message: it is logged as well as answered, and may quote what the client sent."""
+
 
 class Failure(Exception):
     """A request that cannot be carried out, for a reason its caller may know."""
@@ -14,8 +17,8 @@ class Failure(Exception):
     retryable: ClassVar[bool] = False
 
     def __init__(self, message: str, properties: Mapping[str, Property] | None = None) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}…"
+        super().__init__(self.message)
         self.properties: Mapping[str, Property] = properties or {}
         self.warnings: tuple[str, ...] = ()
         """What members warned of before it came to this; told over gRPC, like those of a success."""

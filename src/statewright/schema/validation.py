@@ -46,9 +46,14 @@ def validate(node: Node, document: JsonValue) -> tuple[Violation, ...]:
     return tuple(found)
 
 
+MAX_DESCRIBED: Final = 100
+"""Violations that a refusal describes: a document may have as many as it has members."""
+
+
 def describe(violations: Sequence[Violation]) -> str:
-    """``<path>: <message>; <path>: <message>``."""
-    return "; ".join(map(str, violations))
+    """``<path>: <message>; <path>: <message>``, and how many more there are."""
+    more = len(violations) - MAX_DESCRIBED
+    return "; ".join([*map(str, violations[:MAX_DESCRIBED]), *([f"and {more} more"] if more > 0 else [])])
 
 
 def refuse(violations: Sequence[Violation], model: ModelKey) -> Failure:

@@ -72,3 +72,18 @@ def test_a_list_goes_on_after_an_id_also_in_the_past(api: Api, entity: str) -> N
         assert found == ids[2:4]
         rest = [e["meta"]["id"] for e in api.get(f"/entity/prize/1?afterId={ids[3].upper()}{query}").json()]
         assert rest == ids[4:]
+
+
+def test_a_refusal_describes_the_first_hundred_faults_and_counts_the_others(api: Api) -> None:
+    api.a_model(sample={"a": 1})
+    document = {f"k{n}": 1 for n in range(10_000)}
+    problem = refused(api.post("/entity/JSON/prize/1", document), 400, "BAD_REQUEST")
+    assert "k99: unexpected field not present in model; and 9900 more" in problem["detail"]
+    assert "k100:" not in problem["detail"]
+
+
+def test_a_refusal_quotes_no_more_of_a_request_than_somebody_would_read(api: Api) -> None:
+    api.a_model(sample={"a": 1})
+    answer = api.post("/entity/JSON/prize/1", {"n" * 1_000_000: 1})
+    assert refused(answer, 400, "BAD_REQUEST")["detail"].startswith("BAD_REQUEST: validation failed: nnn")
+    assert len(answer.content) < 20_000
