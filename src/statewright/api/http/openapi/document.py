@@ -6,9 +6,10 @@ from statewright.api.http.openapi.operations import operation_of
 from statewright.api.http.openapi.public import PUBLIC
 from statewright.api.http.openapi.schemas import SCHEMAS
 from statewright.api.http.openapi.shapes import Document
+from statewright.api.http.openapi.steps.operations import step_paths
+from statewright.api.http.openapi.steps.schemas import STEP_SCHEMAS
 from statewright.api.http.problems import PROBLEM
 from statewright.api.http.routes import ROUTES
-from statewright.api.http.steps.description import STEP_SCHEMAS, step_paths
 
 
 def openapi_document() -> Document:

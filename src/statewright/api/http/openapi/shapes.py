@@ -12,9 +12,14 @@ INT64: Final = {"type": "integer", "format": "int64"}
 FLAG: Final = {"type": "boolean"}
 
 
-def closed(required: str, **properties: object) -> Document:
+def opened(required: str = "", **properties: object) -> Document:
+    """An object that may have other members."""
+    return {"type": "object", "properties": properties} | ({"required": required.split()} if required else {})
+
+
+def closed(required: str = "", **properties: object) -> Document:
     """A closed object: existing clients reject members they do not know."""
-    return {"type": "object", "properties": properties, "required": required.split(), "additionalProperties": False}
+    return {**opened(required, **properties), "additionalProperties": False}
 
 
 def array(items: object) -> Document:

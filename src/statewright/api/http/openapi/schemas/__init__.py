@@ -1,4 +1,4 @@
-"""Every schema that the operations of the REST API refer to, by name; the step engine's are beside its routes."""
+"""Every schema that the operations of the REST API refer to, by name; the step engine's are in ``openapi.steps``."""
 
 from typing import Final
 

@@ -1,0 +1,76 @@
+"""Operations of the step dialect as OpenAPI describes them, made from its table of routes."""
+
+import re
+from http import HTTPStatus
+from typing import Final
+
+from statewright.api.http.exchange import JSON
+from statewright.api.http.openapi.shapes import INT32, TEXT, Document, ref
+from statewright.api.http.openapi.steps.examples import EXAMPLES, PARAMETERS, REASONS
+from statewright.api.http.steps.refusals import INTERNAL, KINDS
+from statewright.api.http.steps.routes import STEP_ROUTES, Parameter, StepRoute
+
+_ALWAYS: Final = (401, 500, 503, 504)
+
+
+def step_paths() -> Document:
+    """The paths of the dialect; they are at the root of the server, not below the context path."""
+    paths: Document = {}
+    for route in STEP_ROUTES:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    return paths
+
+
+def _operation(route: StepRoute) -> Document:
+    names = re.findall(r"\{(\w+)\}", route.path)
+    path = [_path_parameter(name, route.path) for name in names]
+    operation: Document = {
+        "operationId": f"steps.{route.id}",
+        "tags": [route.tag],
+        "summary": route.summary,
+        "servers": [{"url": "/"}],
+        "security": [{"bearerAuth": []}, {}],
+        "parameters": [*path, *map(_query_parameter, route.query)],
+        "responses": {str(route.status): _success(route)} | _errors(route),
+    }
+    if route.ours:
+        operation["description"] = "Beyond the public engine."
+    if route.body is not None:
+        operation["requestBody"] = {"required": route.body_required, "content": _content(JSON, route.body)}
+    return operation
+
+
+def _path_parameter(name: str, path: str) -> Document:
+    schema = INT32 if name == "version" else TEXT
+    example = "HR::greeting" if name == "id" and path.startswith("/v1/definitions/") else PARAMETERS[name]
+    return {"name": name, "in": "path", "required": True, "schema": schema, "example": example}
+
+
+def _query_parameter(parameter: Parameter) -> Document:
+    return {
+        "name": parameter.name,
+        "in": "query",
+        "description": parameter.description,
+        "schema": {"type": parameter.type},
+        "example": PARAMETERS[parameter.name],
+    }
+
+
+def _success(route: StepRoute) -> Document:
+    described: Document = {"description": HTTPStatus(route.status).phrase}
+    return described if route.reply is None else {**described, "content": _content(route.media_type, route.reply)}
+
+
+def _errors(route: StepRoute) -> Document:
+    return {str(status): _error(status) for status in sorted({*route.errors, *_ALWAYS})}
+
+
+def _error(status: int) -> Document:
+    kind = KINDS.get(status, INTERNAL)
+    example = {"error": kind, "reason": REASONS[status]}
+    return {"description": kind, "content": {JSON: {"schema": ref("StepError"), "example": example}}}
+
+
+def _content(media_type: str, schema: str) -> Document:
+    described: Document = {"schema": ref(schema)}
+    return {media_type: described | {"example": EXAMPLES[schema]}}
