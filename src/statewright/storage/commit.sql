@@ -277,13 +277,13 @@ step_executions AS (
        SET status = excluded.status, ended_at = excluded.ended_at, output = excluded.output, failure_reason = excluded.failure_reason
 ),
 step_jobs_queued AS (
-    INSERT INTO step_job (tenant, id, instance, execution, definition_id, step_id, job_type, retries, created_at, held)
+    INSERT INTO step_job (tenant, id, instance, execution, definition_id, step_id, job_type, retries, created_at, held, tags)
     SELECT progressed.tenant, job.id, job.instance, job.execution, job.definition_id, job.step_id, job.job_type, job.retries, job.created_at,
-           job.held
+           job.held, job.tags
       FROM progressed
      CROSS JOIN LATERAL json_to_recordset(progressed.jobs)
         AS job (id uuid, instance uuid, execution uuid, definition_id text, step_id text, job_type text, retries int, created_at bigint,
-                held boolean)
+                held boolean, tags text)
 ),
 step_jobs_closed AS (
     DELETE FROM step_job

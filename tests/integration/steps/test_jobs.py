@@ -51,6 +51,17 @@ async def test_the_oldest_jobs_of_several_types_come_first(host: Host):
     assert [job.instance_id for job in await host.claim("x", "y", "x")] == [order[4].id]
 
 
+async def test_workers_take_jobs_in_order_whatever_members_they_are_for(host: Host):
+    tagged = {"dispatch": {"a": {"calculationNodesTags": "eu;gpu"}}}
+    await host.upload(
+        definition("plain", service_task("a", "end"), end()),
+        definition("tagged", service_task("a", "end"), end(), metadata=tagged),
+    )
+    order = [await host.start(name) for name in ("plain", "tagged", "tagged", "plain")]
+    got = [*await host.claim("a", most=3), *await host.claim("a", most=3)]
+    assert [job.instance_id for job in got] == [instance.id for instance in order]
+
+
 async def test_a_hundred_pollers_share_a_hundred_jobs(hosts: tuple[Host, Host]):
     first, second = hosts
     await first.upload(definition("d", service_task("a", "end"), end()))

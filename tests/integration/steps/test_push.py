@@ -103,6 +103,36 @@ def test_a_job_waits_in_the_queue_until_a_member_for_it_joins(steps: Steps, serv
     soon(lambda: steps.read(instance).status == "COMPLETED")
 
 
+def test_a_definition_names_the_members_of_its_jobs(steps: Steps, serving: Serving):
+    here, there = Node(tags=["EU", "Gpu", "more"]), Node(tags=["eu", "rate"])
+    asked: list[str] = []
+
+    @here.processor("rate")
+    def rate(variables: dict[str, object]) -> dict[str, object]:
+        asked.append("here")
+        return {"rated": True}
+
+    @there.processor("rate")
+    def rate_elsewhere(variables: dict[str, object]) -> dict[str, object]:
+        asked.append("there")
+        return {}
+
+    serving(there)
+    serving(here)
+    tagged = {"dispatch": {"rate": {"calculationNodesTags": " gpu; EU"}}}
+    steps.upload(
+        definition("tagged", service_task("rate", "end"), end(), metadata=tagged),
+        definition("plain", service_task("rate", "end"), end()),
+    )
+    instances = [steps.start("tagged") for _ in range(3)]
+    soon(lambda: all(steps.read(instance).status == "COMPLETED" for instance in instances))
+    assert asked == ["here"] * 3
+    assert all(steps.read(instance).variables == {"rated": True} for instance in instances)
+    plain = steps.start("plain")
+    soon(lambda: steps.read(plain).status == "COMPLETED")
+    assert asked == [*["here"] * 3, "there"]
+
+
 def test_a_member_without_the_tag_gets_nothing(steps: Steps, serving: Serving):
     node = Node(tags=["other"])
 

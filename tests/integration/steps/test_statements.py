@@ -14,6 +14,10 @@ FILL = """
     INSERT INTO step_job (tenant, id, instance, execution, definition_id, step_id, job_type, retries, created_at, held)
     SELECT 'acme', gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'd', 's', 't', 0, n, false
       FROM generate_series(1, 20000) AS n;
+    INSERT INTO step_job (tenant, id, instance, execution, definition_id, step_id, job_type, retries, created_at, held,
+                          tags)
+    SELECT 'acme', gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'd', 's', 't', 0, n, false, 'eu, gpu'
+      FROM generate_series(1, 20000) AS n;
     INSERT INTO step_timer (tenant, id, instance, fire_at, held)
     SELECT 'acme', gen_random_uuid(), gen_random_uuid(), n, false FROM generate_series(1, 20000) AS n;
     INSERT INTO step_execution (tenant, instance, id, step_id, step_type, attempt, status, started_at, work)
@@ -31,6 +35,9 @@ FILL = """
 
 HOT = {
     "claim": jobs.CLAIM,
+    "claim plain jobs": jobs.CLAIM_PLAIN,
+    "claim tagged jobs": jobs.CLAIM_TAGGED,
+    "routes": jobs.ROUTES,
     "queued": jobs.QUEUED,
     "instance of": jobs.INSTANCE_OF,
     "requeue": jobs.REQUEUE,

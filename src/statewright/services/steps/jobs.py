@@ -30,7 +30,7 @@ from statewright.steps.core import (
 from statewright.steps.core.texts import quoted
 from statewright.steps.core.times import instant_text
 from statewright.storage.steps import jobs as queue
-from statewright.storage.steps.jobs import AuditLine, Claimed, Lease, QueuedJob
+from statewright.storage.steps.jobs import AuditLine, Claimed, Lease, QueuedJob, Route
 
 LONGEST_WAIT: Final = timedelta(seconds=60)
 """Most that a claim waits for a job."""
@@ -46,6 +46,8 @@ class Claim(Struct, frozen=True, kw_only=True):
     lease: timedelta = timedelta(seconds=30)
     wait: timedelta = timedelta(0)
     """How long to wait for the first job when there is none; at most ``LONGEST_WAIT``."""
+    route: Route | None = None
+    """Only jobs that are pushed this way; None: all of the types."""
 
 
 class ClaimedJob(Struct, frozen=True, kw_only=True):
@@ -223,7 +225,10 @@ async def _claim(runtime: Runtime, tenant: TenantId, request: Claim) -> tuple[Cl
     began, parts = asyncio.get_running_loop().time(), runtime.steps
     now = runtime.clock()
     lease = Lease(worker=request.worker_id, now=now, until=now + request.lease // timedelta(microseconds=1))
-    found = await queue.claim(runtime.pool, tenant, request.job_types, request.max_jobs, lease)
+    if request.route is None:
+        found = await queue.claim(runtime.pool, tenant, request.job_types, request.max_jobs, lease)
+    else:
+        found = await queue.claim_route(runtime.pool, tenant, request.route, request.max_jobs, lease)
     for job in found:
         parts.instances_of_jobs.put(tenant, job.id, job.instance)
         parts.tally.pickup.observe(max(now - job.created_at, 0) / 1_000_000)

@@ -1,4 +1,5 @@
-"""Handing jobs to calculation members whose tags name the job type (spec/step-engine.md §25.5).
+"""Handing jobs to calculation members whose tags name the job type, or are those that the definition names for it
+(spec/step-engine.md §25.5).
 
 The same job can be taken by two doors; whoever claims the row first has it. A node claims for the members connected to
 itself, as many jobs of a type as these may have under way, and sends each as a processor request: ``requestId`` is the
@@ -23,6 +24,7 @@ import msgspec
 from statewright import logs
 from statewright.compute.callout import Callout, Reply
 from statewright.compute.members import Members
+from statewright.conditions.tags import required_tags
 from statewright.failures import ComputeMemberDisconnected, DispatchTimeout, Failure, NoComputeMember
 from statewright.identity import TenantId
 from statewright.jsonval.codec import MalformedJson, decode, encode
@@ -35,6 +37,7 @@ from statewright.services.steps.writing import uuid
 from statewright.steps.core import FailureReport
 from statewright.steps.core.times import instant_text
 from statewright.storage.steps import jobs as queue
+from statewright.storage.steps.jobs import Route
 
 ANSWER_WITHIN: Final = timedelta(seconds=30)
 LEASE: Final = ANSWER_WITHIN + timedelta(seconds=10)
@@ -44,8 +47,6 @@ EACH: Final = 16
 LOOK_EVERY_S: Final = 1.0
 PAUSE_S: Final = 0.005
 """Between two looks: new jobs of a moment are claimed together."""
-
-Topic = tuple[TenantId, str]
 
 log = logs.logger("steps")
 
@@ -66,7 +67,7 @@ class Pusher:
         self._members = members
         self._asks = asks
         self._worker = f"push-{uuid4()}"
-        self._busy: Counter[Topic] = Counter()
+        self._busy: Counter[tuple[TenantId, Route]] = Counter()
         self._under_way: set[asyncio.Task[None]] = set()
         self._woken = asyncio.Event()
 
@@ -87,10 +88,10 @@ class Pusher:
         """Claim what members of this node can take, and send it; how many jobs. Raises ``StorageUnavailable``."""
         taken = 0
         for tenant in {member.tenant for member in self._members.everybody()}:
-            for job_type in await queue.claimable_types(self._runtime.pool, tenant):
-                room = self._room((tenant, job_type))
+            for route in await queue.routes(self._runtime.pool, tenant):
+                room = self._room(tenant, route)
                 if room > 0:
-                    taken += await self._push(tenant, job_type, room)
+                    taken += await self._push(tenant, route, room)
         return taken
 
     async def _push_on(self) -> None:
@@ -107,25 +108,26 @@ class Pusher:
             except TimeoutError:
                 pass
 
-    def _room(self, topic: Topic) -> int:
-        tenant, job_type = topic
-        matching = sum(job_type.lower() in member.tags for member in self._members.of(tenant))
-        return EACH * matching - self._busy[topic]
+    def _room(self, tenant: TenantId, route: Route) -> int:
+        wanted = frozenset(tags_of(route))
+        matching = sum(wanted <= member.tags for member in self._members.of(tenant))
+        return EACH * matching - self._busy[tenant, route]
 
-    async def _push(self, tenant: TenantId, job_type: str, limit: int) -> int:
-        claim = Claim(worker_id=self._worker, job_types=(job_type,), max_jobs=limit, lease=LEASE)
+    async def _push(self, tenant: TenantId, route: Route, limit: int) -> int:
+        types = (route.job_type,)
+        claim = Claim(worker_id=self._worker, job_types=types, max_jobs=limit, lease=LEASE, route=route)
         claimed = await jobs.claim(self._runtime, Caller(system(tenant)), claim)
         for job in claimed:
-            self._busy[tenant, job_type] += 1
-            task = asyncio.create_task(self._deliver(tenant, job), name="job-push")
+            self._busy[tenant, route] += 1
+            task = asyncio.create_task(self._deliver(tenant, route, job), name="job-push")
             self._under_way.add(task)
             task.add_done_callback(self._under_way.discard)
         return len(claimed)
 
-    async def _deliver(self, tenant: TenantId, job: ClaimedJob) -> None:
+    async def _deliver(self, tenant: TenantId, route: Route, job: ClaimedJob) -> None:
         caller = Caller(system(tenant))
         try:
-            reply = await self._asks.dispatch(_callout(tenant, job))
+            reply = await self._asks.dispatch(_callout(tenant, route, job))
         except (NoComputeMember, DispatchTimeout, ComputeMemberDisconnected) as silent:
             log.info("pushed_job_returns", job=job.id, type=job.job_type, reason=silent.code)
             await self._give_back(caller, job)
@@ -135,7 +137,7 @@ class Pusher:
         else:
             await self._report(caller, job, reply)
         finally:
-            self._busy[tenant, job.job_type] -= 1
+            self._busy[tenant, route] -= 1
             self._woken.set()
 
     async def _report(self, caller: Caller, job: ClaimedJob, reply: Reply) -> None:
@@ -162,7 +164,12 @@ class Pusher:
             log.warning("pushed_job_not_returned", job=job.id, error=failure.detail)
 
 
-def _callout(tenant: TenantId, job: ClaimedJob) -> Callout:
+def tags_of(route: Route) -> tuple[str, ...]:
+    """The tags that a member must declare, all of them, in lower case."""
+    return (route.job_type.lower(),) if route.tags is None else required_tags(route.tags)
+
+
+def _callout(tenant: TenantId, route: Route, job: ClaimedJob) -> Callout:
     record = job_record(job)
     variables = record.pop("variables")
     instance = uuid(job.instance_id)
@@ -180,8 +187,8 @@ def _callout(tenant: TenantId, job: ClaimedJob) -> Callout:
         request_id=job.id,
         tenant=tenant,
         name=job.job_type,
-        tags=(job.job_type,),
-        tags_text=job.job_type,
+        tags=tags_of(route),
+        tags_text=route.tags or job.job_type,
         timeout_ms=ANSWER_WITHIN // timedelta(milliseconds=1),
         entity_id=instance,
         workflow=job.definition_id,

@@ -16,7 +16,7 @@ from statewright.net.effects import Effect, EnqueueTask, OpenHumanTask, RecordEn
 from statewright.schema import Claim
 from statewright.services.steps import builtin, trail
 from statewright.services.steps.documents import closed_task, instance_text, opened_task, read_object, written
-from statewright.steps.core import Applied, Changes, Execution, Instance, Process, changes, history_changes
+from statewright.steps.core import Applied, Changes, Execution, Instance, Process, changes, history_changes, member_tags
 from statewright.steps.core.instance import IN_FLIGHT
 from statewright.storage.steps.staged import (
     ChildRow,
@@ -274,6 +274,7 @@ def _jobs(advance: Advance, changed: Changes, instance_id: EntityId) -> list[Job
             retries=new.task.retries,
             created_at=advance.at,
             held=changed.is_held or False,
+            tags=member_tags(advance.process.definition, new.task.kind),
         )
         for new in changed.new_jobs
         if new.status == "UNLOCKED"

@@ -31,6 +31,7 @@ from statewright.steps.core.operations import (
     signal,
     start_instance,
 )
+from statewright.steps.core.routing import member_tags
 from statewright.steps.core.rows import Changes, changes
 from statewright.steps.core.simulation import Simulation, Stubs, simulate
 from statewright.steps.core.stubs import read_stubs, simulation_report
@@ -82,6 +83,7 @@ __all__ = [
     "instance_diagram",
     "instance_record",
     "judge_failure",
+    "member_tags",
     "read_stubs",
     "retry_step",
     "signal",

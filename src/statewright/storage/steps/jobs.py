@@ -54,8 +54,10 @@ class Lease(Struct, frozen=True, kw_only=True):
 Topic = tuple[TenantId, str]
 """A tenant and a job type."""
 
-CLAIM = """
-    -- Uses step_job_claimable.
+
+def _claiming(oldest: str) -> str:
+    """The statement that claims the oldest of what ``oldest`` selects and locks: the ids of jobs of one type."""
+    return f"""
     WITH claimed AS (
         UPDATE step_job
            SET worker = $4, locked_at = $5, lock_expires_at = $6
@@ -63,11 +65,7 @@ CLAIM = """
            AND id = ANY (ARRAY(
                 SELECT oldest.id
                   FROM unnest($2::text[]) AS wanted (job_type)
-                 CROSS JOIN LATERAL (
-                        SELECT id FROM step_job
-                         WHERE tenant = $1 AND job_type = wanted.job_type AND lock_expires_at IS NULL AND NOT held
-                         ORDER BY id
-                         LIMIT $3 FOR UPDATE SKIP LOCKED) AS oldest
+                 CROSS JOIN LATERAL ({oldest}) AS oldest
                  ORDER BY oldest.id
                  LIMIT $3))
      RETURNING id, instance, execution, definition_id, step_id, job_type, retries, created_at
@@ -81,7 +79,24 @@ CLAIM = """
                AND step_execution.id = claimed.execution
              LIMIT 1) AS made
      ORDER BY claimed.id
-"""
+    """  # noqa: S608 - the parts below
+
+
+def _oldest(tags: str) -> str:
+    """Uses the index whose condition on the tags this is."""
+    return f"""
+        SELECT id FROM step_job
+         WHERE tenant = $1 AND job_type = wanted.job_type AND lock_expires_at IS NULL AND NOT held AND tags {tags}
+         ORDER BY id
+         LIMIT $3 FOR UPDATE SKIP LOCKED
+    """  # noqa: S608 - the conditions below
+
+
+CLAIM = _claiming(
+    f"SELECT id FROM ({_oldest('IS NULL')}) AS plain UNION ALL SELECT id FROM ({_oldest('IS NOT NULL')}) AS tagged"  # noqa: S608
+)
+CLAIM_PLAIN = _claiming(_oldest("IS NULL"))
+CLAIM_TAGGED = _claiming(_oldest("= $7"))
 
 
 async def claim(pool: Pool, tenant: TenantId, types: Sequence[str], limit: int, lease: Lease) -> list[Claimed]:
@@ -91,27 +106,62 @@ async def claim(pool: Pool, tenant: TenantId, types: Sequence[str], limit: int, 
     return [_claimed(row) for row in rows]
 
 
-CLAIMABLE_TYPES = """
-    -- Jumps from type to type in step_job_claimable: one probe for each, however many jobs there are.
+class Route(Struct, frozen=True):
+    """Where jobs are pushed to: ``tags`` as definitions spell them, None where the job type is the tag."""
+
+    job_type: str
+    tags: str | None
+
+
+async def claim_route(pool: Pool, tenant: TenantId, route: Route, limit: int, lease: Lease) -> list[Claimed]:
+    """The same for the jobs of a route."""
+    args = (tenant, [route.job_type], limit, lease.worker, lease.now, lease.until)
+    async with pool.connection() as connection:
+        if route.tags is None:
+            rows = await connection.fetch(CLAIM_PLAIN, *args)
+        else:
+            rows = await connection.fetch(CLAIM_TAGGED, *args, route.tags)
+    return [_claimed(row) for row in rows]
+
+
+ROUTES = """
+    -- Jumps from type to type in step_job_claimable, and from route to route in step_job_tags: one probe for each,
+    -- however many jobs there are.
     WITH RECURSIVE types AS (
         (SELECT job_type FROM step_job
-          WHERE tenant = $1 AND lock_expires_at IS NULL AND NOT held
+          WHERE tenant = $1 AND lock_expires_at IS NULL AND NOT held AND tags IS NULL
           ORDER BY job_type LIMIT 1)
          UNION ALL
         SELECT (SELECT job_type FROM step_job
-                 WHERE tenant = $1 AND lock_expires_at IS NULL AND NOT held AND job_type > types.job_type
+                 WHERE tenant = $1 AND lock_expires_at IS NULL AND NOT held AND tags IS NULL
+                   AND job_type > types.job_type
                  ORDER BY job_type LIMIT 1)
           FROM types
          WHERE types.job_type IS NOT NULL
+    ),
+    routes AS (
+        (SELECT tags, job_type FROM step_job
+          WHERE tenant = $1 AND lock_expires_at IS NULL AND NOT held AND tags IS NOT NULL
+          ORDER BY tags, job_type LIMIT 1)
+         UNION ALL
+        SELECT following.tags, following.job_type
+          FROM routes
+         CROSS JOIN LATERAL (
+                SELECT tags, job_type FROM step_job
+                 WHERE tenant = $1 AND lock_expires_at IS NULL AND NOT held AND tags IS NOT NULL
+                   AND (tags, job_type) > (routes.tags, routes.job_type)
+                 ORDER BY tags, job_type LIMIT 1) AS following
     )
-    SELECT job_type FROM types WHERE job_type IS NOT NULL
+    SELECT job_type, NULL AS tags FROM types WHERE job_type IS NOT NULL
+     UNION ALL
+    SELECT job_type, tags FROM routes
 """
 
 
-async def claimable_types(pool: Pool, tenant: TenantId) -> list[str]:
-    """The types of which there are jobs to be claimed."""
+async def routes(pool: Pool, tenant: TenantId) -> list[Route]:
+    """The routes on which there are jobs to be claimed."""
     async with pool.connection() as connection:
-        return [row["job_type"] for row in await connection.fetch(CLAIMABLE_TYPES, tenant)]
+        return [Route(job_type, tags) for job_type, tags in await connection.fetch(ROUTES, tenant)]
 
 
 QUEUED = """

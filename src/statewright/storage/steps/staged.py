@@ -42,8 +42,8 @@ class ExecutionRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     work: str | None = None
 
 
-class JobRow(Struct, frozen=True, kw_only=True):
-    """A new job in the queue."""
+class JobRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A new job in the queue. ``held`` is always given, since ``false`` is no default in SQL."""
 
     id: str
     instance: EntityId
@@ -54,6 +54,7 @@ class JobRow(Struct, frozen=True, kw_only=True):
     retries: int
     created_at: int
     held: bool
+    tags: str | None = None
 
 
 class TaskRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
