@@ -122,7 +122,7 @@ async def main(count: int, versions: int, rounds: int) -> None:
             assert await entities.entity_at(pool, TENANT, dice.choice(ids), instant) is not None
 
         async def groups(instant: int) -> None:
-            query = Query(tenant=TENANT, model=MODEL, plan=ALWAYS, instant=instant)
+            query = Query(tenant=TENANT, model=MODEL, wanted=ALWAYS, instant=instant)
             assert sum(group.count for group in (await grouped(search, query, how)).first) == count
 
         ours: dict[str, tuple[Callable[[int], Awaitable[None]], int]] = {

@@ -30,13 +30,15 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.processes import HOST, SERVICE_TENANT, Starter, free_ports, service_settings
-from statewright.conditions import parse, plan_of
+from statewright.conditions import check_form, parse
 from statewright.conditions.sorting import parse_sort, resolve_sort
+from statewright.conditions.templates import shaped
 from statewright.identity import TenantId, model_id
 from statewright.instants import from_rfc3339, to_rfc3339
 from statewright.jsonval.codec import decode
 from statewright.schema import declared_types, from_stored
 from statewright.schema.flatten import Declared
+from statewright.services.search import wanted
 from statewright.storage import embedded
 from statewright.storage.connections import target
 from statewright.storage.lookups import REFRESH_S, Lookups
@@ -229,6 +231,23 @@ class Client:
         return answer
 
 
+class Options(Struct, frozen=True):
+    """What the query of a request asks for, besides the condition."""
+
+    limit: int
+    sort: tuple[str, ...]
+    instant: int | None
+
+    @classmethod
+    def of(cls, query: str) -> "Options":
+        given = parse_qs(query)
+        return cls(
+            int(given["limit"][0]),
+            tuple(given.get("sort", ())),
+            from_rfc3339(given["pointInTime"][0]) if "pointInTime" in given else None,
+        )
+
+
 class Library:
     """Searching without the service around it."""
 
@@ -236,18 +255,21 @@ class Library:
         self._database = SearchDatabase(pool, timeout=timedelta(seconds=60), lookups=Lookups(lookups, pool))
         self._declared = declared
 
-    async def find(self, condition: Any, query: str) -> int:
+    async def find(self, condition: Any, options: "Options") -> int:
         """How many entities are found."""
-        given = parse_qs(query)
+        parsed = parse(condition)
+        question = shaped(parsed)
+        if question is None:
+            check_form(parsed)
         entities = await self._database.direct(
             Query(
                 tenant=TenantId(SERVICE_TENANT),
                 model=MODEL,
-                plan=plan_of(parse(condition), self._declared),
-                instant=from_rfc3339(given["pointInTime"][0]) if "pointInTime" in given else None,
+                wanted=wanted(question, parsed, self._declared),
+                instant=options.instant,
             ),
-            limit=int(given["limit"][0]),
-            order=resolve_sort(parse_sort(given.get("sort", ()), most=16), self._declared),
+            limit=options.limit,
+            order=resolve_sort(parse_sort(options.sort, most=16), self._declared),
         )
         return len(entities)
 
@@ -293,7 +315,7 @@ async def measure(
     case: Case, client: Client, alone: Library, hand: asyncpg.Connection, rounds: int
 ) -> dict[str, Timing]:
     """Rounds of all; their answers must agree in number."""
-    dice = random.Random(case.name)
+    dice, options = random.Random(case.name), Options.of(case.query)
     timings: dict[str, list[float]] = {"service": [], "search": [], "by hand": [], "again": []}
     began = time.monotonic()
     for turn in range(-3, rounds):  # the first few warm up
@@ -309,7 +331,7 @@ async def measure(
             return len(await hand.fetch(case.by_hand, *case.arguments(drawn)))
 
         async def search(drawn: Any = drawn) -> int:
-            return await alone.find(case.condition(drawn), case.query)
+            return await alone.find(case.condition(drawn), options)
 
         contenders = [("service", service), ("search", search), ("by hand", by_hand), ("again", by_hand)]
         dice.shuffle(contenders)

@@ -39,7 +39,7 @@ class ModelKey(Struct, frozen=True):
     version: int
 
 
-class EntityView(Struct, frozen=True, kw_only=True):
+class EntityView(Struct, frozen=True, kw_only=True, gc=False):
     """What clients see of one version of an entity; of thousands that are found, nobody needs more.
 
     ``document`` is JSON text; who needs the values decodes it once. Times are microseconds since the epoch.

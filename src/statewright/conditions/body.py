@@ -12,11 +12,15 @@ class Body:
             raise MalformedCondition(f"{what} is not a JSON object")
         self.raw: JsonObject = raw
         self._what = what
-        self._folded = {name.lower(): value for name, value in raw.items()}
+        self._folded: JsonObject | None = None
 
     def value(self, name: str) -> JsonValue:
         """The member as it is; ``None`` when absent."""
-        return self.raw[name] if name in self.raw else self._folded.get(name.lower())
+        if name in self.raw:
+            return self.raw[name]
+        if self._folded is None:  # hardly anybody makes use of it
+            self._folded = {member.lower(): value for member, value in self.raw.items()}
+        return self._folded.get(name.lower())
 
     def text(self, name: str) -> str:
         """The string, empty when absent."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from enum import Enum, auto
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, Final, Literal, TypeVar, assert_never
 
 from msgspec import Struct
@@ -121,9 +122,9 @@ def resolve_sort(keys: Iterable[SortKey], declared: Mapping[str, Declared]) -> S
     return tuple(_meta_order(key) if key.source == "meta" else _data_order(key, declared) for key in keys)
 
 
-def order_by(order: SortOrder, *, first: int = 1) -> OrderBy:
-    """The order in SQL; its parameters begin at ``$first``."""
-    parameters = Parameters(first)
+def order_by(order: SortOrder, *, first: int = 1, names: Mapping[str, str] = MappingProxyType({})) -> OrderBy:
+    """The order in SQL; its parameters begin at ``$first``, and ``names`` are as in ``compile_sql``."""
+    parameters = Parameters(first, names)
     terms = [
         f"{expression} {'DESC' if key.descending else 'ASC'} NULLS LAST"
         for key in order

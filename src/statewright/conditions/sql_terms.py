@@ -15,7 +15,7 @@ from statewright.conditions.paths import Wildcard
 Argument: TypeAlias = str | int | Decimal | tuple[str, ...] | tuple[Decimal, ...]
 """A value beside the text of a statement; JSON is passed as its text."""
 
-MAX_ARGUMENTS: Final = 2000
+MAX_ARGUMENTS: Final = 4000
 """Of one condition. PostgreSQL takes 65535, but long before that planning costs more than it saves."""
 
 MAX_STEPS: Final = 256

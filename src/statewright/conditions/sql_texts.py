@@ -14,6 +14,8 @@ FOLDED_TO_ASCII: Final = {"ſ": "s", "\u212a": "k"}
 
 _ASCII_RUN = re.compile(r"[\x01-\x7f]+")
 _LITERAL_PREFIX = re.compile(r"[A-Za-z0-9 _,:;@/-]*")
+LAST_CHARACTER: Final = "\U0010ffff"
+FIRST_SURROGATE, AFTER_SURROGATES = 0xD800, 0xE000
 _OPTIONAL: Final = frozenset("*?{")
 
 
@@ -28,6 +30,8 @@ def text_term(operator: TextOperator, operand: str, stored: Text, binder: Binder
     negated = name.startswith(("NOT_", "INOT_"))
     caseless = name.startswith("I")
     plain = name.removeprefix("I").removeprefix("NOT_")
+    if plain == "STARTS_WITH" and not caseless and not negated and operand and len(operand) < HEAD:
+        return _beginning(operand, stored, binder)
     if not caseless:
         place = stored.beside(operand) if plain == "STARTS_WITH" else stored.whole
         return _signed(_simple(plain, place, binder.bind(operand, "text")), negated=negated)
@@ -86,9 +90,22 @@ def _like(glob: str, stored: Text, binder: Binder) -> Term:
 
 
 def _beginning(prefix: str, stored: Text, binder: Binder) -> Term:
-    """What an index can look up."""
+    """What an index can look up, also in a plan that is kept: the texts from the prefix to the first one beyond."""
     short = prefix[: HEAD - 1]
-    return Term(f"starts_with({stored.head}, {binder.bind(short, 'text')})")
+    beyond = successor(short)
+    if not short or not beyond:
+        return Term(f"starts_with({stored.head}, {binder.bind(short, 'text')})")
+    first, end = binder.bind(short, "text"), binder.bind(beyond, "text")
+    return Term(f"({stored.head} >= {first} AND {stored.head} < {end})")
+
+
+def successor(prefix: str) -> str:
+    """The least text above all that begin with the prefix, by code points; empty when there is none."""
+    shortened = prefix.rstrip(LAST_CHARACTER)
+    if not shortened:
+        return ""
+    following = ord(shortened[-1]) + 1
+    return shortened[:-1] + chr(AFTER_SURROGATES if following == FIRST_SURROGATE else following)
 
 
 def _escaped(literal: str) -> str:

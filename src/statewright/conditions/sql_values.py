@@ -130,7 +130,12 @@ def _string(branch: Branch, stored: Text, binder: Binder) -> Term:
 def _number(order: Order, operand: Number, place: Place, binder: Binder) -> Term:
     if not is_moderate(operand):
         return Term(f"{place.number} IS NOT NULL", is_exact=False)
-    return Term(f"{place.number} {SQL_ORDER[order]} {binder.bind(Decimal(operand), 'numeric')}")
+    return Term(f"{place.number} {SQL_ORDER[order]} {number_operand(operand, binder)}")
+
+
+def number_operand(operand: Number, binder: Binder) -> str:
+    """A number travels as a text: a driver takes long to put one into the binary form of ``numeric``."""
+    return f"{binder.bind(str(Decimal(operand)), 'text')}::numeric"
 
 
 def _compared(comparisons: Sequence[tuple[Order, str]], stored: Text, binder: Binder) -> Term:

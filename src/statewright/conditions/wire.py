@@ -15,7 +15,7 @@ from statewright.conditions.syntax import (
     Simple,
 )
 from statewright.conditions.tags import required_tags
-from statewright.jsonval.values import JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue
 
 DEFAULT_TIMEOUT_MS: Final = 30_000
 """How long a member may take when ``responseTimeoutMs`` is absent or not positive (spec/workflows.md §2.5)."""
@@ -50,6 +50,8 @@ def serialise(condition: Condition) -> JsonValue:
 def _parse(value: JsonValue, depth: int) -> Condition:
     if depth > DEPTH_LIMIT:
         raise MalformedCondition(f"condition is nested deeper than {DEPTH_LIMIT} levels")
+    if isinstance(value, dict) and (plain := _plain(value, depth)) is not None:
+        return plain
     body = Body(value, "condition")
     kind = body.text("type")
     if kind == "group":
@@ -58,6 +60,23 @@ def _parse(value: JsonValue, depth: int) -> Condition:
     if read is None:
         raise MalformedCondition(f'unknown condition type "{kind}"' if kind else "condition has no type")
     return read(body)
+
+
+def _plain(raw: JsonObject, depth: int) -> Condition | None:
+    """A comparison or group whose members have their primary names, as nearly all have: what the long way makes of it.
+
+    None for all else.
+    """
+    kind = raw.get("type")
+    if kind == "simple" and "value" in raw:
+        path, operator = raw.get("jsonPath"), raw.get("operatorType")
+        if isinstance(path, str) and isinstance(operator, str) and operator:
+            return Simple(path=path, operator=operator, value=raw["value"])
+    elif kind == "group":
+        operator, children = raw.get("operator"), raw.get("conditions")
+        if operator in ("AND", "OR") and isinstance(operator, str) and isinstance(children, list):
+            return Group(operator=operator, conditions=tuple([_parse(child, depth + 1) for child in children]))
+    return None
 
 
 def _group(body: Body, depth: int) -> Group:

@@ -57,7 +57,7 @@ async def delete_all(
     refuse_model(key)
     model = (await runtime.definition(caller.tenant, key)).stored.id
     if condition is None:
-        query = Query(tenant=caller.tenant, model=model, plan=EVERYTHING)
+        query = Query(tenant=caller.tenant, model=model, wanted=EVERYTHING)
     else:
         query = (await prepare(runtime, caller.tenant, Search(key=key, condition=condition, instant=instant))).query()
     async with runtime.unit(caller) as unit:

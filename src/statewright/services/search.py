@@ -1,6 +1,6 @@
 """Use cases of searching: directly, within a joined transaction, and how a search would be carried out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -16,10 +16,12 @@ from statewright.conditions import (
     unknown_paths,
 )
 from statewright.conditions.sorting import SortKey, SortOrder, resolve_sort
+from statewright.conditions.templates import Filled, Shaped, filled, shaped
 from statewright.entity import Entity, EntityView, ModelKey
 from statewright.failures import BadRequest, ModelNotFound, SearchResultLimit
 from statewright.identity import TenantId
 from statewright.jsonval.codec import MalformedJson, decode
+from statewright.schema.flatten import Declared
 from statewright.services.definitions import Definition
 from statewright.services.runtime import Caller, Runtime
 from statewright.storage import models
@@ -42,7 +44,7 @@ class Prepared(Struct, frozen=True, kw_only=True):
     """A search that was checked against its model."""
 
     definition: Definition
-    plan: Plan
+    wanted: Plan | Filled
     order: SortOrder
     instant: int | None
 
@@ -52,7 +54,7 @@ class Prepared(Struct, frozen=True, kw_only=True):
         return Query(
             tenant=stored.tenant,
             model=stored.id,
-            plan=self.plan,
+            wanted=self.wanted,
             instant=self.instant,
             without=tuple(entity.id for entity in without),
         )
@@ -77,16 +79,26 @@ def check_limit(limit: int) -> int:
 
 async def prepare(runtime: Runtime, tenant: TenantId, search: Search) -> Prepared:
     """Checks in the order of spec/search.md §9.1, steps 6 to 11; raises their failures."""
-    check_form(search.condition)
+    question = shaped(search.condition)
+    if question is None:
+        check_form(search.condition)
     definition = await _definition(runtime, tenant, search)
     declared = definition.model.declared
-    check_against(search.condition, declared)
     return Prepared(
         definition=definition,
-        plan=plan_of(search.condition, declared),
+        wanted=wanted(question, search.condition, declared),
         order=resolve_sort(search.sort, declared),
         instant=search.instant,
     )
+
+
+def wanted(question: Shaped | None, condition: Condition, declared: Mapping[str, Declared]) -> Plan | Filled:
+    """What has to hold of an entity. Raises the failures of ``check_against``; ``declared`` must never change."""
+    by_template = None if question is None else filled(question, declared)
+    if by_template is not None:
+        return by_template
+    check_against(condition, declared)
+    return plan_of(condition, declared)
 
 
 async def direct(
@@ -136,7 +148,7 @@ async def _joined(
 
 
 def _matches(entities: Sequence[Entity], prepared: Prepared) -> list[Match[EntityView]]:
-    holds = compile_plan(prepared.plan)
+    holds = compile_plan(prepared.query().plan)
     model = prepared.definition.stored.id
     decoded = [Match[EntityView](entity, decode(entity.document)) for entity in entities if entity.model == model]
     return [match for match in decoded if holds(match.document, meta_of(match.entity))]

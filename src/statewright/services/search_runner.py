@@ -137,7 +137,7 @@ class SearchRunner:
         query = Query(
             tenant=job.tenant,
             model=job.model,
-            plan=plan_of(parse(decode(job.condition)), declared),
+            wanted=plan_of(parse(decode(job.condition)), declared),
             instant=job.instant,
         )
         hits = await self._jobs.carry_out(job, self._worker, query, resolve_sort(read_sort(job.sort), declared))

@@ -86,7 +86,7 @@ def _wanted(definition: Definition, query: GroupedQuery) -> Query:
     return Query(
         tenant=definition.stored.tenant,
         model=definition.stored.id,
-        plan=_plan(definition, query),
+        wanted=_plan(definition, query),
         instant=query.instant,
     )
 

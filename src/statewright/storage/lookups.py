@@ -17,15 +17,17 @@ import asyncio
 import hashlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from time import monotonic
 from typing import Final, Literal
 
 import asyncpg
 from msgspec import Struct
 
-from statewright.conditions.operators import Order
+from statewright.conditions.operators import Order, TextOperator
 from statewright.conditions.paths import Path, parse_path
-from statewright.conditions.plan import AllOf, Branch, FieldTest, Numbers, Plan, Texts
+from statewright.conditions.plan import AllOf, Branch, FieldTest, Matching, Numbers, Plan, Texts
 from statewright.conditions.sql_terms import HEAD, is_sendable
+from statewright.conditions.sql_texts import successor
 from statewright.conditions.sql_values import is_moderate
 from statewright.failures import StorageUnavailable
 from statewright.identity import ModelId, TenantId
@@ -51,8 +53,8 @@ class Constants(Struct, frozen=True):
     names: Mapping[str, str]
 
 
-class Lookup(Struct, frozen=True, kw_only=True):
-    """The fields of a model in which any value can be looked up."""
+class Lookup(Struct, frozen=True, kw_only=True, eq=False):
+    """The fields of a model in which any value can be looked up. There is one, until something else can be."""
 
     constants: Constants
     fields: frozenset[tuple[Path, FieldKind]]
@@ -65,6 +67,17 @@ class Lookup(Struct, frozen=True, kw_only=True):
             for part in parts
         )
 
+    def runs(self, plan: Plan) -> bool:
+        """Whether the matches of the plan are one run of the entries of an index: it reads nothing but matches."""
+        parts = plan.parts if isinstance(plan, AllOf) else (plan,)
+        tests = [part for part in parts if isinstance(part, FieldTest) and len(part.branches) == 1]
+        if not tests or len(tests) < len(parts) or len({test.path for test in tests}) > 1:
+            return False
+        path = tests[0].path
+        if all(_is_run_of_texts(test.branches[0]) for test in tests):
+            return (path, "TEXT") in self.fields
+        return all(_is_run_of_numbers(test.branches[0]) for test in tests) and (path, "NUMBER") in self.fields
+
     def _finds(self, path: Path, branch: Branch) -> bool:
         match branch:
             case Texts(comparisons=((Order.EQUALS, text),)):
@@ -73,6 +86,24 @@ class Lookup(Struct, frozen=True, kw_only=True):
                 return is_moderate(number) and (path, "NUMBER") in self.fields
             case _:
                 return False
+
+
+def _is_run_of_texts(branch: Branch) -> bool:
+    match branch:
+        case Texts(comparisons=comparisons):
+            return all(
+                order is not Order.NOT_EQUAL and len(text) < HEAD and is_sendable(text) for order, text in comparisons
+            )
+        case Matching(operator=TextOperator.STARTS_WITH, operand=text):
+            return 0 < len(text) < HEAD and is_sendable(text) and bool(successor(text))
+        case _:
+            return False
+
+
+def _is_run_of_numbers(branch: Branch) -> bool:
+    return isinstance(branch, Numbers) and all(
+        order is not Order.NOT_EQUAL and is_moderate(number) for order, number in branch.comparisons
+    )
 
 
 class Lookups:
@@ -103,7 +134,7 @@ class Lookups:
 
     async def of(self, tenant: TenantId, model: ModelId) -> Lookup | None:
         """What can be looked up in a model."""
-        now = asyncio.get_running_loop().time()
+        now = monotonic()
         if now >= self._until:
             self._until = now + self._refresh_s  # one asks, the others make do with what is known
             # Without it, what is known will do; the search itself says what is wrong.
@@ -125,7 +156,12 @@ class Lookups:
         for tenant, model, path, kind in ready:
             if all(constant_name(*constant) in defined for constant in constants_of(tenant, model, path)):
                 fields.setdefault((tenant, model), set()).add((path, kind))
-        self._known = {key: _lookup(*key, frozenset(found)) for key, found in fields.items()}
+        self._known = {key: self._lookup(key, frozenset(found)) for key, found in fields.items()}
+
+    def _lookup(self, key: tuple[TenantId, ModelId], fields: frozenset[tuple[Path, FieldKind]]) -> Lookup:
+        """The one that is known, if nothing has changed."""
+        known = self._known.get(key)
+        return known if known is not None and known.fields == fields else _lookup(*key, fields)
 
 
 def _field(row: asyncpg.Record) -> tuple[TenantId, ModelId, Path, FieldKind]:

@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from decimal import Decimal
+from operator import attrgetter
 from typing import Final, Generic, TypeVar
 
 import asyncpg
@@ -28,16 +29,19 @@ from statewright.conditions import Plan, compile_plan
 from statewright.conditions.describing import described
 from statewright.conditions.sorting import BY_ID, SortOrder, order_by, sorted_by
 from statewright.conditions.sql import Narrowing, compile_sql
+from statewright.conditions.templates import Filled
 from statewright.entity import Entity, EntityMeta, EntityView
 from statewright.failures import ScanBudgetExhausted, SearchResultLimit, SearchTimeout
 from statewright.identity import EntityId, ModelId, TenantId
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonValue
 from statewright.storage.connections import Target, with_settings
+from statewright.storage.deadlines import Deadlines
 from statewright.storage.entities import COLUMNS, VIEW_COLUMNS, to_entity, to_view
 from statewright.storage.fence import settled
 from statewright.storage.lookups import Constants, Lookups
 from statewright.storage.pool import Pool
+from statewright.storage.ready import ReadyStatements
 from statewright.storage.retention import require_kept
 
 _read: Final[Callable[[str], JsonValue]] = msgspec.json.Decoder(float_hook=Decimal).decode
@@ -63,9 +67,13 @@ class Query(Struct, frozen=True, kw_only=True):
 
     tenant: TenantId
     model: ModelId
-    plan: Plan
+    wanted: Plan | Filled
     instant: int | None = None
     without: tuple[EntityId, ...] = ()
+
+    @property
+    def plan(self) -> Plan:
+        return self.wanted.plan if isinstance(self.wanted, Filled) else self.wanted
 
 
 class Statement(Struct, frozen=True):
@@ -119,8 +127,12 @@ def past_sessions(database: Target, *, timeout: timedelta) -> Target:
 
 
 def lookup_sessions(database: Target, *, timeout: timedelta) -> Target:
-    """The database as those searches connect to it that need not be planned each time (``lookups.py``)."""
-    return _sessions(database, timeout, plan_cache_mode="force_generic_plan")
+    """The database as those searches connect to it that need not be planned each time (``lookups.py``).
+
+    What they want of an index is never much, but a plan that is kept does not know it. A bitmap would be made of all
+    that the index has before the first row is looked at.
+    """
+    return _sessions(database, timeout, plan_cache_mode="force_generic_plan", enable_bitmapscan="off")
 
 
 def _sessions(database: Target, timeout: timedelta | None, **settings: str) -> Target:
@@ -171,7 +183,9 @@ class SearchDatabase:
         self.pool = pool
         self._past = past or pool
         self._lookups = lookups
+        self._ready = ReadyStatements()
         self._timeout_s = timeout.total_seconds()
+        self._deadlines = Deadlines(self._timeout_s)
         self.scan_budget = scan_budget
 
     async def direct(self, query: Query, *, limit: int, order: SortOrder = BY_ID) -> list[EntityView]:
@@ -189,6 +203,10 @@ class SearchDatabase:
     async def _found(
         self, query: Query, reading: Reading[Found], *, limit: int, order: SortOrder = BY_ID
     ) -> list[Found]:
+        if isinstance(query.wanted, Filled) and query.instant is None and not query.without:
+            rows = await self._by_template(query, query.wanted, reading.columns, limit=limit, order=order)
+            if rows is not None:
+                return _entities(rows, reading, limit=limit, order=order)
         lookups, constants = self._lookups, await self._constants(query)
         try:
             return await self._found_with(query, reading, constants, limit=limit, order=order)
@@ -198,12 +216,48 @@ class SearchDatabase:
             lookups.doubt()
         return await self._found_with(query, reading, None, limit=limit, order=order)
 
-    async def _constants(self, query: Query) -> Constants | None:
+    async def _by_template(
+        self, query: Query, filled: Filled, columns: str, *, limit: int, order: SortOrder
+    ) -> list[asyncpg.Record] | None:
+        """Up to one match more than the limit; None when this search must go the long way."""
+        lookups = self._lookups
+        lookup = None if lookups is None else await lookups.of(query.tenant, query.model)
+        ready = self._ready.of(filled.template, lookup, columns, order)
+        if lookups is not None and ready is not None and (most := ready.kept_for(limit)):
+            args = ready.args((), filled.operands, most + 1)
+            if args is None:
+                return None
+            try:
+                rows = await self._fetch(lookups.pool, ready.text, args)
+            except asyncpg.UndefinedFunctionError:  # another process has dropped the index
+                lookups.doubt()
+            else:
+                if len(rows) <= most or most == limit:
+                    return rows
+                ready.was_too_narrow()
+        if ready is not None and ready.kept:
+            ready = self._ready.of(filled.template, None, columns, order)
+        if ready is None:
+            return None
+        args = ready.args((query.tenant, query.model), filled.operands, limit + 1)
+        return None if args is None else await self._fetch(self.pool, ready.text, args)
+
+    async def _fetch(self, pool: Pool, text: str, args: Sequence[object]) -> list[asyncpg.Record]:
+        """The rows of a statement, in the time of a direct search."""
+        try:
+            async with self._deadlines.limit(), pool.connection() as connection:
+                return await connection.fetch_prepared(text, args)
+        except (TimeoutError, asyncpg.QueryCanceledError) as late:
+            raise SearchTimeout(self._timeout_s) from late
+
+    async def _constants(self, query: Query, *, of_runs: bool = False) -> Constants | None:
         """What lets the plan be kept, if it can be: the past has too many kinds of plans."""
         if self._lookups is None or query.instant is not None:
             return None
         lookup = await self._lookups.of(query.tenant, query.model)
-        return lookup.constants if lookup is not None and lookup.answers(query.plan) else None
+        if lookup is None or not (lookup.answers(query.plan) or (of_runs and lookup.runs(query.plan))):
+            return None
+        return lookup.constants
 
     async def _found_with(
         self, query: Query, reading: Reading[Found], constants: Constants | None, *, limit: int, order: SortOrder
@@ -213,10 +267,7 @@ class SearchDatabase:
             if narrowing.is_exact:
                 cut = _at_most(limit + 1, statement, order, reading.columns)
                 rows = await connection.fetch(cut.text, *cut.args)
-                if len(rows) > limit:
-                    raise SearchResultLimit(limit)
-                found = [reading.of_row(row) for row in rows]
-                return found if order else sorted(found, key=_id)
+                return _entities(rows, reading, limit=limit, order=order)
             matches = await self._judged(connection, statement, query.plan, limit, reading)
         return in_order(matches, order)
 
@@ -227,7 +278,8 @@ class SearchDatabase:
 
         Raises ``SearchTimeout``, ``StorageUnavailable``.
         """
-        narrowing, statement = _compiled(query, VIEW_COLUMNS, await self._constants(query))
+        runs = isinstance(query.wanted, Filled) and not query.without
+        narrowing, statement = _compiled(query, VIEW_COLUMNS, await self._constants(query, of_runs=runs))
         if narrowing.is_exact:
             statement = _at_most(limit + 1, statement, order, VIEW_COLUMNS)
         options = "ANALYZE, BUFFERS" if analyze else "ANALYZE false"
@@ -249,7 +301,7 @@ class SearchDatabase:
         """
         instant = None if query is None else query.instant
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with self._deadlines.limit():
                 if query is None or instant is None:
                     pool = self._lookups.pool if keeps_plans and self._lookups else self.pool
                     async with pool.connection() as connection:
@@ -279,6 +331,16 @@ class SearchDatabase:
                     if len(matches) > limit:
                         raise SearchResultLimit(limit)
         return matches
+
+
+def _entities(rows: Sequence[asyncpg.Record], reading: Reading[Found], *, limit: int, order: SortOrder) -> list[Found]:
+    """What the rows are, which are in order unless that is by id. Raises ``SearchResultLimit``."""
+    if len(rows) > limit:
+        raise SearchResultLimit(limit)
+    found = [*map(reading.of_row, rows)]
+    if not order:
+        found.sort(key=_id)
+    return found
 
 
 def _compiled(query: Query, columns: str, constants: Constants | None) -> tuple[Narrowing, Statement]:
@@ -363,5 +425,4 @@ def _at_most(rows: int, statement: Statement, order: SortOrder, columns: str) ->
     return Statement(text, (*statement.args, rows, *ordering.args))
 
 
-def _id(entity: EntityView) -> str:
-    return entity.id
+_id: Final = attrgetter("id")

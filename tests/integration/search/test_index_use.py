@@ -100,7 +100,7 @@ async def test_an_index_is_used_for_sorting(
     service: RunningService, crowd: Api, crowd_tenant: str, path: str, values: OrderingClass
 ) -> None:
     index = built(crowd, f"$.{path}")
-    statement = versions(Query(tenant=TenantId(crowd_tenant), model=model_id("parcel", 1), plan=ALWAYS), "*")
+    statement = versions(Query(tenant=TenantId(crowd_tenant), model=model_id("parcel", 1), wanted=ALWAYS), "*")
     order = order_by((DataOrder(path=Path((path,)), values=values, descending=False),), first=len(statement.args) + 1)
     async with connected(service.database) as connection:
         await connection.execute("SET plan_cache_mode = force_custom_plan")
@@ -117,7 +117,7 @@ async def test_statistics_of_fields_decide_which_of_two_indexes_is_used(
     condition = all_of(simple("$.count", "EQUALS", 3), simple("$.weight", "GREATER_THAN", 4998))
     declared = {path: Declared(types=frozenset((DataType.INTEGER,))) for path in ("$.count", "$.weight")}
     searched = plan_of(parse(condition), declared)
-    statement = versions(Query(tenant=TenantId(crowd_tenant), model=model_id("parcel", 1), plan=searched), "*")
+    statement = versions(Query(tenant=TenantId(crowd_tenant), model=model_id("parcel", 1), wanted=searched), "*")
     async with connected(service.database) as connection:
         await connection.execute("SET plan_cache_mode = force_custom_plan")
         assert rarely in await explained(connection, statement)

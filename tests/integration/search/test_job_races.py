@@ -58,7 +58,7 @@ class Bench(Struct, frozen=True, kw_only=True):
         return job
 
     async def carry_out(self, job: Job, worker: str = "first", condition: JsonObject = EVERYTHING) -> int | None:
-        query = Query(tenant=job.tenant, model=job.model, plan=plan_of(parse(condition), {}), instant=job.instant)
+        query = Query(tenant=job.tenant, model=job.model, wanted=plan_of(parse(condition), {}), instant=job.instant)
         return await self.jobs.carry_out(job, worker, query, BY_ID)
 
     async def kept(self, job: Job) -> int:

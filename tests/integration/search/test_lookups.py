@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from datetime import timedelta
+from itertools import pairwise
 
 import asyncpg
 import pytest
@@ -10,6 +11,9 @@ from msgspec import Struct
 
 from statewright.conditions import Plan, parse, plan_of
 from statewright.conditions.paths import Path
+from statewright.conditions.sql_terms import HEAD
+from statewright.conditions.templates import filled, shaped
+from statewright.failures import SearchResultLimit
 from statewright.identity import ModelId, TenantId, model_id
 from statewright.jsonval.datatypes import DataType
 from statewright.jsonval.values import JsonValue
@@ -17,6 +21,7 @@ from statewright.schema.flatten import Declared
 from statewright.storage.connections import target
 from statewright.storage.lookups import MOST_ROWS, Lookups
 from statewright.storage.pool import Pool
+from statewright.storage.ready import BACK_OFF
 from statewright.storage.search import Query, SearchDatabase, lookup_sessions, search_sessions
 from statewright.storage.search_indexes import DeclaredIndex, IndexKind, SearchIndexes, Wanted
 from tests.builders import Json
@@ -74,9 +79,21 @@ class Crowd(Struct, frozen=True, kw_only=True):
 
     async def found(self, condition: Json, *, tenant: TenantId = ACME) -> list[str]:
         """What is found, which must be what is found without all this."""
-        query = Query(tenant=tenant, model=MODEL, plan=a_plan(condition))
+        query = Query(tenant=tenant, model=MODEL, wanted=a_plan(condition))
         ids = [entity.id for entity in await self.search.direct(query, limit=LIMIT)]
         assert ids == [entity.id for entity in await self.unplanned.direct(query, limit=LIMIT)]
+        return ids
+
+    async def by_template(self, condition: Json, *, tenant: TenantId = ACME, limit: int = LIMIT) -> list[str]:
+        """The same as a template with operands, which is how searches arrive here."""
+        question = shaped(parse(condition))
+        assert question is not None
+        wanted = filled(question, DECLARED)
+        assert wanted is not None
+        query = Query(tenant=tenant, model=MODEL, wanted=wanted)
+        ids = [entity.id for entity in await self.search.direct(query, limit=limit)]
+        plain = Query(tenant=tenant, model=MODEL, wanted=a_plan(condition))
+        assert ids == [entity.id for entity in await self.unplanned.direct(plain, limit=limit)]
         return ids
 
     async def kept_plans(self) -> int:
@@ -146,6 +163,83 @@ async def test_a_kept_plan_uses_the_index(crowd: Crowd) -> None:
     assert "$1" in plan, "it is the plan for any value"
 
 
+async def test_by_template_an_equality_keeps_its_plan_too(crowd: Crowd) -> None:
+    await crowd.declare("it's", "TEXT")
+    word = simple("$.it's", "EQUALS", "abc")
+    assert await crowd.by_template(word)
+    assert await crowd.by_template(all_of(word, simple("$.o.n", "GREATER_THAN", 3)))
+    assert await crowd.kept_plans() == 2
+    assert await crowd.by_template(word, tenant=OTHER), "others have no such index"
+    assert await crowd.kept_plans() == 2
+
+
+async def test_ranges_and_prefixes_that_an_index_answers_alone_keep_their_plans(crowd: Crowd) -> None:
+    await crowd.declare("it's", "TEXT")
+    await crowd.declare("o.n", "NUMBER")
+    hits, asked = 0, 0
+    ordinary = [word for word in WORDS if 0 < len(word) < HEAD and "\ue000" not in word]
+    for low, high in pairwise(ordinary):
+        for leaf in (("STARTS_WITH", low[:2]), ("BETWEEN_INCLUSIVE", [low, high]), ("LESS_THAN", high)):
+            hits += len(await crowd.by_template(simple("$.it's", *leaf), limit=MOST_ROWS + 1))
+            asked += 1
+    for number in (-1, 0, 3, 17, 1000):
+        hits += len(await crowd.by_template(simple("$.o.n", "BETWEEN", [number, number + 20])))
+        above, below = simple("$.o.n", "GREATER_OR_EQUAL", number), simple("$.o.n", "LESS_THAN", number + 5)
+        hits += len(await crowd.by_template(all_of(above, below)))
+        asked += 2
+    assert hits > MANY
+    assert await crowd.kept_plans() >= asked - 5
+
+
+async def test_what_an_index_does_not_answer_alone_is_planned_each_time(crowd: Crowd) -> None:
+    await crowd.declare("it's", "TEXT")
+    prefix = simple("$.it's", "STARTS_WITH", "a")
+    for condition in (
+        all_of(prefix, simple("$.city", "EQUALS", "Oslo")),
+        any_of(prefix, simple("$.it's", "STARTS_WITH", "b")),
+        simple("$.it's", "CONTAINS", "b"),
+        simple("$.it's", "NOT_STARTS_WITH", "a"),
+        simple("$.it's", "NOT_EQUAL", "a"),
+        simple("$.city", "STARTS_WITH", "O"),
+    ):
+        assert await crowd.by_template(condition)
+    assert await crowd.kept_plans() == 0
+
+
+async def test_a_range_with_many_matches_is_planned_anew_and_so_are_the_next_ones(crowd: Crowd) -> None:
+    await crowd.declare("it's", "TEXT")
+    everything, few = simple("$.it's", "LESS_THAN", "\U0010fffe"), simple("$.it's", "LESS_THAN", "a")
+    await crowd.tables.execute(FILL, ACME, MODEL, ["abc"], [3], 10)
+    assert len(await crowd.by_template(everything)) > MOST_ROWS
+    kept = await crowd.kept_plans()
+    assert kept == 1
+    for _ in range(BACK_OFF):
+        await crowd.by_template(few)
+    assert await crowd.kept_plans() == kept
+    await crowd.by_template(few)
+    assert await crowd.kept_plans() == kept + 1
+
+
+async def test_a_range_with_more_matches_than_its_limit_says_so(crowd: Crowd) -> None:
+    await crowd.declare("it's", "TEXT")
+    for limit in (5, MOST_ROWS, MOST_ROWS + 1):
+        await crowd.tables.execute(FILL, ACME, MODEL, ["abc"], [3], 10)
+        with pytest.raises(SearchResultLimit):
+            await crowd.by_template(simple("$.it's", "LESS_THAN", "\U0010fffe"), limit=limit)
+
+
+async def test_the_kept_plan_of_a_range_walks_the_index_and_stops(crowd: Crowd) -> None:
+    index = await crowd.declare("it's", "TEXT")
+    await crowd.by_template(simple("$.it's", "STARTS_WITH", "ab"))
+    async with crowd.lookups.pool.connection() as connection:
+        [row] = await connection.fetch(f"SELECT name FROM pg_prepared_statements WHERE {OURS}")
+        lines = await connection.fetch(f"EXPLAIN EXECUTE {row['name']} ('a', 'b', 10)")
+    plan = "\n".join(line[0] for line in lines)
+    assert f"Index Scan using {index.id}" in plan
+    assert plan.startswith("Limit")
+    assert "$1" in plan, "it is the plan for any prefix"
+
+
 async def test_a_field_with_a_frequent_value_is_planned_for_each_value(crowd: Crowd) -> None:
     await crowd.declare("city", "TEXT")
     assert len(await crowd.found(simple("$.city", "EQUALS", "Oslo"))) == MANY
@@ -154,7 +248,7 @@ async def test_a_field_with_a_frequent_value_is_planned_for_each_value(crowd: Cr
 
 async def test_no_text_of_a_user_stands_in_the_statement(crowd: Crowd) -> None:
     await crowd.declare("it's", "TEXT")
-    query = Query(tenant=ACME, model=MODEL, plan=a_plan(simple("$.it's", "EQUALS", "abc")))
+    query = Query(tenant=ACME, model=MODEL, wanted=a_plan(simple("$.it's", "EQUALS", "abc")))
     explained = await crowd.search.explain(query, limit=10)
     assert "search_constant_" in explained.statement.text
     assert explained.statement.args == ("abc", 11)
@@ -172,10 +266,18 @@ async def test_a_dropped_index_is_missed_by_nobody_and_leaves_no_constants(crowd
     numbers = await crowd.declare("o.n", "NUMBER")
     hurried = Lookups(crowd.lookups.pool, crowd.unplanned.pool, refresh_s=3600)
     search = SearchDatabase(crowd.unplanned.pool, timeout=PATIENCE, lookups=hurried)
-    query = Query(tenant=ACME, model=MODEL, plan=a_plan(simple("$.it's", "EQUALS", "abc")))
+    query = Query(tenant=ACME, model=MODEL, wanted=a_plan(simple("$.it's", "EQUALS", "abc")))
     before = await search.direct(query, limit=LIMIT)
+    other = Lookups(crowd.lookups.pool, crowd.unplanned.pool, refresh_s=3600)
+    again = SearchDatabase(crowd.unplanned.pool, timeout=PATIENCE, lookups=other)
+    await again.direct(query, limit=LIMIT)
     await crowd.drop(words)
     assert await search.direct(query, limit=LIMIT) == before, "the function that the statement calls is gone"
+    question = shaped(parse(simple("$.it's", "EQUALS", "abc")))
+    assert question is not None
+    wanted = filled(question, DECLARED)
+    assert wanted is not None
+    assert await again.direct(Query(tenant=ACME, model=MODEL, wanted=wanted), limit=LIMIT) == before
     assert await crowd.found(simple("$.o.n", "EQUALS", 3)), "what others need is still there"
     await crowd.drop(numbers)
     assert await crowd.tables.fetchval("SELECT count(*) FROM pg_proc WHERE proname LIKE 'search\\_constant%'") == 0

@@ -120,7 +120,7 @@ def a_case(dice: Dice, lives: Sequence[Sequence[Version]]) -> Case:
     ordered = sorted_by(order, matches, lambda version: (version.document, version.meta))
     return Case(
         condition=condition,
-        query=Query(tenant=ACME, model=MODEL, plan=plan, instant=instant),
+        query=Query(tenant=ACME, model=MODEL, wanted=plan, instant=instant),
         order=order,
         expected=tuple((version.meta.id, version.at) for version in ordered),
     )

@@ -47,7 +47,7 @@ async def result(database: str, rows: list[Row]) -> list[Group]:
         await connection.execute(INSERT, TENANT, model, [state for state, _ in rows], documents)
     async with Pool(target(database), size=1) as pool:
         search = SearchDatabase(pool, timeout=timedelta(seconds=20))
-        groups = await grouped(search, Query(tenant=TENANT, model=model, plan=ALWAYS), GROUPING)
+        groups = await grouped(search, Query(tenant=TENANT, model=model, wanted=ALWAYS), GROUPING)
     assert groups.total == len(groups.first)
     return list(groups.first)
 

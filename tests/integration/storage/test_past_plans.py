@@ -65,7 +65,7 @@ async def test_a_page_of_the_past_is_found_by_ids_and_its_versions_are_looked_up
 @pytest.mark.parametrize("instant", [50_000, 500_000, 999_000])
 async def test_the_whole_past_of_a_model_is_read_by_index(database: str, instant: int):
     """Searches and grouped statistics at an instant; on their own sessions, which plan with the arguments in view."""
-    query = Query(tenant=TenantId("acme"), model=ModelId(SOMEBODY), plan=ALWAYS, instant=instant)
+    query = Query(tenant=TenantId("acme"), model=ModelId(SOMEBODY), wanted=ALWAYS, instant=instant)
     statement = versions(query, GROUPED)
     async with connected(past_sessions(target(database), timeout=timedelta(seconds=60)).dsn) as connection:
         await connection.execute(PAST_SIZE)

@@ -1,0 +1,325 @@
+"""Conditions that differ in their operands only are planned and compiled once.
+
+Applications ask the same few questions with other values. A condition is split into its *shape* (groups, paths,
+operators, kinds of operands) and its operands. A shape is compiled with marks for operands, and the place of each mark
+among the arguments shows where an operand belongs.
+
+That takes for granted that no operand of a kind steers the compilation. So only those are taken for which that is so: a
+plain text or number, where the declared types leave no choice of what it could mean. All else, and every condition that
+would be refused, is left to the long way, which stays the measure: text and arguments are the same, as a test over
+random conditions shows.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from itertools import accumulate, count
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from statewright.conditions.checks import check
+from statewright.conditions.lookup import has_wildcard
+from statewright.conditions.operands import operand_text
+from statewright.conditions.operators import COMPARISONS, RANGES
+from statewright.conditions.paths import WORTH_REMEMBERING, parse_path, types_at
+from statewright.conditions.plan import Plan
+from statewright.conditions.planning import Fields, plan_of
+from statewright.conditions.sql import compile_sql
+from statewright.conditions.sql_terms import HEAD, Argument, is_sendable
+from statewright.conditions.sql_texts import LAST_CHARACTER, successor
+from statewright.conditions.sql_values import is_moderate
+from statewright.conditions.syntax import Condition, Group, Simple
+from statewright.failures import Failure
+from statewright.jsonval.datatypes import DataType
+from statewright.jsonval.numbers import NUMERIC_TYPES, parse_number
+from statewright.jsonval.values import JsonValue
+
+MOST_TEMPLATES: Final = 512
+MOST_OPERANDS: Final = 32
+LONGEST: Final = 16_000
+"""Characters of compiled SQL that are worth remembering: memory is finite, and others write conditions."""
+
+Operand: TypeAlias = str
+"""As an argument: a number is its text."""
+
+TEXT_TESTS: Final = frozenset(
+    ("CONTAINS", "STARTS_WITH", "ENDS_WITH", "NOT_CONTAINS", "NOT_STARTS_WITH", "NOT_ENDS_WITH")
+)
+"""Text operators that look at the stored string alone, whatever is declared, and treat all operands alike."""
+
+_ONE_OPERAND: Final = frozenset((*COMPARISONS, *TEXT_TESTS))
+_TEXT, _NUMBER = "text", "number"
+_MARK: Final = "\ue000"
+_MARK_END: Final = "a"
+_DIGITS: Final = 30
+_FIRST_NUMBER: Final = 10**_DIGITS
+"""Marks of numbers begin here, beyond all operands that are taken."""
+_NUMBER_MARK: Final = str(_FIRST_NUMBER)[:-3]
+_GROUPS: Final = ("AND", "OR")
+
+
+class Arguments(Struct, frozen=True, kw_only=True):
+    """How arguments are put together of operands: ``pick`` from the operands, their ``successors``, the sets of
+    ``texts`` and ``numbers`` among them, and what is ``fixed``, in this order.
+    """
+
+    successors: tuple[int, ...]
+    texts: tuple[tuple[int, ...], ...]
+    numbers: tuple[tuple[int, ...], ...]
+    fixed: tuple[Argument, ...]
+    pick: tuple[int, ...]
+
+    def of(self, operands: Sequence[Operand]) -> "list[Argument] | None":
+        """The arguments; None when two of them are equal, which then share a parameter."""
+        values: list[Argument] = [*operands]
+        for index in self.successors:
+            values.append(successor(operands[index]))  # noqa: PERF401 - nearly always none
+        if self.texts or self.numbers:
+            sets = [tuple([operands[index] for index in members]) for members in self.texts]
+            numbers = [tuple([Decimal(operands[index]) for index in members]) for members in self.numbers]
+            if any(len({*members}) < len(members) for members in (*sets, *numbers)):
+                return None
+            values += sets
+            values += numbers
+        values += self.fixed
+        arguments = [values[index] for index in self.pick]
+        if len({*arguments}) < len(arguments):
+            return None
+        return arguments
+
+
+class Expression(Struct, frozen=True):
+    """A condition of one shape as an exact boolean expression."""
+
+    text: str
+    arguments: Arguments
+
+
+class Template(Struct, frozen=True, eq=False):
+    """What conditions of one shape have in common. ``plan`` is theirs but for the operands, of which it has marks."""
+
+    plan: Plan
+    operands: int
+    """How many there are."""
+
+    def compile(self, *, first: int = 1, names: Mapping[str, str] = MappingProxyType({})) -> Expression | None:
+        """As ``compile_sql``; None when the shape is not worth it."""
+        narrowing = compile_sql(self.plan, first=first, names=names)
+        if not narrowing.is_exact or len(narrowing.text) > LONGEST:
+            return None
+        arguments = _arguments(narrowing.args, self.operands)
+        return None if arguments is None else Expression(narrowing.text, arguments)
+
+
+class Filled:
+    """A condition that needs no check, for a model that declares certain fields: a template with operands."""
+
+    __slots__ = ("_condition", "_declared", "_plan", "operands", "template")
+
+    def __init__(self, template: Template, operands: Sequence[Operand], condition: Condition, declared: Fields) -> None:
+        self.template = template
+        self.operands = operands
+        self._condition = condition
+        self._declared = declared
+        self._plan: Plan | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """The plan, which is made when somebody asks for it."""
+        if self._plan is None:
+            self._plan = plan_of(self._condition, self._declared)
+        return self._plan
+
+
+class _Known(Struct, frozen=True):
+    """A shape in a model. That the fields are held here is what makes their identity a key."""
+
+    declared: Fields
+    template: Template | None
+
+
+_known: OrderedDict[tuple[int, Hashable], _Known] = OrderedDict()
+
+
+class Shaped(Struct, frozen=True, gc=False):
+    """A condition as its shape and its operands. It has no defect of form."""
+
+    condition: Condition
+    shape: Hashable
+    operands: list[Operand]
+
+
+def shaped(condition: Condition) -> Shaped | None:
+    """The condition split so; None when it is not of a kind that templates are made for."""
+    operands: list[Operand] = []
+    shape = _shape(condition, operands)
+    return None if shape is None else Shaped(condition, shape, operands)
+
+
+def filled(question: Shaped, declared: Fields) -> Filled | None:
+    """The condition as a template with operands, when it is one that ``check`` accepts and that can be one.
+
+    ``declared`` must never change.
+    """
+    condition, operands = question.condition, question.operands
+    key = id(declared), question.shape
+    known = _known.get(key)
+    if known is None:
+        known = _known[key] = _Known(declared, _template(condition, declared))
+        if len(_known) > MOST_TEMPLATES:
+            _known.popitem(last=False)
+    else:
+        _known.move_to_end(key)
+    return None if known.template is None else Filled(known.template, operands, condition, declared)
+
+
+def _shape(condition: Condition, operands: list[Operand]) -> Hashable | None:
+    """What tells the condition from others but for its operands, which are added; None when it is none for a template.
+
+    Such a condition has no defect of form.
+    """
+    if isinstance(condition, Simple):
+        return _shape_of_leaf(condition, operands)
+    if not isinstance(condition, Group) or condition.operator not in _GROUPS or not condition.conditions:
+        return None
+    shapes: list[Hashable] = [condition.operator]
+    for child in condition.conditions:
+        shape = _shape_of_leaf(child, operands) if isinstance(child, Simple) else _shape(child, operands)
+        if shape is None or len(operands) > MOST_OPERANDS:
+            return None
+        shapes.append(shape)
+    return tuple(shapes)
+
+
+def _shape_of_leaf(leaf: Simple, operands: list[Operand]) -> Hashable | None:
+    path, operator, value = leaf.path, leaf.operator, leaf.value
+    if len(path) > WORTH_REMEMBERING:
+        return None
+    if operator in _ONE_OPERAND:
+        kind = _operand(value, operands)
+    elif operator in RANGES and isinstance(value, list) and len(value) == 2:
+        kind = _operand(value[0], operands)
+        if kind != _operand(value[1], operands):
+            return None
+    else:
+        return None
+    return None if kind is None else (path, operator, kind)
+
+
+def _operand(value: JsonValue, operands: list[Operand]) -> str | None:
+    """The kind of an operand, which is added; None when it may mean something peculiar."""
+    if isinstance(value, str):
+        # `isascii` spares nearly everybody the second question.
+        if not 0 < len(value) < HEAD or "\0" in value or not (value.isascii() or _is_well_formed(value)):
+            return None
+        operands.append(value)
+        return _TEXT
+    if value.__class__ is int and -_FIRST_NUMBER < value < _FIRST_NUMBER:
+        operands.append(str(value))
+        return _NUMBER
+    if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) < _DIGITS:
+        number = parse_number(operand_text(value))
+        if number is not None and is_moderate(number):
+            operands.append(str(Decimal(number)))
+            return _NUMBER
+    return None
+
+
+def _is_well_formed(text: str) -> bool:
+    return is_sendable(text) and text[-1] != LAST_CHARACTER and _MARK not in text
+
+
+def _template(condition: Condition, declared: Fields) -> Template | None:
+    if not _is_parametric(condition, declared):
+        return None
+    marks = count()
+    marked = _marked(condition, marks)
+    try:
+        check(marked, declared)
+    except Failure:
+        return None
+    template = Template(plan_of(marked, declared), next(marks))
+    return template if template.compile() is not None else None
+
+
+def _is_parametric(condition: Condition, declared: Fields) -> bool:
+    """Whether operands have one meaning only, for what the model declares."""
+    if isinstance(condition, Group):
+        return all(_is_parametric(child, declared) for child in condition.conditions)
+    path = parse_path(condition.path) if isinstance(condition, Simple) else None
+    if path is None or not isinstance(condition, Simple) or has_wildcard(path):
+        return False
+    if _MARK in condition.path or _NUMBER_MARK in condition.path:
+        return False
+    operator, value = condition.operator, condition.value
+    sample = value[0] if isinstance(value, list) else value
+    if operator in TEXT_TESTS:
+        return isinstance(sample, str)
+    types = types_at(path, declared) - {DataType.NULL}
+    return types == {DataType.STRING} if isinstance(sample, str) else bool(types) and types <= NUMERIC_TYPES
+
+
+def _marked(condition: Condition, marks: Iterator[int]) -> Condition:
+    """The condition with a mark for each operand, numbered as they are collected."""
+    if isinstance(condition, Group):
+        parts = tuple([_marked(child, marks) for child in condition.conditions])
+        return Group(operator=condition.operator, conditions=parts)
+    assert isinstance(condition, Simple)  # noqa: S101 - its shape says so
+    value = condition.value
+    marked = [_mark(one, marks) for one in value] if isinstance(value, list) else _mark(value, marks)
+    return Simple(path=condition.path, operator=condition.operator, value=marked)
+
+
+def _mark(value: JsonValue, marks: Iterator[int]) -> JsonValue:
+    number = next(marks)
+    return f"{_MARK}{number}{_MARK_END}" if isinstance(value, str) else _FIRST_NUMBER + number
+
+
+def _arguments(arguments: Sequence[Argument], operands: int) -> Arguments | None:
+    """Where the marks are; None when one has been made into something that is not known here."""
+    successors: list[int] = []
+    texts: list[tuple[int, ...]] = []
+    numbers: list[tuple[int, ...]] = []
+    fixed: list[Argument] = []
+    places: list[tuple[int, int]] = []  # which of these, 0 being the operands, and where in it
+    for argument in arguments:
+        if isinstance(argument, tuple):
+            members = tuple([member for one in argument if (member := _marked_by(one)) is not None])
+            if len(members) < len(argument):
+                return None
+            kind, sets = (2, texts) if isinstance(argument[0], str) else (3, numbers)
+            places.append((kind, len(sets)))
+            sets.append(members)
+        elif (operand := _marked_by(argument)) is not None:
+            places.append((0, operand))
+        elif isinstance(argument, str) and _MARK in argument:
+            before = argument[:-1] + _MARK_END
+            operand = _marked_by(before)
+            if operand is None or successor(before) != argument:
+                return None
+            places.append((1, len(successors)))
+            successors.append(operand)
+        else:
+            places.append((4, len(fixed)))
+            fixed.append(argument)
+    starts = [0, *accumulate((operands, len(successors), len(texts), len(numbers)))]
+    return Arguments(
+        successors=tuple(successors),
+        texts=tuple(texts),
+        numbers=tuple(numbers),
+        fixed=tuple(fixed),
+        pick=tuple([starts[kind] + place for kind, place in places]),
+    )
+
+
+def _marked_by(argument: Argument) -> int | None:
+    """The number of the operand that is marked so."""
+    if isinstance(argument, tuple):
+        return None
+    text = str(argument)
+    if text.startswith(_NUMBER_MARK) and text.isdigit() and len(text) == _DIGITS + 1:
+        return int(text) - _FIRST_NUMBER
+    number = text[1:-1]
+    return int(number) if text[:1] == _MARK and text[-1:] == _MARK_END and number.isdigit() else None
