@@ -30,15 +30,16 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.processes import HOST, SERVICE_TENANT, Starter, free_ports, service_settings
-from statewright.conditions import check_form, parse
+from statewright.app.service import tune_garbage_collection
+from statewright.conditions import check_form
 from statewright.conditions.sorting import parse_sort, resolve_sort
-from statewright.conditions.templates import shaped
+from statewright.conditions.templates import Shaped
 from statewright.identity import TenantId, model_id
 from statewright.instants import from_rfc3339, to_rfc3339
 from statewright.jsonval.codec import decode
 from statewright.schema import declared_types, from_stored
 from statewright.schema.flatten import Declared
-from statewright.services.search import wanted
+from statewright.services.search import question_of, wanted
 from statewright.storage import embedded
 from statewright.storage.connections import target
 from statewright.storage.lookups import REFRESH_S, Lookups
@@ -257,15 +258,14 @@ class Library:
 
     async def find(self, condition: Any, options: "Options") -> int:
         """How many entities are found."""
-        parsed = parse(condition)
-        question = shaped(parsed)
-        if question is None:
-            check_form(parsed)
+        question = question_of(condition)
+        if not isinstance(question, Shaped):
+            check_form(question)
         entities = await self._database.direct(
             Query(
                 tenant=TenantId(SERVICE_TENANT),
                 model=MODEL,
-                wanted=wanted(question, parsed, self._declared),
+                wanted=wanted(question, self._declared),
                 instant=options.instant,
             ),
             limit=options.limit,
@@ -461,6 +461,7 @@ async def run(entities: int, rounds: int, logs: Path) -> None:
             Pool(lookup_sessions(target(database), timeout=timedelta(minutes=1)), size=2)
         )
         alone, hand = await library(pool, lookups), await asyncpg.connect(database, server_settings={"jit": "off"})
+        tune_garbage_collection()
         await asyncio.sleep(REFRESH_S)  # until then the service does not know what it may look up
         columns = "case", "by hand p50 ms", "p99", "search p50 ms", "p99", "service p50 ms", "p99"
         compared = "search / by hand", "service / by hand", "noise", "undisturbed: search", "service"

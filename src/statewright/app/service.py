@@ -76,7 +76,7 @@ async def running(
         stack.callback(readiness.close)
         stack.callback(node.drain)
         stack.callback(grace.begin)
-        _tune_garbage_collection()
+        tune_garbage_collection()
         log.info("ready", http=http_port, grpc=grpc_port, admin=admin_port)
         yield Service(
             http_port=http_port,
@@ -104,7 +104,8 @@ async def without_doors(settings: Settings) -> AsyncIterator[Runtime]:
         yield runtime
 
 
-def _tune_garbage_collection() -> None:
+def tune_garbage_collection() -> None:
+    """To be called when everything that stays is there."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

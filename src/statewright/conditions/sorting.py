@@ -102,6 +102,8 @@ class OrderBy(Struct, frozen=True):
 def parse_sort(tokens: Iterable[str], *, most: int) -> tuple[SortKey, ...]:
     """The keys that ``sort`` parameters name. Raises :class:`InvalidFieldPath`, which quotes the token at fault."""
     keys = tuple(map(_parse, tokens))
+    if not keys:
+        return ()
     check_keys(keys, most=most)
     return keys
 
@@ -119,7 +121,7 @@ def check_keys(keys: Sequence[SortKey], *, most: int) -> None:
 
 def resolve_sort(keys: Iterable[SortKey], declared: Mapping[str, Declared]) -> SortOrder:
     """The order that the keys ask for in a model. Raises :class:`InvalidFieldPath`, which names the key."""
-    return tuple(_meta_order(key) if key.source == "meta" else _data_order(key, declared) for key in keys)
+    return tuple([_meta_order(key) if key.source == "meta" else _data_order(key, declared) for key in keys])
 
 
 def order_by(order: SortOrder, *, first: int = 1, names: Mapping[str, str] = MappingProxyType({})) -> OrderBy:

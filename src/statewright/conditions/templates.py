@@ -30,11 +30,12 @@ from statewright.conditions.sql import compile_sql
 from statewright.conditions.sql_terms import HEAD, Argument, is_sendable
 from statewright.conditions.sql_texts import LAST_CHARACTER, successor
 from statewright.conditions.sql_values import is_moderate
-from statewright.conditions.syntax import Condition, Group, Simple
+from statewright.conditions.syntax import DEPTH_LIMIT, Condition, Group, Simple
+from statewright.conditions.wire import parse
 from statewright.failures import Failure
 from statewright.jsonval.datatypes import DataType
 from statewright.jsonval.numbers import NUMERIC_TYPES, parse_number
-from statewright.jsonval.values import JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue
 
 MOST_TEMPLATES: Final = 512
 MOST_OPERANDS: Final = 32
@@ -49,6 +50,7 @@ TEXT_TESTS: Final = frozenset(
 )
 """Text operators that look at the stored string alone, whatever is declared, and treat all operands alike."""
 
+_GROUPS: Final = ("AND", "OR")
 _ONE_OPERAND: Final = frozenset((*COMPARISONS, *TEXT_TESTS))
 _TEXT, _NUMBER = "text", "number"
 _MARK: Final = "\ue000"
@@ -57,7 +59,6 @@ _DIGITS: Final = 30
 _FIRST_NUMBER: Final = 10**_DIGITS
 """Marks of numbers begin here, beyond all operands that are taken."""
 _NUMBER_MARK: Final = str(_FIRST_NUMBER)[:-3]
-_GROUPS: Final = ("AND", "OR")
 
 
 class Arguments(Struct, frozen=True, kw_only=True):
@@ -116,12 +117,12 @@ class Template(Struct, frozen=True, eq=False):
 class Filled:
     """A condition that needs no check, for a model that declares certain fields: a template with operands."""
 
-    __slots__ = ("_condition", "_declared", "_plan", "operands", "template")
+    __slots__ = ("_declared", "_plan", "_question", "operands", "template")
 
-    def __init__(self, template: Template, operands: Sequence[Operand], condition: Condition, declared: Fields) -> None:
+    def __init__(self, template: Template, question: "Shaped", declared: Fields) -> None:
         self.template = template
-        self.operands = operands
-        self._condition = condition
+        self.operands = question.operands
+        self._question = question
         self._declared = declared
         self._plan: Plan | None = None
 
@@ -129,7 +130,7 @@ class Filled:
     def plan(self) -> Plan:
         """The plan, which is made when somebody asks for it."""
         if self._plan is None:
-            self._plan = plan_of(self._condition, self._declared)
+            self._plan = plan_of(self._question.condition, self._declared)
         return self._plan
 
 
@@ -143,19 +144,32 @@ class _Known(Struct, frozen=True):
 _known: OrderedDict[tuple[int, Hashable], _Known] = OrderedDict()
 
 
-class Shaped(Struct, frozen=True, gc=False):
+class Shaped:
     """A condition as its shape and its operands. It has no defect of form."""
 
-    condition: Condition
-    shape: Hashable
-    operands: list[Operand]
+    __slots__ = ("_condition", "_raw", "operands", "shape")
+
+    def __init__(self, raw: JsonValue, shape: Hashable, operands: Sequence[Operand]) -> None:
+        self._raw = raw
+        self._condition: Condition | None = None
+        self.shape = shape
+        self.operands = operands
+
+    @property
+    def condition(self) -> Condition:
+        """The condition, which is parsed when somebody asks for it."""
+        if self._condition is None:
+            self._condition = parse(self._raw)
+        return self._condition
 
 
-def shaped(condition: Condition) -> Shaped | None:
-    """The condition split so; None when it is not of a kind that templates are made for."""
+def shaped(raw: JsonValue) -> Shaped | None:
+    """The condition that the JSON value describes, split so; None when it is not of a kind that templates are made for,
+    or not written in the plain way, or none at all.
+    """
     operands: list[Operand] = []
-    shape = _shape(condition, operands)
-    return None if shape is None else Shaped(condition, shape, operands)
+    shape = _shape(raw, operands, 0)
+    return None if shape is None else Shaped(raw, shape, operands)
 
 
 def filled(question: Shaped, declared: Fields) -> Filled | None:
@@ -163,39 +177,44 @@ def filled(question: Shaped, declared: Fields) -> Filled | None:
 
     ``declared`` must never change.
     """
-    condition, operands = question.condition, question.operands
     key = id(declared), question.shape
     known = _known.get(key)
     if known is None:
-        known = _known[key] = _Known(declared, _template(condition, declared))
+        known = _known[key] = _Known(declared, _template(question.condition, declared))
         if len(_known) > MOST_TEMPLATES:
             _known.popitem(last=False)
     else:
         _known.move_to_end(key)
-    return None if known.template is None else Filled(known.template, operands, condition, declared)
+    return None if known.template is None else Filled(known.template, question, declared)
 
 
-def _shape(condition: Condition, operands: list[Operand]) -> Hashable | None:
+def _shape(raw: JsonValue, operands: list[Operand], depth: int) -> Hashable | None:
     """What tells the condition from others but for its operands, which are added; None when it is none for a template.
 
-    Such a condition has no defect of form.
+    As :func:`parse` reads it, members with other names have no say beside those with the primary ones.
     """
-    if isinstance(condition, Simple):
-        return _shape_of_leaf(condition, operands)
-    if not isinstance(condition, Group) or condition.operator not in _GROUPS or not condition.conditions:
+    if not isinstance(raw, dict) or depth > DEPTH_LIMIT:
         return None
-    shapes: list[Hashable] = [condition.operator]
-    for child in condition.conditions:
-        shape = _shape_of_leaf(child, operands) if isinstance(child, Simple) else _shape(child, operands)
+    kind = raw.get("type")
+    if kind == "simple":
+        return _shape_of_leaf(raw, operands)
+    operator, children = raw.get("operator"), raw.get("conditions")
+    if kind != "group" or not isinstance(operator, str) or operator not in _GROUPS:
+        return None
+    if not isinstance(children, list) or not children:
+        return None
+    shapes: list[Hashable] = [operator]
+    for child in children:
+        shape = _shape(child, operands, depth + 1)
         if shape is None or len(operands) > MOST_OPERANDS:
             return None
         shapes.append(shape)
     return tuple(shapes)
 
 
-def _shape_of_leaf(leaf: Simple, operands: list[Operand]) -> Hashable | None:
-    path, operator, value = leaf.path, leaf.operator, leaf.value
-    if len(path) > WORTH_REMEMBERING:
+def _shape_of_leaf(raw: JsonObject, operands: list[Operand]) -> Hashable | None:
+    path, operator, value = raw.get("jsonPath"), raw.get("operatorType"), raw.get("value")
+    if not isinstance(path, str) or not isinstance(operator, str) or len(path) > WORTH_REMEMBERING:
         return None
     if operator in _ONE_OPERAND:
         kind = _operand(value, operands)
@@ -216,7 +235,7 @@ def _operand(value: JsonValue, operands: list[Operand]) -> str | None:
             return None
         operands.append(value)
         return _TEXT
-    if value.__class__ is int and -_FIRST_NUMBER < value < _FIRST_NUMBER:
+    if type(value) is int and -_FIRST_NUMBER < value < _FIRST_NUMBER:
         operands.append(str(value))
         return _NUMBER
     if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) < _DIGITS:

@@ -59,7 +59,7 @@ async def delete_all(
     if condition is None:
         query = Query(tenant=caller.tenant, model=model, wanted=EVERYTHING)
     else:
-        query = (await prepare(runtime, caller.tenant, Search(key=key, condition=condition, instant=instant))).query()
+        query = (await prepare(runtime, caller.tenant, Search(key=key, question=condition, instant=instant))).query()
     async with runtime.unit(caller) as unit:
         deletion = await (_delete_apart(runtime, unit, query) if unit.parent is None else _stage(runtime, unit, query))
     matched = deletion.matched

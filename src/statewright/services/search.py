@@ -21,6 +21,7 @@ from statewright.entity import Entity, EntityView, ModelKey
 from statewright.failures import BadRequest, ModelNotFound, SearchResultLimit
 from statewright.identity import TenantId
 from statewright.jsonval.codec import MalformedJson, decode
+from statewright.jsonval.values import JsonValue
 from statewright.schema.flatten import Declared
 from statewright.services.definitions import Definition
 from statewright.services.runtime import Caller, Runtime
@@ -35,9 +36,14 @@ class Search(Struct, frozen=True, kw_only=True):
     """What is looked for in a model, as asked; ``instant`` is in epoch microseconds, None = now."""
 
     key: ModelKey
-    condition: Condition
+    question: Condition | Shaped
     sort: tuple[SortKey, ...] = ()
     instant: int | None = None
+
+    @property
+    def condition(self) -> Condition:
+        """The condition as a tree."""
+        return self.question.condition if isinstance(self.question, Shaped) else self.question
 
 
 class Prepared(Struct, frozen=True, kw_only=True):
@@ -62,10 +68,21 @@ class Prepared(Struct, frozen=True, kw_only=True):
 
 def read_condition(body: bytes) -> Condition:
     """The condition of a request body. Raises ``BadRequest`` (spec/search.md §9.1 step 3)."""
+    question = read_question(body)
+    return question.condition if isinstance(question, Shaped) else question
+
+
+def read_question(body: bytes) -> Condition | Shaped:
+    """The same, as a search would have it."""
     try:
-        return parse(decode(body))
+        return question_of(decode(body))
     except (MalformedJson, MalformedCondition) as malformed:
         raise BadRequest(f"invalid condition: {malformed}") from malformed
+
+
+def question_of(value: JsonValue) -> Condition | Shaped:
+    """The condition that a JSON value describes. Raises ``MalformedCondition``."""
+    return shaped(value) or parse(value)
 
 
 def check_limit(limit: int) -> int:
@@ -79,26 +96,28 @@ def check_limit(limit: int) -> int:
 
 async def prepare(runtime: Runtime, tenant: TenantId, search: Search) -> Prepared:
     """Checks in the order of spec/search.md §9.1, steps 6 to 11; raises their failures."""
-    question = shaped(search.condition)
-    if question is None:
-        check_form(search.condition)
+    question = search.question
+    if not isinstance(question, Shaped):
+        check_form(question)
     definition = await _definition(runtime, tenant, search)
     declared = definition.model.declared
     return Prepared(
         definition=definition,
-        wanted=wanted(question, search.condition, declared),
+        wanted=wanted(question, declared),
         order=resolve_sort(search.sort, declared),
         instant=search.instant,
     )
 
 
-def wanted(question: Shaped | None, condition: Condition, declared: Mapping[str, Declared]) -> Plan | Filled:
+def wanted(question: Condition | Shaped, declared: Mapping[str, Declared]) -> Plan | Filled:
     """What has to hold of an entity. Raises the failures of ``check_against``; ``declared`` must never change."""
-    by_template = None if question is None else filled(question, declared)
-    if by_template is not None:
-        return by_template
-    check_against(condition, declared)
-    return plan_of(condition, declared)
+    if isinstance(question, Shaped):
+        by_template = filled(question, declared)
+        if by_template is not None:
+            return by_template
+        question = question.condition
+    check_against(question, declared)
+    return plan_of(question, declared)
 
 
 async def direct(
@@ -160,7 +179,7 @@ async def _definition(runtime: Runtime, tenant: TenantId, search: Search) -> Def
     Raises ``ModelNotFound``.
     """
     definition = await runtime.definitions.find(tenant, search.key)
-    if definition is not None and unknown_paths(search.condition, definition.model.declared):
+    if definition is not None and _lacks_a_path(definition, search.question):
         newest = await models.definitions(runtime.pool, tenant, definition.stored.id)
         if newest is None or newest.model.revision != definition.stored.revision:
             runtime.definitions.forget(tenant, definition.stored.id)
@@ -168,3 +187,12 @@ async def _definition(runtime: Runtime, tenant: TenantId, search: Search) -> Def
     if definition is None:
         raise ModelNotFound(f"model {search.key.name}/{search.key.version} not found")
     return definition
+
+
+def _lacks_a_path(definition: Definition, question: Condition | Shaped) -> bool:
+    declared = definition.model.declared
+    if isinstance(question, Shaped):
+        if filled(question, declared) is not None:
+            return False
+        question = question.condition
+    return bool(unknown_paths(question, declared))

@@ -132,16 +132,28 @@ class Lookups:
         self._known: Mapping[tuple[TenantId, ModelId], Lookup] = {}
         self._until = 0.0
 
+    @property
+    def is_due(self) -> bool:
+        """Whether what is known should be refreshed before it is used."""
+        return monotonic() >= self._until
+
+    def known(self, tenant: TenantId, model: ModelId) -> Lookup | None:
+        """What can be looked up in a model, as far as is known."""
+        return self._known.get((tenant, model))
+
     async def of(self, tenant: TenantId, model: ModelId) -> Lookup | None:
         """What can be looked up in a model."""
-        now = monotonic()
-        if now >= self._until:
-            self._until = now + self._refresh_s  # one asks, the others make do with what is known
-            # Without it, what is known will do; the search itself says what is wrong.
-            with suppress(StorageUnavailable, TimeoutError):
-                async with asyncio.timeout(REFRESH_WITHIN_S):
-                    await self._refresh()
-        return self._known.get((tenant, model))
+        if self.is_due:
+            await self.refresh()
+        return self.known(tenant, model)
+
+    async def refresh(self) -> None:
+        """Find out what can be looked up. One asks, the others make do with what is known meanwhile."""
+        self._until = monotonic() + self._refresh_s
+        # Without it, what is known will do; the search itself says what is wrong.
+        with suppress(StorageUnavailable, TimeoutError):
+            async with asyncio.timeout(REFRESH_WITHIN_S):
+                await self._refresh()
 
     def doubt(self) -> None:
         """What is known has proved wrong."""

@@ -100,16 +100,23 @@ class Pool:
 
     async def acquire(self, within: timedelta) -> Connection:
         """A connection that the caller must ``release``; prefer ``connection()``, which does so."""
-        while self._idle:
-            _, connection = self._idle.pop()  # the one used last: its caches are warm, and the others may grow old
-            if not connection.is_closed():
-                self._leased.add(connection)
-                return connection
+        idle = self.take_idle()
+        if idle is not None:
+            return idle
         try:
             async with asyncio.timeout(within.total_seconds()):
                 return await self._obtain()
         except TimeoutError as late:
             raise StorageUnavailable("no connection to the database became free in time") from late
+
+    def take_idle(self) -> Connection | None:
+        """A connection that can be had without waiting, if there is one; for ``Held``, or the caller releases it."""
+        while self._idle:
+            _, connection = self._idle.pop()  # the one used last: its caches are warm, and the others may grow old
+            if not connection.is_closed():
+                self._leased.add(connection)
+                return connection
+        return None
 
     def release(self, connection: Connection) -> None:
         """Take back what ``acquire`` gave."""
@@ -237,20 +244,19 @@ class Pool:
         self._sweeper = loop.call_later(self._idle_for_s, self._sweep) if self._idle else None
 
 
-class Lease:
-    """``async with lease as connection``: the connection is the block's alone."""
+class Held:
+    """``with`` it: the connection is the block's alone, and goes back to the pool at its end."""
 
-    __slots__ = ("_connection", "_pool", "_within")
+    __slots__ = ("_connection", "_pool")
 
-    def __init__(self, pool: Pool, within: timedelta) -> None:
+    def __init__(self, pool: Pool, connection: Connection) -> None:
         self._pool = pool
-        self._within = within
+        self._connection = connection
 
-    async def __aenter__(self) -> Connection:
-        self._connection = await self._pool.acquire(self._within)
+    def __enter__(self) -> Connection:
         return self._connection
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         failure = None if error is None else _failure(error, self._connection)
@@ -259,6 +265,26 @@ class Lease:
         self._pool.release(self._connection)
         if failure is not None:
             raise failure from error
+
+
+class Lease:
+    """``async with lease as connection``: the connection is the block's alone."""
+
+    __slots__ = ("_held", "_pool", "_within")
+
+    def __init__(self, pool: Pool, within: timedelta) -> None:
+        self._pool = pool
+        self._within = within
+
+    async def __aenter__(self) -> Connection:
+        connection = await self._pool.acquire(self._within)
+        self._held = Held(self._pool, connection)
+        return connection
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._held.__exit__(kind, error, trace)
 
 
 def _failure(error: BaseException, connection: Connection) -> StorageUnavailable | None:

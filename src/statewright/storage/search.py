@@ -14,7 +14,7 @@ in ``document -> $3`` and know how many rows a value has.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from decimal import Decimal
@@ -40,7 +40,7 @@ from statewright.storage.deadlines import Deadlines
 from statewright.storage.entities import COLUMNS, VIEW_COLUMNS, to_entity, to_view
 from statewright.storage.fence import settled
 from statewright.storage.lookups import Constants, Lookups
-from statewright.storage.pool import Pool
+from statewright.storage.pool import WITHIN, Held, Pool
 from statewright.storage.ready import ReadyStatements
 from statewright.storage.retention import require_kept
 
@@ -188,13 +188,15 @@ class SearchDatabase:
         self._deadlines = Deadlines(self._timeout_s)
         self.scan_budget = scan_budget
 
-    async def direct(self, query: Query, *, limit: int, order: SortOrder = BY_ID) -> list[EntityView]:
+    def direct(
+        self, query: Query, *, limit: int, order: SortOrder = BY_ID
+    ) -> Coroutine[object, object, list[EntityView]]:
         """All matches in order, as clients see them.
 
         Raises ``SearchResultLimit`` when there are more than ``limit``, ``ScanBudgetExhausted``, ``SearchTimeout``,
         ``StorageUnavailable``.
         """
-        return await self._found(query, VIEWS, limit=limit, order=order)
+        return self._found(query, VIEWS, limit=limit, order=order)
 
     async def entities(self, query: Query, *, limit: int) -> list[Entity]:
         """All matches in order of id, with everything that is stored of them. Raises as ``direct`` does."""
@@ -221,7 +223,9 @@ class SearchDatabase:
     ) -> list[asyncpg.Record] | None:
         """Up to one match more than the limit; None when this search must go the long way."""
         lookups = self._lookups
-        lookup = None if lookups is None else await lookups.of(query.tenant, query.model)
+        if lookups is not None and lookups.is_due:
+            await lookups.refresh()
+        lookup = None if lookups is None else lookups.known(query.tenant, query.model)
         ready = self._ready.of(filled.template, lookup, columns, order)
         if lookups is not None and ready is not None and (most := ready.kept_for(limit)):
             args = ready.args((), filled.operands, most + 1)
@@ -245,8 +249,10 @@ class SearchDatabase:
     async def _fetch(self, pool: Pool, text: str, args: Sequence[object]) -> list[asyncpg.Record]:
         """The rows of a statement, in the time of a direct search."""
         try:
-            async with self._deadlines.limit(), pool.connection() as connection:
-                return await connection.fetch_prepared(text, args)
+            with self._deadlines.limit():
+                connection = pool.take_idle() or await pool.acquire(WITHIN)
+                with Held(pool, connection):
+                    return await connection.fetch_prepared(text, args)
         except (TimeoutError, asyncpg.QueryCanceledError) as late:
             raise SearchTimeout(self._timeout_s) from late
 
@@ -301,7 +307,7 @@ class SearchDatabase:
         """
         instant = None if query is None else query.instant
         try:
-            async with self._deadlines.limit():
+            with self._deadlines.limit():
                 if query is None or instant is None:
                     pool = self._lookups.pool if keeps_plans and self._lookups else self.pool
                     async with pool.connection() as connection:

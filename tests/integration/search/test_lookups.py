@@ -86,7 +86,7 @@ class Crowd(Struct, frozen=True, kw_only=True):
 
     async def by_template(self, condition: Json, *, tenant: TenantId = ACME, limit: int = LIMIT) -> list[str]:
         """The same as a template with operands, which is how searches arrive here."""
-        question = shaped(parse(condition))
+        question = shaped(condition)
         assert question is not None
         wanted = filled(question, DECLARED)
         assert wanted is not None
@@ -273,7 +273,7 @@ async def test_a_dropped_index_is_missed_by_nobody_and_leaves_no_constants(crowd
     await again.direct(query, limit=LIMIT)
     await crowd.drop(words)
     assert await search.direct(query, limit=LIMIT) == before, "the function that the statement calls is gone"
-    question = shaped(parse(simple("$.it's", "EQUALS", "abc")))
+    question = shaped(simple("$.it's", "EQUALS", "abc"))
     assert question is not None
     wanted = filled(question, DECLARED)
     assert wanted is not None

@@ -176,7 +176,7 @@ async def a_database_with_linguistic_order(server: str) -> AsyncIterator[str]:
 
 def a_case(condition: JsonObject, declared: Mapping[str, Declared]) -> Case:
     parsed = parse(condition)
-    plan, question = plan_of(parsed, declared), shaped(parsed)
+    plan, question = plan_of(parsed, declared), shaped(condition)
     return Case(condition, plan, compile_sql(plan), None if question is None else filled(question, declared))
 
 

@@ -10,17 +10,16 @@ FOREVER = 60.0
 
 
 async def test_what_takes_too_long_is_ended_with_a_timeout() -> None:
-    with pytest.raises(TimeoutError):
-        async with Deadlines(0.01).limit():
-            await asyncio.sleep(FOREVER)
+    with pytest.raises(TimeoutError), Deadlines(0.01).limit():
+        await asyncio.sleep(FOREVER)
 
 
 async def test_what_ends_in_time_is_left_alone() -> None:
     deadlines = Deadlines(0.01)
-    async with deadlines.limit():
+    with deadlines.limit():
         pass
     await asyncio.sleep(0.03)
-    async with deadlines.limit():
+    with deadlines.limit():
         done = True
     assert done
 
@@ -31,9 +30,8 @@ async def test_each_has_the_whole_span_although_they_share_a_timer() -> None:
 
     async def work(number: int) -> float:
         began[number] = clock()
-        with pytest.raises(TimeoutError):
-            async with deadlines.limit():
-                await asyncio.sleep(FOREVER)
+        with pytest.raises(TimeoutError), deadlines.limit():
+            await asyncio.sleep(FOREVER)
         return clock() - began[number]
 
     async with asyncio.TaskGroup() as group:
@@ -49,7 +47,7 @@ async def test_a_cancellation_from_elsewhere_is_no_timeout() -> None:
     inside = asyncio.Event()
 
     async def work() -> None:
-        async with Deadlines(FOREVER).limit():
+        with Deadlines(FOREVER).limit():
             inside.set()
             await asyncio.sleep(FOREVER)
 
@@ -61,13 +59,10 @@ async def test_a_cancellation_from_elsewhere_is_no_timeout() -> None:
 
 
 async def test_an_error_inside_stays_what_it_is() -> None:
-    with pytest.raises(LookupError):
-        async with Deadlines(FOREVER).limit():
-            raise LookupError
+    with pytest.raises(LookupError), Deadlines(FOREVER).limit():
+        raise LookupError
 
 
 async def test_one_inside_another_of_a_longer_span_ends_first() -> None:
-    async with Deadlines(FOREVER).limit():
-        with pytest.raises(TimeoutError):
-            async with Deadlines(0.01).limit():
-                await asyncio.sleep(FOREVER)
+    with Deadlines(FOREVER).limit(), pytest.raises(TimeoutError), Deadlines(0.01).limit():
+        await asyncio.sleep(FOREVER)

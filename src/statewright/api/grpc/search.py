@@ -30,13 +30,14 @@ from statewright.api.grpc.payloads import (
     existing_id,
 )
 from statewright.api.grpc.rpc import CallRefused, Rpc, always, operation
-from statewright.conditions import Condition, MalformedCondition, parse
+from statewright.conditions import Condition, MalformedCondition
 from statewright.conditions.sorting import SortKey, check_keys
+from statewright.conditions.templates import Shaped
 from statewright.failures import BadRequest, SearchJobAlreadyTerminal, SearchJobNotFound
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.services import entities, search, search_jobs, statistics
 from statewright.services.runtime import Caller, Runtime
-from statewright.services.search import Search
+from statewright.services.search import Search, question_of
 from statewright.storage.entities import Cut
 from statewright.storage.search_jobs import JobId
 
@@ -232,18 +233,18 @@ def check_page_number(number: int) -> None:
 
 def _search(runtime: Runtime, request: Asked) -> Search:
     """What is looked for. Raises :class:`CallRefused` for what is no condition, then the failures of sort keys."""
-    condition = _condition(request.condition)
+    question = _question(request.condition)
     sort = tuple(order.key for order in request.order_by or ())
     if len(sort) > runtime.max_sort_keys:
         raise BadRequest(f"too many sort keys: {len(sort)} exceeds maximum {runtime.max_sort_keys}")
     check_keys(sort, most=runtime.max_sort_keys)
     instant = request.point_in_time.micros if request.point_in_time else None
-    return Search(key=(request.model or NO_MODEL).key, condition=condition, sort=sort, instant=instant)
+    return Search(key=(request.model or NO_MODEL).key, question=question, sort=sort, instant=instant)
 
 
-def _condition(raw: Raw) -> Condition:
+def _question(raw: Raw) -> Condition | Shaped:
     try:
-        return parse(decode(bytes(raw)))
+        return question_of(decode(bytes(raw)))
     except (MalformedJson, MalformedCondition) as malformed:
         raise CallRefused(f"invalid condition: {malformed}") from malformed
 

@@ -8,6 +8,7 @@ from statewright.api.http.bodies import envelope, json_body
 from statewright.api.http.exchange import Answer, Exchange
 from statewright.conditions import Condition
 from statewright.conditions.sorting import SortKey, parse_sort
+from statewright.conditions.templates import Shaped
 from statewright.entity import EntityView, ModelKey
 from statewright.failures import BadRequest, InvalidParameter
 from statewright.services import search
@@ -67,18 +68,18 @@ async def _found(exchange: Exchange, key: ModelKey) -> list[EntityView]:
 
 async def _wanted(exchange: Exchange, key: ModelKey) -> tuple[Search, int]:
     instant = exchange.query_instant("pointInTime")
-    condition, sort = await read_condition(exchange), read_sort(exchange)
+    question, sort = await read_question(exchange), read_sort(exchange)
     limit = _limit(exchange)
-    return Search(key=key, condition=condition, sort=sort, instant=instant), limit
+    return Search(key=key, question=question, sort=sort, instant=instant), limit
 
 
-async def read_condition(exchange: Exchange) -> Condition:
+async def read_question(exchange: Exchange) -> Condition | Shaped:
     """The condition in the body."""
     try:
         body = await exchange.body()
     except BadRequest as refused:
         raise BadRequest(f"failed to read request body: {refused.message}") from refused
-    return search.read_condition(body)
+    return search.read_question(body)
 
 
 def read_sort(exchange: Exchange) -> tuple[SortKey, ...]:

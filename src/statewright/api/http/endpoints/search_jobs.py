@@ -1,7 +1,7 @@
 """Asynchronous searches over REST (spec/search.md §14, §20)."""
 
 from statewright.api.http.bodies import json_body
-from statewright.api.http.endpoints.search import enveloped, read_condition, read_sort
+from statewright.api.http.endpoints.search import enveloped, read_question, read_sort
 from statewright.api.http.exchange import Answer, Exchange, uuid_text
 from statewright.instants import to_rfc3339
 from statewright.services import search_jobs
@@ -15,8 +15,8 @@ _US_PER_MS = 1000
 async def submit(exchange: Exchange) -> Answer:
     """Begin a search; the answer is the id of its job."""
     key, instant = exchange.model_key(), exchange.query_instant("pointInTime")
-    condition, sort = await read_condition(exchange), read_sort(exchange)
-    wanted = Search(key=key, condition=condition, sort=sort, instant=instant)
+    question, sort = await read_question(exchange), read_sort(exchange)
+    wanted = Search(key=key, question=question, sort=sort, instant=instant)
     return Answer(json_body(await search_jobs.submit(exchange.runtime, exchange.caller, wanted)))
 
 
