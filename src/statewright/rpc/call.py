@@ -21,6 +21,9 @@ from statewright.rpc.messages import MessageReader, MessageTooLarge, UnreadableM
 BACKLOG: Final = 256 * 1024
 """Bytes of messages that may wait for the handler before the client is held up."""
 
+UNREAD: Final = 64
+"""Bytes that a waiting message counts for beside its own: many empty ones need memory, too."""
+
 
 class CallOver(grpc.aio.BaseError):
     """The call has ended, and nothing can be written any more."""
@@ -39,7 +42,7 @@ class Stream(Protocol):
         """
         ...
 
-    async def room(self) -> None:
+    async def room(self, stream_id: int) -> None:
         """Returns when the client may take more than it did."""
         ...
 
@@ -105,7 +108,7 @@ class Call:
             return self.break_off(grpc.StatusCode.INTERNAL, str(unreadable))
         if messages:
             self._inbox += messages
-            self._waiting += sum(map(len, messages))
+            self._waiting += sum(map(len, messages)) + UNREAD * len(messages)
             self._wake()
         if self._waiting <= BACKLOG:
             self._grant()
@@ -126,7 +129,7 @@ class Call:
             self._arrival = asyncio.get_running_loop().create_future()
             await self._arrival
         message = self._inbox.popleft()
-        self._waiting -= len(message)
+        self._waiting -= len(message) + UNREAD
         if self._withheld and self._waiting <= BACKLOG // 2:
             self._grant()
         return message
@@ -140,28 +143,33 @@ class Call:
             self._stream.begin(self.id, [*RESPONSE_HEAD, *(metadata or ())])
 
     async def write(self, message: bytes) -> None:
-        """Returns as soon as the message is on its way. One at a time. Raises :class:`CallOver`."""
+        """Returns as soon as the message is on its way. One at a time. Raises :class:`CallOver`, also after a write
+        that was given up in the middle of its message.
+        """
+        if self._within_message:
+            raise CallOver("the message before was sent in part only")
         if not self._begun or self.is_over:
             self.begin()
         data, stream = framed(message), self._stream
-        sent, size = stream.send(self.id, data, 0), len(data)
-        while sent < size:
+        sent = part = stream.send(self.id, data, 0)
+        while sent < len(data):
             self._within_message = sent > 0
-            await stream.room()
-            sent += stream.send(self.id, data, sent)
+            await (stream.breath() if part else stream.room(self.id))
+            part = stream.send(self.id, data, sent)
+            sent += part
         self._within_message = False
         await stream.breath()
 
     def finish(self, code: grpc.StatusCode, text: str = "", metadata: Iterable[tuple[str, str | bytes]] = ()) -> None:
-        """Send the status. The first one counts."""
+        """Send the status. The first one counts. Raises ``ValueError`` for metadata that cannot be sent."""
         if self.is_over:
             return
+        headers = [*([] if self._begun else RESPONSE_HEAD), *trailers(code, text, metadata)]
         self._close()
         if self._within_message:
             self._stream.reset(self.id)
         else:
-            head = [] if self._begun else RESPONSE_HEAD
-            self._stream.end(self.id, [*head, *trailers(code, text, metadata)], abandoned=not self._half_closed)
+            self._stream.end(self.id, headers, abandoned=not self._half_closed)
 
     def break_off(self, code: grpc.StatusCode, text: str = "") -> None:
         """Send the status and stop the handler."""

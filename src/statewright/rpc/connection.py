@@ -36,7 +36,7 @@ WRITE_BUFFER: Final = 256 * 1024
 """Bytes in the transport from which on DATA waits."""
 
 BREATH: Final = 64 * 1024
-"""Bytes of DATA after which others get their turn."""
+"""Bytes of DATA after which others get their turn; no frame is longer, whatever the client would take."""
 
 MOST_UNREAD: Final = 4 * 1024 * 1024
 """Bytes in the transport at which a client that does not read is cut off; they are mostly control frames."""
@@ -44,14 +44,15 @@ MOST_UNREAD: Final = 4 * 1024 * 1024
 HELD: Final = 64 * 1024 * 1024
 """Bytes of messages of one connection that handlers have not read, or that are not complete."""
 
-RESETS: Final = 1000
+RESETS: Final = 10_000
 RESETS_WITHIN_S: Final = 10.0
+"""A client whose many calls all run out of time resets them; one that does nothing else is cut off."""
 
 OPENING_S: Final = 10.0
 """How long a client may take to send its preface."""
 
 HEARING_S: Final = 1.0
-"""How long a client may take to notice that the server leaves."""
+"""How long a client may take to notice that the server leaves, and to close the connection that the server closed."""
 
 LAST_POSSIBLE: Final = 2**31 - 1
 FAREWELL: Final = b"farewell"
@@ -90,12 +91,14 @@ class Connection(asyncio.Protocol):
         self._unflushed = 0
         self._flush_is_due = False
         self._is_paused = False
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._waiting: dict[int, asyncio.Future[None]] = {}
         self._opening = self._loop.call_later(OPENING_S, self.abort)
         self._hearing: asyncio.TimerHandle | None = None
         self._resets, self._resets_since = 0, 0.0
         self._is_retiring = False
         self._was_heard = False
+        self._is_cut_off = False
+        self._is_closed = False
 
     # The transport.
 
@@ -108,6 +111,8 @@ class Connection(asyncio.Protocol):
         self._flush()
 
     def data_received(self, data: bytes) -> None:
+        if self._is_closed:
+            return None
         try:
             events = self._h2.receive_data(data)
         except ProtocolError as error:
@@ -156,7 +161,8 @@ class Connection(asyncio.Protocol):
         size = len(data) - at
         try:
             if size > FRAME or not self._sent(stream_id, data[at:] if at else data):
-                size = min(size, self._h2.local_flow_control_window(stream_id), self._h2.max_outbound_frame_size)
+                window = self._h2.local_flow_control_window(stream_id)
+                size = min(size, window, self._h2.max_outbound_frame_size, BREATH)
                 if size <= 0 or not self._sent(stream_id, data[at : at + size]):
                     return 0
         except H2Error as error:
@@ -168,14 +174,13 @@ class Connection(asyncio.Protocol):
             self._flush_soon()
         return size
 
-    async def room(self) -> None:
+    async def room(self, stream_id: int) -> None:
         """Returns when a window has been opened, the transport has sent what it had, or the connection is lost."""
-        waiting = self._loop.create_future()
-        self._waiting.add(waiting)
+        waiting = self._waiting[stream_id] = self._loop.create_future()
         try:
             await waiting
         finally:
-            self._waiting.discard(waiting)
+            del self._waiting[stream_id]
 
     async def breath(self) -> None:
         """Lets others have their turn after ``BREATH`` bytes."""
@@ -198,10 +203,11 @@ class Connection(asyncio.Protocol):
     def reset(self, stream_id: int) -> None:
         """The end of a call in the middle of a message."""
         self._calls.pop(stream_id, None)
-        try:
-            self._h2.reset_stream(stream_id, ErrorCodes.CANCEL)
-        except H2Error as gone:
-            log.debug("grpc_status_unsent", peer=self.peer, reason=str(gone))
+        if not self._is_cut_off:  # then the end of the connection tells more
+            try:
+                self._h2.reset_stream(stream_id, ErrorCodes.CANCEL)
+            except H2Error as gone:
+                log.debug("grpc_status_unsent", peer=self.peer, reason=str(gone))
         self._flush_soon()
         self._leave_if_done()
 
@@ -220,7 +226,7 @@ class Connection(asyncio.Protocol):
 
         Calls that were on their way meanwhile are answered: they arrive before the client's answer to the ping.
         """
-        if self._is_retiring or self._transport is None:
+        if self._is_retiring or self._is_closed or self._transport is None:
             return
         self._is_retiring = True
         self._h2.ping(FAREWELL)
@@ -230,6 +236,7 @@ class Connection(asyncio.Protocol):
 
     def cut_off(self, code: grpc.StatusCode, text: str) -> None:
         """Ends all calls with a status and closes."""
+        self._is_cut_off = True
         for call in list(self._calls.values()):
             call.break_off(code, text)
         self._close()
@@ -250,8 +257,8 @@ class Connection(asyncio.Protocol):
                     call.half_closed()
             case RequestReceived():
                 self._request(event.stream_id, event.headers)
-            case WindowUpdated():
-                self._make_room()
+            case WindowUpdated(stream_id=stream_id):
+                self._make_room(stream_id)
             case StreamReset(stream_id=stream_id):
                 self._was_reset(stream_id)
             case RemoteSettingsChanged():
@@ -316,9 +323,10 @@ class Connection(asyncio.Protocol):
             return False
         return True
 
-    def _make_room(self) -> None:
-        for waiting in self._waiting:
-            if not waiting.done():
+    def _make_room(self, stream_id: int = 0) -> None:
+        """For one stream, or for all."""
+        for waiting in (self._waiting.get(stream_id),) if stream_id else self._waiting.values():
+            if waiting is not None and not waiting.done():
                 waiting.set_result(None)
 
     def _flush_soon(self) -> None:
@@ -330,7 +338,7 @@ class Connection(asyncio.Protocol):
         self._flush_is_due = False
         self._unflushed = 0
         data = self._h2.data_to_send()
-        if not data or self._transport is None:
+        if not data or self._is_closed or self._transport is None:
             return
         self._transport.write(data)
         if self._is_paused and self._transport.get_write_buffer_size() > MOST_UNREAD:
@@ -338,13 +346,24 @@ class Connection(asyncio.Protocol):
             self.abort()
 
     def _leave_if_done(self) -> None:
-        if self._was_heard and not self._calls and self._transport is not None:
+        if self._was_heard and not self._calls and not self._is_closed and self._transport is not None:
             self._flush()
             self._transport.write(goaway(self._h2.highest_inbound_stream_id))
             self._close()
 
     def _close(self) -> None:
-        """Closes when what was written has left."""
+        """Says that nothing more will come; the client closes then.
+
+        To close at once, with octets of the client's unread, could cost it the last that was written (RFC 9112 §9.6).
+        """
         self._flush()
-        if self._transport is not None:
-            self._transport.close()
+        if self._is_closed or self._transport is None or self._transport.is_closing():
+            return
+        self._is_closed = True
+        self._transport.write_eof()
+        if self._hearing is not None:
+            self._hearing.cancel()
+        self._hearing = self._loop.call_later(HEARING_S, self.abort)
+        for call in list(self._calls.values()):
+            call.abandon()
+        self._calls.clear()

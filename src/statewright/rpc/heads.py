@@ -8,11 +8,12 @@ import binascii
 import re
 from collections.abc import Iterable
 from typing import Final, TypeAlias
-from urllib.parse import quote
+from urllib.parse import quote, unquote_to_bytes
 
 import grpc
 from msgspec import Struct
 
+from statewright.rpc.http2 import HEADER_BYTES
 from statewright.rpc.messages import IDENTITY, WINDOW_BITS
 
 Metadata: TypeAlias = tuple[tuple[str, str | bytes], ...]
@@ -28,6 +29,21 @@ RESPONSE_HEAD: Final[Headers] = [
 
 _UNIT_SECONDS: Final = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 _TIMEOUT: Final = re.compile(r"([0-9]{1,8})([HMSmun])", re.ASCII)
+_NAME: Final = re.compile(rb":?[!-9;-@\[-~]+")
+_NO_VALUE: Final = re.compile(rb"[\0\r\n]")
+"""What no header may have (RFC 9113 §8.2.1)."""
+
+_HEADER_OVERHEAD: Final = 32
+"""Bytes that each header counts for beside its own (RFC 9113 §6.5.2)."""
+
+_LEGAL_NAME: Final = re.compile(r"[0-9a-z_.-]+", re.ASCII)
+_LEGAL_VALUE: Final = re.compile(r"[ -~]*", re.ASCII)
+"""What metadata of ours may be."""
+
+LONGEST_TEXT: Final = 4096
+"""Bytes of ``grpc-message``: clients take as little as 8 KiB of headers in all, and drop the status with the rest."""
+
+_HALF_ESCAPE: Final = re.compile(rb"%.?\Z")
 _PRINTABLE: Final = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
 _OURS: Final = frozenset({"te", "content-type", "grpc-timeout", "grpc-encoding", "grpc-accept-encoding"})
 """What the protocol says about the call; not metadata of the caller's."""
@@ -62,8 +78,7 @@ def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
     """Raises :class:`NotGrpc` and :class:`CallRefused`."""
     path, timeout, encoding, method, content_type = "", None, IDENTITY, "", ""
     metadata: list[tuple[str, str | bytes]] = []
-    for raw_name, raw in headers:
-        name, value = raw_name.decode("latin-1"), raw.decode("latin-1")
+    for name, value in _legible(headers):
         match name:
             case ":path":
                 path = value
@@ -81,13 +96,28 @@ def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
                 metadata += [(name, _octets(part)) for part in value.split(",")]
             case _:
                 metadata.append((name, value))
-    if method != "POST":
-        raise NotGrpc(405)
+    if not path or method != "POST":
+        raise NotGrpc(405 if path else 400)
     if not _speaks_grpc(content_type):
         raise NotGrpc(415)
     if encoding != IDENTITY and encoding not in WINDOW_BITS:
         raise CallRefused(grpc.StatusCode.UNIMPLEMENTED, f"unsupported grpc-encoding: {encoding}")
     return Head(path=path, metadata=tuple(metadata), timeout=timeout, encoding=encoding)
+
+
+def _legible(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
+    """Names and values, when there are not too many of them and none has what it must not have."""
+    size = 0
+    legible: list[tuple[str, str]] = []
+    for name, value in headers:
+        if not _NAME.fullmatch(name) or _NO_VALUE.search(value):
+            raise NotGrpc(400)
+        size += len(name) + len(value) + _HEADER_OVERHEAD
+        legible.append((name.decode("ascii"), value.strip(b" \t").decode("latin-1")))
+    if size > HEADER_BYTES:
+        text = f"received metadata larger than max ({size} vs. {HEADER_BYTES})"
+        raise CallRefused(grpc.StatusCode.RESOURCE_EXHAUSTED, text)
+    return legible
 
 
 def trailers(code: grpc.StatusCode, text: str, metadata: Iterable[tuple[str, str | bytes]] = ()) -> Headers:
@@ -100,6 +130,15 @@ def trailers(code: grpc.StatusCode, text: str, metadata: Iterable[tuple[str, str
 
 
 def _percent_encoded(text: str) -> bytes:
+    """At most ``LONGEST_TEXT`` bytes of it."""
+    message = _quoted(text)
+    if len(message) <= LONGEST_TEXT:
+        return message
+    whole = _HALF_ESCAPE.sub(b"", message[:LONGEST_TEXT])
+    return _quoted(unquote_to_bytes(whole).decode(errors="ignore").rstrip(" "))
+
+
+def _quoted(text: str) -> bytes:
     """Spaces at the ends, too: HTTP strips them (RFC 9110 §5.5)."""
     middle = text.strip(" ")
     before, _, after = text.partition(middle) if middle else (text, "", "")
@@ -109,11 +148,19 @@ def _percent_encoded(text: str) -> bytes:
 
 
 def encoded(metadata: Iterable[tuple[str, str | bytes]]) -> Headers:
-    """Metadata of ours as headers."""
-    return [
-        (name.encode(), base64.b64encode(value).rstrip(b"=") if isinstance(value, bytes) else value.encode())
-        for name, value in metadata
-    ]
+    """Metadata of ours as headers. Raises ``ValueError`` for names and values that cannot be sent."""
+    return [(name.encode(), _header_value(name, value)) for name, value in metadata]
+
+
+def _header_value(name: str, value: str | bytes) -> bytes:
+    if not _LEGAL_NAME.fullmatch(name):
+        raise ValueError(f"no name for metadata: {name!r}")
+    if name.endswith("-bin"):
+        return base64.b64encode(value if isinstance(value, bytes) else value.encode()).rstrip(b"=")
+    text = value if isinstance(value, str) else value.decode("latin-1")
+    if not _LEGAL_VALUE.fullmatch(text):
+        raise ValueError(f"metadata that is neither printable nor named -bin: {name}")
+    return text.encode()
 
 
 def _speaks_grpc(content_type: str) -> bool:
@@ -131,6 +178,7 @@ def _timeout(text: str) -> float:
 def _octets(text: str) -> bytes:
     """One value of a ``-bin`` header, with or without padding."""
     try:
-        return base64.b64decode(text.strip() + "=" * (-len(text.strip()) % 4))
+        unpadded = text.strip().rstrip("=")
+        return base64.b64decode(unpadded + "=" * (-len(unpadded) % 4), validate=True)
     except (binascii.Error, ValueError) as error:
         raise CallRefused(grpc.StatusCode.INTERNAL, "malformed binary metadata") from error

@@ -90,4 +90,6 @@ class MessageReader:
             raise MessageTooLarge(len(message), self._limit)
         if not inflating.eof:
             raise UnreadableMessage("a message ends in the middle of its compressed data")
+        if inflating.unused_data:
+            raise UnreadableMessage("a message goes on after its compressed data")
         return message

@@ -44,6 +44,7 @@ class Server(grpc.aio.Server):
         self._connections: set[Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
+        self._is_stopping = False
         self._terminated = asyncio.Event()
 
     # Registration.
@@ -74,6 +75,7 @@ class Server(grpc.aio.Server):
 
     async def stop(self, grace: float | None) -> None:
         """Accepts nothing new, lets calls finish for ``grace`` seconds, then ends them with ``UNAVAILABLE``."""
+        self._is_stopping = True
         for listener in self._listeners:
             listener.close()
         for connection in list(self._connections):
@@ -102,10 +104,22 @@ class Server(grpc.aio.Server):
                     self._changed.clear()
                     await self._changed.wait()
 
+    @property
+    def connections(self) -> int:
+        """How many clients are connected."""
+        return len(self._connections)
+
+    @property
+    def handlers(self) -> int:
+        """How many methods are running."""
+        return len(self._tasks)
+
     # What connections report.
 
     def opened(self, connection: Connection) -> None:
         self._connections.add(connection)
+        if self._is_stopping:  # it was accepted just before the listener closed
+            connection.retire()
 
     def closed(self, connection: Connection) -> None:
         self._connections.discard(connection)
@@ -147,7 +161,9 @@ async def _called(handler: Handler, context: CallContext[Any, Any]) -> None:
     request = context if handler.request_streaming else await context.only_request()
     result = _method(handler)(request, context)
     if not handler.response_streaming:
-        await context.write(await result)
+        response = await result
+        if context.code() is grpc.StatusCode.OK:  # otherwise there may be none, and nobody wants it
+            await context.write(response)
     elif isinstance(result, AsyncIterable):
         async with _closing(result):
             async for response in result:
