@@ -101,7 +101,7 @@ def _upkeep(settings: Settings, database: Target, runtime: Runtime) -> dict[str,
     """What every process does all the time, by the name of its task."""
     definitions = runtime.definitions
     waking = {wakeups.CHANNEL: wakeups.hearing(runtime.steps.wakeups.wake)}
-    work = {
+    work: dict[str, Coroutine[object, object, None]] = {
         "announcements": announcements.follow(database, definitions.forget, definitions.forget_all, others=waking),
         "definition-refresh": Refresher(runtime.pool, definitions, system_clock).run(),
         "search-jobs": runtime.search_runner.run(),
