@@ -11,24 +11,25 @@ random conditions shows.
 """
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from decimal import Decimal
-from itertools import accumulate, count
+from itertools import count
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final
 
 from msgspec import Struct
 
 from statewright.conditions.checks import check
 from statewright.conditions.lookup import has_wildcard
+from statewright.conditions.marks import FIRST_NUMBER, NUMBER_MARK, TEXT_MARK, Arguments, Operand, arguments_of, marked
 from statewright.conditions.operands import operand_text
 from statewright.conditions.operators import COMPARISONS, RANGES
 from statewright.conditions.paths import WORTH_REMEMBERING, parse_path, types_at
 from statewright.conditions.plan import Plan
 from statewright.conditions.planning import Fields, plan_of
 from statewright.conditions.sql import compile_sql
-from statewright.conditions.sql_terms import HEAD, Argument, is_sendable
-from statewright.conditions.sql_texts import LAST_CHARACTER, successor
+from statewright.conditions.sql_terms import HEAD, is_sendable
+from statewright.conditions.sql_texts import LAST_CHARACTER
 from statewright.conditions.sql_values import is_moderate
 from statewright.conditions.syntax import DEPTH_LIMIT, Condition, Group, Simple
 from statewright.conditions.wire import parse
@@ -42,9 +43,6 @@ MOST_OPERANDS: Final = 32
 LONGEST: Final = 16_000
 """Characters of compiled SQL that are worth remembering: memory is finite, and others write conditions."""
 
-Operand: TypeAlias = str
-"""As an argument: a number is its text."""
-
 TEXT_TESTS: Final = frozenset(
     ("CONTAINS", "STARTS_WITH", "ENDS_WITH", "NOT_CONTAINS", "NOT_STARTS_WITH", "NOT_ENDS_WITH")
 )
@@ -53,42 +51,7 @@ TEXT_TESTS: Final = frozenset(
 _GROUPS: Final = ("AND", "OR")
 _ONE_OPERAND: Final = frozenset((*COMPARISONS, *TEXT_TESTS))
 _TEXT, _NUMBER = "text", "number"
-_MARK: Final = "\ue000"
-_MARK_END: Final = "a"
 _DIGITS: Final = 30
-_FIRST_NUMBER: Final = 10**_DIGITS
-"""Marks of numbers begin here, beyond all operands that are taken."""
-_NUMBER_MARK: Final = str(_FIRST_NUMBER)[:-3]
-
-
-class Arguments(Struct, frozen=True, kw_only=True):
-    """How arguments are put together of operands: ``pick`` from the operands, their ``successors``, the sets of
-    ``texts`` and ``numbers`` among them, and what is ``fixed``, in this order.
-    """
-
-    successors: tuple[int, ...]
-    texts: tuple[tuple[int, ...], ...]
-    numbers: tuple[tuple[int, ...], ...]
-    fixed: tuple[Argument, ...]
-    pick: tuple[int, ...]
-
-    def of(self, operands: Sequence[Operand]) -> "list[Argument] | None":
-        """The arguments; None when two of them are equal, which then share a parameter."""
-        values: list[Argument] = [*operands]
-        for index in self.successors:
-            values.append(successor(operands[index]))  # noqa: PERF401 - nearly always none
-        if self.texts or self.numbers:
-            sets = [tuple([operands[index] for index in members]) for members in self.texts]
-            numbers = [tuple([Decimal(operands[index]) for index in members]) for members in self.numbers]
-            if any(len({*members}) < len(members) for members in (*sets, *numbers)):
-                return None
-            values += sets
-            values += numbers
-        values += self.fixed
-        arguments = [values[index] for index in self.pick]
-        if len({*arguments}) < len(arguments):
-            return None
-        return arguments
 
 
 class Expression(Struct, frozen=True):
@@ -110,7 +73,7 @@ class Template(Struct, frozen=True, eq=False):
         narrowing = compile_sql(self.plan, first=first, names=names)
         if not narrowing.is_exact or len(narrowing.text) > LONGEST:
             return None
-        arguments = _arguments(narrowing.args, self.operands)
+        arguments = arguments_of(narrowing.args, self.operands)
         return None if arguments is None else Expression(narrowing.text, arguments)
 
 
@@ -235,7 +198,7 @@ def _operand(value: JsonValue, operands: list[Operand]) -> str | None:
             return None
         operands.append(value)
         return _TEXT
-    if type(value) is int and -_FIRST_NUMBER < value < _FIRST_NUMBER:
+    if type(value) is int and -FIRST_NUMBER < value < FIRST_NUMBER:
         operands.append(str(value))
         return _NUMBER
     if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) < _DIGITS:
@@ -247,19 +210,19 @@ def _operand(value: JsonValue, operands: list[Operand]) -> str | None:
 
 
 def _is_well_formed(text: str) -> bool:
-    return is_sendable(text) and text[-1] != LAST_CHARACTER and _MARK not in text
+    return is_sendable(text) and text[-1] != LAST_CHARACTER and TEXT_MARK not in text
 
 
 def _template(condition: Condition, declared: Fields) -> Template | None:
     if not _is_parametric(condition, declared):
         return None
     marks = count()
-    marked = _marked(condition, marks)
+    sample = marked(condition, marks)
     try:
-        check(marked, declared)
+        check(sample, declared)
     except Failure:
         return None
-    template = Template(plan_of(marked, declared), next(marks))
+    template = Template(plan_of(sample, declared), next(marks))
     return template if template.compile() is not None else None
 
 
@@ -270,7 +233,7 @@ def _is_parametric(condition: Condition, declared: Fields) -> bool:
     path = parse_path(condition.path) if isinstance(condition, Simple) else None
     if path is None or not isinstance(condition, Simple) or has_wildcard(path):
         return False
-    if _MARK in condition.path or _NUMBER_MARK in condition.path:
+    if TEXT_MARK in condition.path or NUMBER_MARK in condition.path:
         return False
     operator, value = condition.operator, condition.value
     sample = value[0] if isinstance(value, list) else value
@@ -278,67 +241,3 @@ def _is_parametric(condition: Condition, declared: Fields) -> bool:
         return isinstance(sample, str)
     types = types_at(path, declared) - {DataType.NULL}
     return types == {DataType.STRING} if isinstance(sample, str) else bool(types) and types <= NUMERIC_TYPES
-
-
-def _marked(condition: Condition, marks: Iterator[int]) -> Condition:
-    """The condition with a mark for each operand, numbered as they are collected."""
-    if isinstance(condition, Group):
-        parts = tuple([_marked(child, marks) for child in condition.conditions])
-        return Group(operator=condition.operator, conditions=parts)
-    assert isinstance(condition, Simple)  # noqa: S101 - its shape says so
-    value = condition.value
-    marked = [_mark(one, marks) for one in value] if isinstance(value, list) else _mark(value, marks)
-    return Simple(path=condition.path, operator=condition.operator, value=marked)
-
-
-def _mark(value: JsonValue, marks: Iterator[int]) -> JsonValue:
-    number = next(marks)
-    return f"{_MARK}{number}{_MARK_END}" if isinstance(value, str) else _FIRST_NUMBER + number
-
-
-def _arguments(arguments: Sequence[Argument], operands: int) -> Arguments | None:
-    """Where the marks are; None when one has been made into something that is not known here."""
-    successors: list[int] = []
-    texts: list[tuple[int, ...]] = []
-    numbers: list[tuple[int, ...]] = []
-    fixed: list[Argument] = []
-    places: list[tuple[int, int]] = []  # which of these, 0 being the operands, and where in it
-    for argument in arguments:
-        if isinstance(argument, tuple):
-            members = tuple([member for one in argument if (member := _marked_by(one)) is not None])
-            if len(members) < len(argument):
-                return None
-            kind, sets = (2, texts) if isinstance(argument[0], str) else (3, numbers)
-            places.append((kind, len(sets)))
-            sets.append(members)
-        elif (operand := _marked_by(argument)) is not None:
-            places.append((0, operand))
-        elif isinstance(argument, str) and _MARK in argument:
-            before = argument[:-1] + _MARK_END
-            operand = _marked_by(before)
-            if operand is None or successor(before) != argument:
-                return None
-            places.append((1, len(successors)))
-            successors.append(operand)
-        else:
-            places.append((4, len(fixed)))
-            fixed.append(argument)
-    starts = [0, *accumulate((operands, len(successors), len(texts), len(numbers)))]
-    return Arguments(
-        successors=tuple(successors),
-        texts=tuple(texts),
-        numbers=tuple(numbers),
-        fixed=tuple(fixed),
-        pick=tuple([starts[kind] + place for kind, place in places]),
-    )
-
-
-def _marked_by(argument: Argument) -> int | None:
-    """The number of the operand that is marked so."""
-    if isinstance(argument, tuple):
-        return None
-    text = str(argument)
-    if text.startswith(_NUMBER_MARK) and text.isdigit() and len(text) == _DIGITS + 1:
-        return int(text) - _FIRST_NUMBER
-    number = text[1:-1]
-    return int(number) if text[:1] == _MARK and text[-1:] == _MARK_END and number.isdigit() else None

@@ -108,7 +108,7 @@ class _Wire(Protocol):
 
     async def bind_execute(
         self, state: object, args: Sequence[object], portal: str, limit: int, return_extra: bool, seconds: float | None
-    ) -> tuple[list[asyncpg.Record], bytes, bool]: ...
+    ) -> list[asyncpg.Record]: ...
 
 
 class _Statement(Protocol):
@@ -158,11 +158,10 @@ class Connection(asyncpg.Connection):
             self.prepared.move_to_end(text)
         state = statement._state  # pyright: ignore[reportPrivateUsage]
         try:
-            rows, _, _ = await self._protocol.bind_execute(state, args, "", 0, True, None)
+            return await self._protocol.bind_execute(state, args, "", 0, False, None)
         except (asyncpg.InvalidCachedStatementError, asyncpg.OutdatedSchemaCacheError):  # the table was altered
             self.prepared.clear()
             return await self.fetch(text, *args)
-        return rows
 
     def notice_silence(self) -> None:
         """Have the kernel watch the peer; a Unix socket needs no watching."""

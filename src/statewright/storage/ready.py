@@ -6,8 +6,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from statewright.conditions.marks import Arguments, Operand
 from statewright.conditions.sorting import SortOrder, order_by
-from statewright.conditions.templates import Arguments, Operand, Template
+from statewright.conditions.templates import Template
 from statewright.storage.lookups import MOST_ROWS, Lookup
 
 MOST_STATEMENTS: Final = 512

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statewright.conditions import check, check_form, parse, plan_of
+from statewright.conditions.marks import Operand
 from statewright.conditions.operators import COMPARISONS, RANGES
 from statewright.conditions.sql import compile_sql
 from statewright.conditions.sql_terms import HEAD
@@ -16,7 +17,6 @@ from statewright.conditions.templates import (
     MOST_TEMPLATES,
     TEXT_TESTS,
     Filled,
-    Operand,
     _known,
     filled,
     shaped,

@@ -43,6 +43,8 @@ async def direct_as_array(exchange: Exchange) -> Answer:
 
 async def enveloped(entities: Sequence[EntityView], key: ModelKey) -> list[bytes]:
     """The envelopes; ten thousand of them take a while, in which others get their turn."""
+    if len(entities) <= AT_ONCE:
+        return [envelope(entity, key) for entity in entities]
     envelopes: list[bytes] = []
     for start in range(0, len(entities), AT_ONCE):
         envelopes += [envelope(entity, key) for entity in entities[start : start + AT_ONCE]]
