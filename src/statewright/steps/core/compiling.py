@@ -39,8 +39,12 @@ class Process(Struct, frozen=True, kw_only=True):
     definition: Definition
     version: int
     steps: Mapping[str, Step]
+    typed: Mapping[NodeId, tuple[Step, StepType]]
     net: Net
-    language: Language
+
+    def language(self) -> Language:
+        """The language for one operation: what it may spend is not shared with others."""
+        return StepLanguage(self.typed)
 
 
 def compile_definition(definition: Definition, version: int) -> Process:
@@ -56,7 +60,7 @@ def compile_definition(definition: Definition, version: int) -> Process:
         entries=(NodeId(definition.steps[0].id),),
         noun="step",
     )
-    return Process(definition=definition, version=version, steps=steps, net=net, language=StepLanguage(typed))
+    return Process(definition=definition, version=version, steps=steps, typed=typed, net=net)
 
 
 def _type_of(step: Step) -> StepType:

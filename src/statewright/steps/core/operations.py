@@ -66,7 +66,7 @@ class NewInstance(Struct, frozen=True, kw_only=True):
 
 def start_instance(process: Process, new: NewInstance, moment: Moment) -> Applied:
     """A new instance, after all the steps that need nobody (§5.1)."""
-    step = start(process.net, process.language, tidied(new.variables), moment)
+    step = start(process.net, process.language(), tidied(new.variables), moment)
     instance = Instance(
         id=new.id,
         definition_id=process.definition.id,
@@ -163,7 +163,7 @@ def retry_step(
 
 
 def _apply(process: Process, instance: Instance, event: Event, moment: Moment) -> Applied:
-    step = advance(process.net, process.language, instance.marking, event, moment)
+    step = advance(process.net, process.language(), instance.marking, event, moment)
     if not step.effects:
         return Applied(instance=instance, effects=(), transitions=())
     after = _moved(process, instance, step, moment)

@@ -9,7 +9,7 @@ from msgspec import Struct
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Problem
 from statewright.steps.core.definition import DEFAULT_HIT_POLICY, DecisionTable, Rule
-from statewright.steps.core.expressions import ExpressionError, NotBoolean, holds
+from statewright.steps.core.expressions import Budget, ExpressionError, NotBoolean, holds
 from statewright.steps.core.merging import tidy_number
 from statewright.steps.core.outputs import value_of
 from statewright.steps.core.texts import json_type, quoted
@@ -32,10 +32,21 @@ Collapse: TypeAlias = Callable[[str, Column], "JsonValue | Problem"]
 """What becomes of a column, given its name and values."""
 
 
-def decided(table: DecisionTable, hit_policy: str, variables: JsonObject, at: int) -> "JsonObject | Problem":
+class _Scene(Struct, frozen=True):
+    """What cells and outputs are evaluated in."""
+
+    variables: JsonObject
+    at: int
+    budget: Budget
+
+
+def decided(
+    table: DecisionTable, hit_policy: str, variables: JsonObject, at: int, budget: Budget | None = None
+) -> "JsonObject | Problem":
     """The variables that the table sets. Rules and outputs all see the same variables."""
+    scene = _Scene(variables, at, budget or Budget())
     policy = hit_policy or DEFAULT_HIT_POLICY
-    matched = _matched(table.rules, variables, at, only_first=policy == "F")
+    matched = _matched(table.rules, scene, only_first=policy == "F")
     if isinstance(matched, Problem):
         return matched
     if not matched:
@@ -43,7 +54,7 @@ def decided(table: DecisionTable, hit_policy: str, variables: JsonObject, at: in
     if policy == "U" and len(matched) > 1:
         places = _listed(index for index, _ in matched)
         return Problem(f"hit policy U matched {len(matched)} rules {places} (DecisionTableUniqueViolation)")
-    matches = _evaluated(matched, variables, at)
+    matches = _evaluated(matched, scene)
     return matches if isinstance(matches, Problem) else _collapsed(policy, matches)
 
 
@@ -52,12 +63,10 @@ def is_catch_all(rule: Rule) -> bool:
     return not any(_constrains(cell) for cell in rule.when.values())
 
 
-def _matched(
-    rules: tuple[Rule, ...], variables: JsonObject, at: int, *, only_first: bool
-) -> list[tuple[int, Rule]] | Problem:
+def _matched(rules: tuple[Rule, ...], scene: _Scene, *, only_first: bool) -> list[tuple[int, Rule]] | Problem:
     found: list[tuple[int, Rule]] = []
     for index, rule in enumerate(rules):
-        verdict = _matches(index, rule, variables, at)
+        verdict = _matches(index, rule, scene)
         if isinstance(verdict, Problem):
             return verdict
         if verdict:
@@ -67,11 +76,11 @@ def _matched(
     return found
 
 
-def _matches(index: int, rule: Rule, variables: JsonObject, at: int) -> bool | Problem:
+def _matches(index: int, rule: Rule, scene: _Scene) -> bool | Problem:
     """Whether all cells hold; those after the first that does not are not looked at."""
     for column, cell in rule.when.items():
         try:
-            if _constrains(cell) and not holds(cell, variables, at):
+            if _constrains(cell) and not holds(cell, scene.variables, scene.at, scene.budget):
                 return False
         except ExpressionError as error:
             finding = error.finding if isinstance(error, NotBoolean) else str(error)
@@ -83,13 +92,13 @@ def _constrains(cell: str) -> bool:
     return bool(cell.strip())
 
 
-def _evaluated(matched: list[tuple[int, Rule]], variables: JsonObject, at: int) -> list[Match] | Problem:
+def _evaluated(matched: list[tuple[int, Rule]], scene: _Scene) -> list[Match] | Problem:
     matches: list[Match] = []
     for index, rule in matched:
         outputs: JsonObject = {}
         for name, value in rule.outputs.items():
             try:
-                outputs[name] = value_of(value, variables, at)
+                outputs[name] = value_of(value, scene.variables, scene.at, scene.budget)
             except ExpressionError as error:
                 return Problem(f"rule {index} output {quoted(name)}: expression eval: {error}")
         matches.append(Match(index, outputs))

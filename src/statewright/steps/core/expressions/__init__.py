@@ -1,7 +1,8 @@
 """The expression language of DECISION, TRANSFORMATION and decision tables (spec/step-engine.md §10).
 
 The text is rewritten by a preprocessor, parsed, checked for names that are no variables, and evaluated by a tree of
-functions: no code is ever generated, no attribute of an object reached, and the work of one evaluation is bounded.
+functions: no code is ever generated, no attribute of an object reached, and the work of one evaluation is bounded,
+as is that of all evaluations which share a :class:`Budget`.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from msgspec import Struct
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.steps.core.expressions.compiling import compiled
 from statewright.steps.core.expressions.errors import ExpressionError
-from statewright.steps.core.expressions.frames import Frame
+from statewright.steps.core.expressions.frames import CHARACTERS, Budget, Frame, weight
 from statewright.steps.core.expressions.parser import parse
 from statewright.steps.core.expressions.preprocessing import preprocess
 from statewright.steps.core.expressions.syntax import Syntax
@@ -32,15 +33,19 @@ class Program(Struct, frozen=True):
     """Of the variables it needs, in the order of their first places."""
     run: Callable[[Frame], Value]
 
-    def value(self, variables: JsonObject, at: int) -> Value:
+    def value(self, variables: JsonObject, at: int, budget: Budget | None = None) -> Value:
         """The raw result. Raises :class:`ExpressionError`, whose text names the expression."""
         try:
             _require(self.names, variables)
-            return self.run(Frame(variables, at))
+            frame = Frame(variables, at, budget)
+            frame.spend(len(self.text) // CHARACTERS)
+            value = self.run(frame)
+            frame.visit(value)
         except ExpressionError as error:
             raise _about(self.text, error) from None
         except RecursionError:
             raise _about(self.text, ExpressionError("values are nested too deeply")) from None
+        return value
 
 
 def compile_expression(text: str) -> Program:
@@ -51,18 +56,18 @@ def compile_expression(text: str) -> Program:
     raise ExpressionError(program)
 
 
-def evaluate(text: str, variables: JsonObject, at: int) -> JsonValue:
+def evaluate(text: str, variables: JsonObject, at: int, budget: Budget | None = None) -> JsonValue:
     """The result as JSON; ``at``: what ``now()`` is, in microseconds of the epoch. Raises :class:`ExpressionError`."""
-    value = compile_expression(text).value(variables, at)
+    value = compile_expression(text).value(variables, at, budget)
     try:
         return lowered(value)
     except ExpressionError as error:
         raise _about(text, error) from None
 
 
-def holds(text: str, variables: JsonObject, at: int) -> bool:
+def holds(text: str, variables: JsonObject, at: int, budget: Budget | None = None) -> bool:
     """The result of an expression that must give a boolean. Raises :class:`ExpressionError` and :class:`NotBoolean`."""
-    value = compile_expression(text).value(variables, at)
+    value = compile_expression(text).value(variables, at, budget)
     if not isinstance(value, bool):
         raise NotBoolean(text, value)
     return value
@@ -96,4 +101,13 @@ def _about(text: str, error: ExpressionError) -> ExpressionError:
     return ExpressionError(f"expression {quoted(text)}: {error}")
 
 
-__all__ = ["ExpressionError", "NotBoolean", "Program", "compile_expression", "evaluate", "holds"]
+__all__ = [
+    "Budget",
+    "ExpressionError",
+    "NotBoolean",
+    "Program",
+    "compile_expression",
+    "evaluate",
+    "holds",
+    "weight",
+]

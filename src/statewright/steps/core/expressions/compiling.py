@@ -156,9 +156,23 @@ def _step(operator: str, right: Evaluate) -> Step:
             return lambda left, frame: _membership(left, right(frame), frame)
         case "..":
             return lambda left, frame: _range(left, right(frame), frame)
+        case "+":
+            return lambda left, frame: _sum(left, right(frame), frame)
+        case "==" | "!=":
+            return lambda left, frame: _equality(operator, left, right(frame), frame)
         case _:
             apply = OPERATORS[operator]
             return lambda left, frame: apply(left, right(frame))
+
+
+def _sum(left: Value, right: Value, frame: Frame) -> Value:
+    total = OPERATORS["+"](left, right)
+    return frame.written(total) if isinstance(total, str) else total
+
+
+def _equality(operator: str, left: Value, right: Value, frame: Frame) -> Value:
+    frame.visit(left)
+    return OPERATORS[operator](left, right)
 
 
 def _membership(element: Value, collection: Value, frame: Frame) -> Value:

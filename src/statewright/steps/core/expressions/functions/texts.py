@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -35,11 +35,11 @@ def _length(value: Value) -> Value:
     raise ExpressionError(f"invalid argument for len (type {type_name(value)})")
 
 
-def _upper(value: Value) -> Value:
+def _upper(value: Value) -> str:
     return as_text(value, "upper").upper()
 
 
-def _lower(value: Value) -> Value:
+def _lower(value: Value) -> str:
     return as_text(value, "lower").lower()
 
 
@@ -128,7 +128,7 @@ def _has_suffix(_: Frame, arguments: tuple[Value, ...]) -> Value:
     return text.endswith(suffix)
 
 
-def _to_json(value: Value) -> Value:
+def _to_json(value: Value) -> str:
     return msgspec.json.format(encode(lowered(value)), indent=2).decode()
 
 
@@ -139,15 +139,25 @@ def _from_json(value: Value) -> Value:
         raise ExpressionError(f"fromJSON: {defect}") from None
 
 
-def _to_base64(value: Value) -> Value:
+def _to_base64(value: Value) -> str:
     return base64.b64encode(as_text(value, "toBase64").encode()).decode()
 
 
-def _from_base64(value: Value) -> Value:
+def _from_base64(value: Value) -> str:
     try:
         return base64.b64decode(as_text(value, "fromBase64"), validate=True).decode(errors="replace")
     except (binascii.Error, ValueError) as defect:
         raise ExpressionError(f"fromBase64: {defect}") from None
+
+
+def _written(apply: Callable[[Value], str]) -> Function:
+    """A function of one argument, all of which it visits, that writes a text."""
+
+    def function(frame: Frame, arguments: tuple[Value, ...]) -> Value:
+        frame.visit(arguments[0])
+        return frame.written(apply(arguments[0]))
+
+    return function
 
 
 def _texts(name: str, arguments: tuple[Value, ...]) -> list[str]:
@@ -163,9 +173,9 @@ def _count(arguments: tuple[Value, ...], position: int) -> int:
 
 FUNCTIONS: Final[Mapping[str, Function]] = {
     "len": of_one(_length),
-    "string": of_one(display),
-    "upper": of_one(_upper),
-    "lower": of_one(_lower),
+    "string": _written(display),
+    "upper": _written(_upper),
+    "lower": _written(_lower),
     "trim": _trim,
     "trimPrefix": _trim_prefix,
     "trimSuffix": _trim_suffix,
@@ -178,8 +188,8 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "lastIndexOf": _last_index_of,
     "hasPrefix": _has_prefix,
     "hasSuffix": _has_suffix,
-    "toJSON": of_one(_to_json),
+    "toJSON": _written(_to_json),
     "fromJSON": of_one(_from_json),
-    "toBase64": of_one(_to_base64),
-    "fromBase64": of_one(_from_base64),
+    "toBase64": _written(_to_base64),
+    "fromBase64": _written(_from_base64),
 }
