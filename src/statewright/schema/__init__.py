@@ -12,6 +12,7 @@ from statewright.schema.flatten import Declared, declared_types
 from statewright.schema.growth import Extender, compile_extender
 from statewright.schema.inference import infer, merge
 from statewright.schema.node import Kind, Node, normal_form
+from statewright.schema.size import require_reasonable
 from statewright.schema.stored import UnreadableSchema, from_stored, to_stored
 from statewright.schema.unique_keys import (
     INCOMPLETE,
@@ -57,6 +58,7 @@ __all__ = [
     "merge",
     "normal_form",
     "refuse",
+    "require_reasonable",
     "simple_view",
     "to_stored",
     "validate",

@@ -16,6 +16,7 @@ from statewright.jsonval.datatypes import DataType
 from statewright.jsonval.values import JsonValue
 from statewright.schema.inference import infer, merge
 from statewright.schema.node import NULL_LEAF, Kind, Node, element_of, normal_form
+from statewright.schema.size import require_reasonable
 from statewright.schema.unique_keys import InvalidUniqueKeyDefinition, UniqueKey, definition_fault
 
 
@@ -40,8 +41,8 @@ def compare_and_extend(
 ) -> Node:
     """The schema after the document was accepted: ``node`` itself when it taught nothing new.
 
-    Raises :class:`BadRequest` when the level does not allow the change or the schema cannot express it,
-    :class:`PolymorphicSlot` when a scalar, an object and an array meet at one place, and
+    Raises :class:`BadRequest` when the level does not allow the change, the schema cannot express it, or would be too
+    large, :class:`PolymorphicSlot` when a scalar, an object and an array meet at one place, and
     :class:`InvalidUniqueKeyDefinition` when a field of a unique key would no longer be a scalar.
     """
     incoming = infer(document)
@@ -52,6 +53,7 @@ def compare_and_extend(
     if fault := definition_fault(unique_keys, extended):
         raise InvalidUniqueKeyDefinition(f"schema change would invalidate a composite unique key: {fault}")
     _require_expressible(node, extended, "")
+    require_reasonable(extended, node)
     return extended
 
 

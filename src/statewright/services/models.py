@@ -31,6 +31,7 @@ from statewright.schema import (
     infer,
     merge,
     normal_form,
+    require_reasonable,
     to_stored,
     xml_to_json,
 )
@@ -80,7 +81,9 @@ async def import_model(
             text = f"cannot save {name} because this model has already been registered"
             raise ModelAlreadyLocked(text, properties(key))
         lesson = _lesson(converter, media, body)
-        schema = normal_form(lesson.schema if model is None else merge(_schema(model), lesson.schema))
+        before = None if model is None else _schema(model)
+        schema = normal_form(lesson.schema if before is None else merge(before, lesson.schema))
+        require_reasonable(schema, before)
         known = () if model is None else _unique_keys(model.unique_keys)
         if fault := definition_fault(known, schema):
             text = f"re-import invalidates existing unique key definitions: {fault}"

@@ -111,3 +111,12 @@ def test_a_document_that_is_no_object_is_refused_whatever_the_model(api: Api, sa
         assert "expected object" in refused(api.post("/entity/JSON/prize/1", document), 400, "BAD_REQUEST")["detail"]
     assert "item 0: " in refused(api.post("/entity/JSON/prize/1", "[7]"), 400, "BAD_REQUEST")["detail"]
     assert done(api.get("/entity/prize/1")) == []
+
+
+def test_a_sample_with_more_than_ten_thousand_fields_is_refused(api: Api) -> None:
+    most = {f"k{n}": 1 for n in range(10_000)}
+    api.import_model(sample=most)
+    problem = refused(api.post("/model/import/JSON/SAMPLE_DATA/prize/1", {"one": "more"}), 400, "BAD_REQUEST")
+    assert "10001 fields" in problem["detail"]
+    refused(api.post("/model/import/JSON/SAMPLE_DATA/other/1", most | {"one": "more"}), 400, "BAD_REQUEST")
+    api.import_model(sample={"k1": "a text"})

@@ -309,3 +309,19 @@ def test_a_higher_level_accepts_all_that_a_lower_one_does(
     lower, higher = sorted((one, other), key=LEVELS.index)
     accepted = attempt(schema, document, lower)
     assert not isinstance(accepted, Node) or attempt(schema, document, higher) == accepted
+
+
+def test_a_schema_grows_to_ten_thousand_fields_and_no_further():
+    full = normal_form(infer({f"k{n}": 1 for n in range(10_000)}))
+    assert attempt(schema_of("{}"), {f"k{n}": 1 for n in range(10_000)}, ChangeLevel.STRUCTURAL) == full
+    with pytest.raises(BadRequest, match=r"would have 10001 fields, and 10000 is the most"):
+        compare_and_extend(full, {"one": 1}, ChangeLevel.STRUCTURAL)
+    with pytest.raises(BadRequest, match=r"would have 10002 fields"):
+        compare_and_extend(full, {"k1": 1, "more": [1]}, ChangeLevel.STRUCTURAL)
+
+
+def test_a_schema_that_is_larger_already_may_change_its_types():
+    large = normal_form(infer({f"k{n}": 1 for n in range(10_001)}))
+    extended = compare_and_extend(large, {"k1": "a text"}, ChangeLevel.STRUCTURAL)
+    assert isinstance(extended, Node)
+    assert extended != large
