@@ -18,6 +18,7 @@ from litestar.response import Stream
 from statewright.api.http.exchange import Answer, Receive, Scope
 from statewright.api.http.routes import ROUTES
 from statewright.api.http.routes.route import Route
+from statewright.failures import InvalidParameter
 
 Respond = Callable[[Route, Scope, Receive], Awaitable[Answer]]
 """Runs the endpoint of a route and translates its failures."""
@@ -36,11 +37,21 @@ def litestar_app(respond: Respond) -> Litestar:
 
 
 def segments_of(route: Route, path: str) -> dict[str, str]:
-    """The path parameters of ``route``, decoded, from an undecoded path that matches it."""
+    """The path parameters of ``route``, decoded, from an undecoded path that matches it.
+
+    Raises ``InvalidParameter`` for one that is not UTF-8: replacing what cannot be read would make different names one.
+    """
     parts = path.split("/")
     if "%" not in path:
         return {name: parts[position] for position, name in parameters(route.path)}
-    return {name: unquote(parts[position]) for position, name in parameters(route.path)}
+    return {name: _decoded(name, parts[position]) for position, name in parameters(route.path)}
+
+
+def _decoded(name: str, part: str) -> str:
+    try:
+        return unquote(part, errors="strict")
+    except UnicodeDecodeError as stranger:
+        raise InvalidParameter(name) from stranger
 
 
 @cache
