@@ -177,11 +177,15 @@ class Member:
             pending.answered(reply)
 
     def withdraw(self, pending: PendingCallout) -> None:
-        """Forgets a callout, answered or not; one that was not taken yet will never be written."""
+        """Forgets a callout, answered or not; one that was not taken yet will never be written.
+
+        A later one with the same id stays: a job that comes again is asked for under its own id.
+        """
         request_id = pending.callout.request_id
         pending.closed()
-        self._pending.pop(request_id, None)
-        self.outbox.withdraw(request_id)
+        if self._pending.get(request_id) is pending:
+            del self._pending[request_id]
+            self.outbox.withdraw(request_id)
 
     def disconnect(self) -> None:
         """Fails everything that is pending (spec/grpc.md §13.6)."""

@@ -148,6 +148,18 @@ async def test_taking_waits_for_a_message():
     assert await taking is pending
 
 
+async def test_withdrawing_a_callout_leaves_a_later_one_with_the_same_id_alone():
+    """A job of the step engine is pushed under its own id, and once more when its lease has ended."""
+    member = join(Members())
+    callout = a_callout()
+    first, again = member.send(callout), member.send(callout)
+    member.withdraw(first)
+    async with asyncio.timeout(30):
+        assert await member.outbox.take() is again
+        member.answer(callout.request_id, Reply(success=True))
+        assert (await again.reply).success
+
+
 async def test_a_withdrawn_callout_is_never_taken():
     member = join(Members())
     withdrawn, kept = member.send(a_callout()), member.send(a_callout())
