@@ -76,7 +76,7 @@ class Server(grpc.aio.Server):
     async def stop(self, grace: float | None) -> None:
         """Accepts nothing new, lets calls finish for ``grace`` seconds, then ends them with ``UNAVAILABLE``."""
         self._is_stopping = True
-        for listener in self._listeners:
+        for listener in self._listeners or self._sockets:
             listener.close()
         for connection in list(self._connections):
             connection.retire()

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeAlias
 
 import grpc
@@ -232,6 +232,11 @@ async def a_client(house: House, *options: tuple[str, Any]) -> AsyncIterator[Cli
 
 
 async def status(call: Any) -> grpc.StatusCode:
-    """What the call ended with, without its messages."""
-    code: grpc.StatusCode = await asyncio.wait_for(call.code(), PATIENCE)
-    return code
+    """What the call ends with, after messages that nobody wants."""
+    async with asyncio.timeout(PATIENCE):
+        if hasattr(call, "read"):
+            with suppress(grpc.aio.AioRpcError):  # the status itself, when it is not OK
+                while await call.read() is not grpc.aio.EOF:
+                    pass
+        code: grpc.StatusCode = await call.code()
+        return code

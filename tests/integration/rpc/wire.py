@@ -17,12 +17,21 @@ from h2.events import (
     TrailersReceived,
 )
 from h2.settings import SettingCodes, Settings
-from hyperframe.frame import Frame
+from hyperframe.frame import Frame, GoAwayFrame
 
 from statewright.rpc.messages import MessageReader, framed
 from tests.integration.rpc.echo import PATIENCE, House, path
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+class Http2Client(H2Connection):
+    """Goes on with its calls after the server has said goodbye, as clients must (RFC 9113 §6.8)."""
+
+    def _receive_goaway_frame(self, frame: GoAwayFrame) -> tuple[list[Frame], list[Event]]:
+        event = ConnectionTerminated()
+        event.last_stream_id = frame.last_stream_id
+        return [], [event]
 
 
 class Answer:
@@ -49,7 +58,7 @@ class Wire:
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.h2 = H2Connection(
+        self.h2 = Http2Client(
             H2Configuration(
                 client_side=True,
                 header_encoding=None,
@@ -60,6 +69,7 @@ class Wire:
         self.reader, self.writer = reader, writer
         self.answers: dict[int, Answer] = {}
         self.goaways: list[int] = []
+        """The last streams that the server said it would answer."""
         self.pings = 0
         self.grants = True
 
@@ -135,7 +145,7 @@ class Wire:
             case StreamReset(stream_id=stream):
                 self.answers[stream].is_over, self.answers[stream].reset = True, int(event.error_code)
             case ConnectionTerminated():
-                self.goaways.append(int(event.error_code or 0))
+                self.goaways.append(event.last_stream_id or 0)
             case PingAckReceived():
                 self.pings += 1
             case _:
