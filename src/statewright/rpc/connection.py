@@ -114,7 +114,7 @@ class Connection(asyncio.Protocol):
         if self._is_closed:
             return None
         try:
-            events = self._h2.receive_data(data)
+            events = self._h2.events(data)
         except ProtocolError as error:
             log.info("grpc_connection_refused", peer=self.peer, reason=str(error)[:200])
             return self._close()

@@ -4,6 +4,7 @@ from typing import Final
 
 from h2.config import H2Configuration
 from h2.connection import H2Connection
+from h2.errors import ErrorCodes
 from h2.events import Event
 from h2.exceptions import FrameTooLargeError
 from h2.frame_buffer import FrameBuffer
@@ -25,17 +26,17 @@ MOST_HEADER_BYTES: Final = 4 * HEADER_BYTES
 """A client that sends even more is cut off: they are not decompressed to the end."""
 
 _INITIAL_WINDOW: Final = 65_535
-_LENGTH: Final = 3
-"""Octets at the beginning of a frame that say how long it is."""
+_LONGEST: Final = 9 + FRAME
+"""Octets of the longest frame of a client, with its head."""
 
 
 class Frames(FrameBuffer):
-    """Frames as they come; one that is too long is refused before it is here."""
+    """Frames as they come."""
 
-    def __next__(self) -> Frame:
-        if len(self._data) >= _LENGTH and int.from_bytes(self._data[:_LENGTH]) > self.max_frame_size:
-            raise FrameTooLargeError("Received overlong frame")
-        return super().__next__()
+    @property
+    def rest(self) -> int:
+        """Octets that are not a whole frame yet."""
+        return len(self._data)
 
 
 class Http2(H2Connection):
@@ -60,10 +61,17 @@ class Http2(H2Connection):
                 SettingCodes.INITIAL_WINDOW_SIZE: STREAM_WINDOW,
             },
         )
-        self.incoming_buffer = Frames(server=True)
+        self.incoming_buffer = self._frames = Frames(server=True)
         self.decoder.max_header_list_size = MOST_HEADER_BYTES
         self.initiate_connection()
         self.increment_flow_control_window(CONNECTION_WINDOW - _INITIAL_WINDOW)
+
+    def events(self, data: bytes) -> list[Event]:
+        """What the client tells. Raises ``ProtocolError``."""
+        if self._frames.rest > _LONGEST:  # h2 would look at its length when all of it is here
+            self.close_connection(ErrorCodes.FRAME_SIZE_ERROR)
+            raise FrameTooLargeError("Received overlong frame")
+        return self.receive_data(data)
 
     def _receive_goaway_frame(self, frame: GoAwayFrame) -> tuple[list[Frame], list[Event]]:
         # A client that has said GOAWAY begins no more calls, and waits for the answers to those it began (RFC 9113

@@ -358,6 +358,30 @@ def with_small_buffers(transport: asyncio.BaseTransport) -> None:
         connected.setsockopt(socket.SOL_SOCKET, which, 4 * KIB)
 
 
+async def test_a_frame_that_is_too_long_is_not_waited_for(house: House):
+    async with a_bystander(house), a_wire(house) as wire:
+        wire.raw(b"\xff\xff\xff\0\0\0\0\0\1")
+        with pytest.raises(ConnectionError):
+            await asyncio.wait_for(flood(wire, PingFrame(0, b"12345678")), PATIENCE)
+
+
+async def test_a_connection_may_not_hold_too_much_of_everything(house: House, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(rpc, "HELD", MIB)
+    async with a_bystander(house), a_wire(house) as wire:
+        halves = [wire.request("sum", end=False) for _ in range(3)]
+        await wire.flush()
+        for stream in wire.answers:
+            wire.raw(b"".join(DataFrame(stream, part).serialize() for part in in_frames(framed(bytes(MIB))[:400_000])))
+        await wire.until(lambda: any(answer.is_over for answer in halves))
+        refused = [answer for answer in halves if answer.is_over]
+        assert [answer.status for answer in refused] == [8]
+        assert (await wire.ask("say", b"x")).messages == [b"x"]
+
+
+def in_frames(octets: bytes) -> list[bytes]:
+    return [octets[at : at + 16_384] for at in range(0, len(octets), 16_384)]
+
+
 async def test_data_beyond_the_window_end_the_connection(house: House):
     async with a_bystander(house), a_wire(house) as wire:
         stream = wire.begin("ignore")
@@ -481,7 +505,7 @@ async def test_a_reset_of_a_stream_that_is_over_is_nothing(house: House):
         b"\0\0\1\0\0\0\0\0\1x",  # data on a stream that is not open
         b"\0\0\5\1\4\0\0\0\2xxxxx",  # a stream of an even number
         b"\0\0\1\x06\0\0\0\0\0x",  # a ping that is too short
-        b"\xff\xff\xff\0\0\0\0\0\1",  # a frame that is too long
+        b"\0\x40\1\0\0\0\0\0\1" + bytes(16_385),  # a frame that is too long
         b"\0\0\3\4\0\0\0\0\0abc",  # settings that are none
         b"\0\0\1\1\4\0\0\0\1\x80",  # headers that cannot be decompressed
         b"\0\0\5\2\0\0\0\0\3\0\0\0\3\0",  # a stream that depends on itself
