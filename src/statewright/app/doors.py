@@ -16,7 +16,7 @@ from statewright.api.http.connection import Limits
 from statewright.api.http.cors import Cors
 from statewright.api.http.front import Front
 from statewright.api.http.public import public_routes
-from statewright.api.http.serving import listening_socket, served, served_on
+from statewright.api.http.serving import served, served_on
 from statewright.api.http.steps.door import StepDoor
 from statewright.api.metrics import Metrics
 from statewright.app.database import StartFailed
@@ -27,6 +27,7 @@ from statewright.grace import Grace
 from statewright.proto.cyoda_cloud_api_pb2_grpc import add_CloudEventsServiceServicer_to_server
 from statewright.services.runtime import Runtime
 from statewright.settings import Settings
+from statewright.sockets import listening_socket
 
 ADMIN_GRACE = Grace(timedelta(seconds=1))
 

@@ -15,7 +15,7 @@ from statewright.rpc.call import Call, CallOver
 from statewright.rpc.connection import Connection
 from statewright.rpc.context import CallContext, Codec
 from statewright.rpc.heads import CallRefused
-from statewright.rpc.sockets import bound
+from statewright.sockets import listening_socket
 
 log = logs.logger("grpc")
 
@@ -58,7 +58,7 @@ class Server(grpc.aio.Server):
     def add_insecure_port(self, address: str) -> int:
         """Binds to ``host:port``; gives the port. Raises ``OSError``."""
         host, _, port = address.rpartition(":")
-        listener = bound(host.strip("[]"), int(port), reuse_port=self._reuse_port)
+        listener = listening_socket(host.strip("[]"), int(port), shared=self._reuse_port)
         self._sockets.append(listener)
         number: int = listener.getsockname()[1]
         return number

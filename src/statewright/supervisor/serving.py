@@ -11,12 +11,12 @@ from datetime import timedelta
 from msgspec import Struct
 
 from statewright import logs
-from statewright.api.http.serving import listening_socket
 from statewright.app.banner import print_banner
 from statewright.app.database import StartFailed, database_of, migrated
 from statewright.app.doors import admin_door
 from statewright.app.signals import Interrupted, first_of, interruptible, on_signals
 from statewright.settings import Settings
+from statewright.sockets import listening_socket
 from statewright.storage.connections import Target
 from statewright.storage.refusals import StartRefused
 from statewright.supervisor.admin import Together

@@ -12,6 +12,7 @@ import uvicorn
 from statewright.api.http.connection import Connections, Limits
 from statewright.api.http.cycle import Application
 from statewright.grace import Grace
+from statewright.sockets import listening_socket
 
 FAREWELL_S = 2.0
 """In which requests that were cut off say so to their clients."""
@@ -107,22 +108,3 @@ async def served_on(
             if cut_off := set(server.server_state.tasks):
                 await asyncio.wait(cut_off, timeout=FAREWELL_S)
         listener.close()
-
-
-def listening_socket(host: str, port: int, *, shared: bool = False) -> socket.socket:
-    """A bound socket; ``shared`` lets others of the same user bind the port too, and the kernel spreads connections.
-
-    Raises ``OSError`` when the port is taken.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if shared:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        raise OSError(f"cannot listen on {host}:{port}: {error.strerror}") from error
-    listener.set_inheritable(False)
-    return listener
