@@ -360,3 +360,13 @@ async def test_the_step_engine_takes_no_part_in_other_transactions(host: Host):
         inside = Host(host.runtime, Caller(host.caller.principal, unit), host.clock)
         with pytest.raises(BadRequest, match="another transaction"):
             await inside.start("chain")
+
+
+async def test_names_as_long_as_they_may_be_are_stored_and_longer_keys_refused(host: Host):
+    wide = "".join(chr(0x10000 + n * 97) for n in range(512))  # four bytes each, and nothing to compress
+    tagged = {"dispatch": {wide[:256]: {"calculationNodesTags": wide[256:]}}}
+    await host.upload(definition("wide", service_task(wide[:256], "end"), end(), metadata=tagged))
+    started = await host.start("wide", business_key=wide)
+    assert [job.instance_id for job in await host.claim(wide[:256])] == [started.id]
+    with pytest.raises(StepBadRequest, match="businessKey must be ≤ 512 characters, got 513"):
+        await host.start("wide", business_key=wide + "x")

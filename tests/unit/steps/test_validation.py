@@ -108,6 +108,15 @@ def test_rule_13_some_types_need_a_next_step(step: JsonObject, step_type: str):
     ]
 
 
+def test_what_goes_into_an_index_is_short():
+    long = "x" * 257
+    tagged: JsonObject = {"dispatch": {"rate": {"calculationNodesTags": long}}}
+    assert of_steps(service("a", "end", jobType=long), end()) == ['step "a": jobType must be ≤ 256 characters, got 257']
+    assert found(a_definition(service("a", "end", jobType="rate"), end(), metadata=tagged)) == [
+        'step "a": metadata.dispatch of its jobType: calculationNodesTags must be ≤ 256 characters, got 257'
+    ]
+
+
 def test_rule_16_a_gateway_needs_a_join():
     assert of_steps(fork("fork", "", "a", "end"), service("a", "end"), end()) == [
         'step "fork" (PARALLEL_GATEWAY): joinStep is required'

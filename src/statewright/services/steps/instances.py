@@ -31,6 +31,10 @@ UNKNOWN: Final = "workflow instance not found"
 """What tasks, signals and retries say of an unknown instance."""
 
 
+LONGEST_KEY: Final = 512
+"""Characters of a business key, which is in an index."""
+
+
 class Start(Struct, frozen=True, kw_only=True):
     """What to start. ``definition_version`` of 0 or less is the latest; an empty ``business_key`` is none."""
 
@@ -52,13 +56,16 @@ class Instances(Struct, frozen=True, kw_only=True):
 async def start(runtime: Runtime, caller: Caller, request: Start) -> Instance:
     """Start an instance; it is durable, and as it stands after all the steps that need nobody.
 
-    Render it with ``steps.core.instance_record``. Raises ``StepBadRequest`` without a definition id or for variables
-    that cannot be stored, ``StepNotFound`` for an unknown definition, ``BusinessKeyInUse``.
+    Render it with ``steps.core.instance_record``. Raises ``StepBadRequest`` without a definition id, for a business key
+    that is too long and variables that cannot be stored, ``StepNotFound`` for an unknown definition and
+    ``BusinessKeyInUse``.
     """
     if not request.definition_id:
         raise StepBadRequest("definitionId is required")
     refuse_unstorable(request.variables)
     refuse_unstorable({"businessKey": request.business_key})
+    if len(request.business_key) > LONGEST_KEY:
+        raise StepBadRequest(f"businessKey must be ≤ {LONGEST_KEY} characters, got {len(request.business_key)}")
     published = await definitions.find(runtime, caller.tenant, request.definition_id, request.definition_version)
     if published is None:
         raise StepNotFound(f"start: load definition {quoted(request.definition_id)}: {definitions.NOT_FOUND}")

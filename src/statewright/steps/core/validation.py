@@ -9,10 +9,11 @@ from typing import Final
 
 from statewright.net import parse_delay
 from statewright.steps.core.definition import STEP_TYPES, BoundaryEvent, Definition, Step, StepType, references
+from statewright.steps.core.routing import TAGS, member_tags
 from statewright.steps.core.texts import quoted
 
 ID_LIMIT: Final = 256
-"""Longest definition id, in characters."""
+"""Longest definition id, job type and text of tags, in characters: they are in indexes."""
 
 HIT_POLICIES: Final = ("U", "F", "A", "R", "C", "C+", "C#", "C>", "C<")
 
@@ -51,6 +52,7 @@ def _violations(definition: Definition) -> Violations:
     for step in definition.steps:
         if step.id:
             yield from _of_step(step, known)
+            yield from _of_job(step, definition)
     yield from _of_reachability(definition)
 
 
@@ -92,6 +94,13 @@ def _of_step(step: Step, known: Known) -> Violations:
     yield from _of_references(step, label, known)
     for index, event in enumerate(step.boundary_events):
         yield from _of_boundary_event(event, f"{label} boundaryEvents[{index}]", known)
+
+
+def _of_job(step: Step, definition: Definition) -> Violations:
+    tags = member_tags(definition, step.job_type) or ""
+    for member, text in (("jobType", step.job_type), (f"metadata.dispatch of its jobType: {TAGS}", tags)):
+        if len(text) > ID_LIMIT:
+            yield f"step {quoted(step.id)}: {member} must be ≤ {ID_LIMIT} characters, got {len(text)}"
 
 
 def _of_references(step: Step, label: str, known: Known) -> Violations:
