@@ -13,7 +13,7 @@ help: ## list the targets
 $(BIN)/statewright: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Statewright needs Python 3.11 or newer." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable .
+	$(BIN)/pip install --quiet --editable '.[server]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml $(BIN)/statewright
@@ -65,7 +65,7 @@ types: $(VENV)/.dev ## check types with mypy and pyright
 
 check: lint types test ## everything that CI runs
 
-proto: $(VENV)/.dev ## generate the gRPC stubs from proto/
+proto: $(VENV)/.dev ## generate the gRPC stubs of src/statewright/proto
 	$(BIN)/python scripts/generate_protos.py
 
 openapi: $(BIN)/statewright ## write docs/reference/openapi.json

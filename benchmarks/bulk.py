@@ -20,9 +20,10 @@ from rich.table import Table
 
 from benchmarks.processes import Starter, _ask, _define, _status, _until, free_ports, service_settings
 from benchmarks.workload import MODEL, VERSION, documents
-from statewright.identity import IdSource
-from statewright.storage import embedded
-from statewright.storage.bulk import AUDIT_COLUMNS, ENTITY_COLUMNS
+from statewright.ids import IdSource
+from statewright.storage.columns import ENTITY_COLUMNS
+from statewright.storage.commit.bulk import AUDIT_COLUMNS
+from statewright.storage.embedded import server
 
 TARGET = 0.3
 
@@ -30,7 +31,7 @@ TARGET = 0.3
 async def main(count: int, rounds: int, windows: tuple[int, ...]) -> None:
     async with AsyncExitStack() as stack:
         files = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="statewright-bulk-")))
-        database = await stack.enter_async_context(embedded.running(files / "data"))
+        database = await stack.enter_async_context(server.run_embedded_server(files / "data"))
         http, grpc, admin = free_ports(3)
         start = Starter(stack, files)
         variables = service_settings(database, http=http, grpc=grpc, admin=admin)
@@ -72,7 +73,7 @@ async def created(port: int, body: bytes, count: int, window: int) -> float:
 async def copied(connection: "asyncpg.Connection[asyncpg.Record]", count: int, window: int) -> float:
     """What was created last, once more under other ids."""
     entities = await connection.fetch(
-        f"SELECT {', '.join(ENTITY_COLUMNS)} FROM entity ORDER BY valid_from DESC LIMIT $1", count
+        f"SELECT {ENTITY_COLUMNS.entity} FROM entity ORDER BY valid_from DESC LIMIT $1", count
     )
     audit = await connection.fetch(
         f"SELECT {', '.join(AUDIT_COLUMNS)} FROM entity_audit ORDER BY at DESC LIMIT $1", count
@@ -85,8 +86,8 @@ async def copied(connection: "asyncpg.Connection[asyncpg.Record]", count: int, w
     for start in range(0, count, window):
         async with connection.transaction():
             part = slice(start, start + window)
-            await connection.copy_records_to_table("entity", columns=ENTITY_COLUMNS, records=rows[part])
-            await connection.copy_records_to_table("entity_audit", columns=AUDIT_COLUMNS, records=trail[part])
+            await connection.copy_records_to_table("entity", columns=ENTITY_COLUMNS.entity, records=rows[part])
+            await connection.copy_records_to_table("entity_audit", columns=[*AUDIT_COLUMNS], records=trail[part])
     return count / (time.perf_counter() - began)
 
 

@@ -20,13 +20,13 @@ import grpc.aio
 import msgspec
 import uvloop
 
-from statewright.api.grpc.server import CloudEventsService, Listening, listen
-from statewright.api.grpc.streaming import KeepAlive, MemberStreams
+from statewright.api.grpc.members import KeepAlive, MemberStreams
+from statewright.api.grpc.server import CloudEventsService, GrpcListenConfig, start_grpc_server
 from statewright.compute.callout import Callout
 from statewright.compute.dispatch import Dispatcher
 from statewright.compute.members import Member, Members
 from statewright.entity import Principal
-from statewright.identity import IdSource, TenantId
+from statewright.ids import IdSource, TenantId
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.proto.cyoda_cloud_api_pb2_grpc import CloudEventsServiceStub
 
@@ -114,7 +114,7 @@ async def measure_dispatch(*, in_flight: int, seconds: float) -> Measured:
     """Callouts through the dispatcher and one member's stream."""
     members = AwaitedMembers()
     streams = MemberStreams(members, Everybody(), keep_alive=KeepAlive())
-    server = await listen(CloudEventsService(streams), Listening(host="127.0.0.1", port=0))
+    server = await start_grpc_server(CloudEventsService(streams), GrpcListenConfig(host="127.0.0.1", port=0))
     dispatcher = Dispatcher(members)
     async with _client("member", server.port):
         await members.joined.wait()

@@ -19,13 +19,15 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from statewright.conditions.plan import ALWAYS
-from statewright.identity import EntityId, ModelId, TenantId
-from statewright.storage import embedded, entities, migrate
-from statewright.storage.connections import target
-from statewright.storage.grouping import Grouping, Measure, grouped
+from statewright.conditions import EVERYTHING
+from statewright.ids import EntityId, ModelId, TenantId
+from statewright.storage import entities, migrate
+from statewright.storage.connections import parse_database_url
+from statewright.storage.embedded import server
 from statewright.storage.pool import Pool
-from statewright.storage.search import Query, SearchDatabase, past_sessions
+from statewright.storage.search.grouping import Grouping, Measure, fetch_groups
+from statewright.storage.search.query import SearchDatabase, configure_past_sessions
+from statewright.storage.search.statements import EntityQuery
 
 TENANT, MODEL = TenantId("acme"), ModelId("00000000-0000-1000-8000-000000000000")
 SPAN = 1_000_000_000
@@ -98,32 +100,34 @@ async def main(count: int, versions: int, rounds: int) -> None:
     console = Console()
     async with AsyncExitStack() as stack:
         files = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="statewright-history-")))
-        database = await stack.enter_async_context(embedded.running(files / "data", durable=False))
+        database = await stack.enter_async_context(server.run_embedded_server(files / "data", durable=False))
         connection = await asyncpg.connect(database, server_settings={"jit": "off", "maintenance_work_mem": "512MB"})
         stack.push_async_callback(connection.close)
-        await migrate.apply(connection)
+        await migrate.apply_pending(connection)
         await fill(connection, console, count, versions)
         ids = [
             EntityId(str(row[0]))
             for row in await connection.fetch("SELECT id FROM entity TABLESAMPLE SYSTEM (1) LIMIT 1000")
         ]
-        pool = await stack.enter_async_context(Pool(target(database), size=4))
+        pool = await stack.enter_async_context(Pool(parse_database_url(database), size=4))
         past = await stack.enter_async_context(
-            Pool(past_sessions(target(database), timeout=timedelta(minutes=5)), size=2)
+            Pool(configure_past_sessions(parse_database_url(database), timeout=timedelta(minutes=5)), size=2)
         )
         search = SearchDatabase(pool, timeout=timedelta(minutes=5), past=past)
         dice = random.Random(7)
         how = Grouping(keys=(("kind",),), measures=(Measure("avg", ("n",)),), limit=100)
 
         async def page(instant: int) -> None:
-            assert len(await entities.page(pool, TENANT, MODEL, entities.Cut(size=20), instant=instant)) == 20
+            assert (
+                len(await entities.fetch_entities(pool, TENANT, MODEL, entities.Page(size=20), instant=instant)) == 20
+            )
 
         async def one(instant: int) -> None:
-            assert await entities.entity_at(pool, TENANT, dice.choice(ids), instant) is not None
+            assert await entities.fetch_entity_at(pool, TENANT, dice.choice(ids), instant) is not None
 
         async def groups(instant: int) -> None:
-            query = Query(tenant=TENANT, model=MODEL, wanted=ALWAYS, instant=instant)
-            assert sum(group.count for group in (await grouped(search, query, how)).first) == count
+            query = EntityQuery(tenant=TENANT, model=MODEL, search=EVERYTHING, instant=instant)
+            assert sum(group.count for group in (await fetch_groups(search, query, how)).first) == count
 
         ours: dict[str, tuple[Callable[[int], Awaitable[None]], int]] = {
             "page of 20": (page, 5 * rounds),

@@ -31,7 +31,7 @@ from benchmarks.jobs import Job, Outcome
 from benchmarks.pausing import PAUSES_MS, TAG
 from benchmarks.processes import HOST, Disturbance, Starter, free_ports, service_settings
 from benchmarks.workload import CLOSED, MODEL, OPEN, VERSION, documents
-from statewright.storage import embedded
+from statewright.storage.embedded import server
 
 MODES: Final = {
     "SYNC": {"executionMode": "SYNC"},
@@ -155,7 +155,7 @@ async def main(options: Options, console: Console) -> int:
     results: dict[Row, list[Outcome]] = defaultdict(list)
     async with AsyncExitStack() as stack:
         files = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="statewright-bench-modes-")))
-        database = await stack.enter_async_context(embedded.running(files / "data"))
+        database = await stack.enter_async_context(server.run_embedded_server(files / "data"))
         start, (http, grpc, admin, held) = Starter(stack, files), free_ports(4)
         settings = service_settings(database, http=http, grpc=grpc, admin=admin)
         settings["STATEWRIGHT_POSTGRES_MAX_CONNS"] = str(CONNECTIONS)

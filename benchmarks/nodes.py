@@ -39,7 +39,7 @@ from benchmarks.processes import (
     free_ports,
     service_settings,
 )
-from statewright.storage import embedded
+from statewright.storage.embedded.server import run_embedded_server
 
 OPERATIONS: tuple[Operation, ...] = ("create", "get", "transition", "dispatch")
 ENTITIES = 2_000
@@ -104,7 +104,7 @@ async def main(options: argparse.Namespace) -> None:
     figures: dict[tuple[Operation, int], list[Figure]] = defaultdict(list)
     async with AsyncExitStack() as stack:
         files = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="statewright-nodes-")))
-        server = await stack.enter_async_context(embedded.running(files / "data"))
+        server = await stack.enter_async_context(run_embedded_server(files / "data"))
         start = Starter(stack, files)
         contenders = {n: await stack.enter_async_context(contender(start, server, n)) for n in (1, options.nodes)}
         disturbance = Disturbance()

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from benchmarks.jobs import Job, Outcome
 from benchmarks.workload import MODEL, VERSION, documents, workflow_import
-from statewright.storage import embedded
+from statewright.storage.embedded.server import run_embedded_server
 
 ROOT = Path(__file__).parent.parent
 HOST = "127.0.0.1"
@@ -99,7 +99,7 @@ class Stage(Struct, frozen=True, kw_only=True):
         """Start everything; ``command`` replaces the installed ``statewright serve``."""
         async with AsyncExitStack() as stack:
             files = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="statewright-bench-")))
-            database = await stack.enter_async_context(embedded.running(files / "data"))
+            database = await stack.enter_async_context(run_embedded_server(files / "data"))
             server = next(child for child in psutil.Process().children(recursive=True) if child.name() == "postgres")
             start = Starter(stack, log_directory)
             http, grpc, admin, naive = free_ports(4)

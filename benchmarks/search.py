@@ -31,21 +31,19 @@ from rich.table import Table
 
 from benchmarks.processes import HOST, SERVICE_TENANT, Starter, free_ports, service_settings
 from statewright.app.service import tune_garbage_collection
-from statewright.conditions import check_form
-from statewright.conditions.sorting import parse_sort, resolve_sort
-from statewright.conditions.templates import Shaped
-from statewright.identity import TenantId, model_id
+from statewright.conditions import SearchCompiler, TemplateCache, parse_sort, read_search_condition
+from statewright.ids import TenantId, model_id
 from statewright.instants import from_rfc3339, to_rfc3339
 from statewright.jsonval.codec import decode
-from statewright.schema import declared_types, from_stored
-from statewright.schema.flatten import Declared
-from statewright.services.search import question_of, wanted
-from statewright.storage import embedded
-from statewright.storage.connections import target
-from statewright.storage.lookups import REFRESH_S, Lookups
-from statewright.storage.models import definitions
+from statewright.schema import flatten_fields, schema_from_stored
+from statewright.schema.flatten import DeclaredField
+from statewright.storage.connections import parse_database_url
+from statewright.storage.embedded import server
+from statewright.storage.models import fetch_model_definitions
 from statewright.storage.pool import Pool
-from statewright.storage.search import Query, SearchDatabase, lookup_sessions, search_sessions
+from statewright.storage.search.index_catalog import REFRESH_S, IndexCatalog
+from statewright.storage.search.query import SearchDatabase, configure_lookup_sessions, configure_search_sessions
+from statewright.storage.search.statements import EntityQuery
 
 MODEL = model_id("order", 1)
 
@@ -252,33 +250,31 @@ class Options(Struct, frozen=True):
 class Library:
     """Searching without the service around it."""
 
-    def __init__(self, pool: Pool, lookups: Pool, declared: Mapping[str, Declared]) -> None:
-        self._database = SearchDatabase(pool, timeout=timedelta(seconds=60), lookups=Lookups(lookups, pool))
-        self._declared = declared
+    def __init__(self, pool: Pool, lookups: Pool, declared: Mapping[str, DeclaredField]) -> None:
+        self._database = SearchDatabase(pool, timeout=timedelta(seconds=60), catalog=IndexCatalog(lookups, pool))
+        self._compiler = SearchCompiler(declared, TemplateCache())
 
     async def find(self, condition: Any, options: "Options") -> int:
         """How many entities are found."""
-        question = question_of(condition)
-        if not isinstance(question, Shaped):
-            check_form(question)
-        entities = await self._database.direct(
-            Query(
+        asked = read_search_condition(condition)
+        asked.check_form()
+        entities = await self._database.find_views(
+            EntityQuery(
                 tenant=TenantId(SERVICE_TENANT),
                 model=MODEL,
-                wanted=wanted(question, self._declared),
+                search=self._compiler.compile(asked, parse_sort(options.sort, max_keys=16)),
                 instant=options.instant,
             ),
             limit=options.limit,
-            order=resolve_sort(parse_sort(options.sort, most=16), self._declared),
         )
         return len(entities)
 
 
 async def library(pool: Pool, lookups: Pool) -> Library:
     """With what the model declares."""
-    found = await definitions(pool, TenantId(SERVICE_TENANT), MODEL)
+    found = await fetch_model_definitions(pool, TenantId(SERVICE_TENANT), MODEL)
     assert found is not None
-    return Library(pool, lookups, declared_types(from_stored(decode(found.model.schema))))
+    return Library(pool, lookups, flatten_fields(schema_from_stored(decode(found.model.schema))))
 
 
 CASE_S, FEWEST_ROUNDS = 25.0, 8
@@ -451,7 +447,7 @@ async def run(entities: int, rounds: int, logs: Path) -> None:
     console = Console(width=220)
     async with AsyncExitStack() as stack:
         files = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="statewright-search-")))
-        database = await stack.enter_async_context(embedded.running(files / "data"))
+        database = await stack.enter_async_context(server.run_embedded_server(files / "data"))
         http, grpc, admin = free_ports(3)
         variables = service_settings(database, http=http, grpc=grpc, admin=admin)
         await Starter(stack, logs)(
@@ -463,9 +459,9 @@ async def run(entities: int, rounds: int, logs: Path) -> None:
         await prepare(database, entities, console)
         for path in ("$.sku", "$.number"):
             await declare(client, path, console)
-        pool = await stack.enter_async_context(Pool(search_sessions(target(database)), size=2))
+        pool = await stack.enter_async_context(Pool(configure_search_sessions(parse_database_url(database)), size=2))
         lookups = await stack.enter_async_context(
-            Pool(lookup_sessions(target(database), timeout=timedelta(minutes=1)), size=2)
+            Pool(configure_lookup_sessions(parse_database_url(database), timeout=timedelta(minutes=1)), size=2)
         )
         alone, hand = await library(pool, lookups), await asyncpg.connect(database, server_settings={"jit": "off"})
         tune_garbage_collection()

@@ -8,7 +8,7 @@ import asyncpg
 from msgspec import Struct
 
 from benchmarks.workload import CLOSED, MODEL, OPEN, VERSION
-from statewright.identity import IdSource, model_id, system_clock
+from statewright.ids import IdSource, model_id, system_clock
 
 INSERT_ENTITY = """
     INSERT INTO entity (tenant, id, model, state, transaction_id, entry_transaction_id, created_at, valid_from,

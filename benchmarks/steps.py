@@ -30,13 +30,15 @@ from rich.table import Table
 from benchmarks.jobs import percentiles
 from statewright import app
 from statewright.entity import Principal
-from statewright.identity import TenantId
+from statewright.ids import TenantId
+from statewright.services.processes.background import ProcessHostConfig, run_process_services
+from statewright.services.processes.instances import StartRequest
+from statewright.services.processes.jobs import ClaimedJob, JobClaim
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.steps import definitions, instances, jobs
-from statewright.services.steps.background import StepPace, hosting_steps
-from statewright.services.steps.jobs import Claim, ClaimedJob
 from statewright.settings import Secret, Settings
-from statewright.storage import embedded, migrate
+from statewright.storage import migrate
+from statewright.storage.embedded import server
 
 BATCH = 64
 WORKERS = 16
@@ -81,11 +83,11 @@ class Engine:
 
     async def start(self) -> None:
         await instances.start(
-            self._runtime, self._caller, instances.Start(definition_id="bench::chain", variables={**VARIABLES})
+            self._runtime, self._caller, StartRequest(definition_id="bench::chain", variables={**VARIABLES})
         )
 
     async def claim(self, worker: str, types: tuple[str, ...]) -> tuple[ClaimedJob, ...]:
-        claim = Claim(worker_id=worker, job_types=types, max_jobs=BATCH)
+        claim = JobClaim(worker_id=worker, job_types=types, max_jobs=BATCH)
         claimed = await jobs.claim(self._runtime, self._caller, claim)
         self.pickups += [(job.locked_at - job.created_at) * 1000 for job in claimed]
         return claimed
@@ -203,15 +205,15 @@ async def _transactions(database: asyncpg.Connection) -> int:
 async def _sides() -> AsyncIterator[tuple[Runtime, Floor, asyncpg.Connection]]:
     """The engine and the floor on one embedded server with its own data, durable as in production."""
     with tempfile.TemporaryDirectory(prefix="statewright-bench-") as directory:
-        async with embedded.running(Path(directory) / "data") as url:
+        async with server.run_embedded_server(Path(directory) / "data") as url:
             database = await asyncpg.connect(url)
-            await migrate.apply(database)
+            await migrate.apply_pending(database)
             await database.execute(Floor.SCHEMA)
             settings = Settings(iam_mode="mock", postgres_url=Secret(url), log_level="error")
             async with (
                 asyncpg.create_pool(url, min_size=8, max_size=8) as pool,
-                app.without_doors(settings) as runtime,
-                hosting_steps(runtime, StepPace()),
+                app.run_without_listeners(settings) as runtime,
+                run_process_services(runtime, ProcessHostConfig()),
             ):
                 yield runtime, Floor(pool), database
             await database.close()

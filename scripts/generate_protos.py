@@ -1,5 +1,5 @@
-"""Writes ``src/statewright/proto`` from ``proto/``: message modules, service stubs and their type stubs, and copies of
-the sources, which the service hands out.
+"""Writes the modules of the ``.proto`` files in ``src/statewright/proto`` beside them: messages, service stubs and
+their type stubs. The files themselves belong to the package because the service hands them out.
 
 Run by ``make proto``. The results are checked in, so that an sdist installs without protoc; nobody edits them.
 
@@ -24,8 +24,7 @@ from google.protobuf.descriptor_pb2 import (
 from grpc_tools import protoc  # type: ignore[import-untyped]  # ships no types
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = ROOT / "proto"
-TARGET = ROOT / "src" / "statewright" / "proto"
+PROTOS = ROOT / "src" / "statewright" / "proto"
 PACKAGE = "statewright.proto"
 
 LOCAL_IMPORT = re.compile(r"^import (\w+_pb2) as ", re.MULTILINE)
@@ -41,29 +40,28 @@ KINDS = {
 
 
 def main() -> int:
-    protos = sorted(path.relative_to(SOURCES).as_posix() for path in SOURCES.rglob("*.proto"))
+    protos = sorted(path.relative_to(PROTOS).as_posix() for path in PROTOS.rglob("*.proto"))
     with tempfile.TemporaryDirectory() as scratch:
         described = Path(scratch) / "described"
         failed = protoc.main([*arguments(described), *protos])
         if failed:
             return int(failed)
         written = FileDescriptorSet.FromString(described.read_bytes())
-    for path in (*TARGET.rglob("*_pb2*.py"), *TARGET.rglob("*_pb2*.pyi")):
+    for path in (*PROTOS.rglob("*_pb2*.py"), *PROTOS.rglob("*_pb2*.pyi")):
         path.write_text(packaged(path.read_text()))
     for file in written.file:
         finish(file, names_of(written.file))
     for name in protos:
-        (TARGET / name).write_text((SOURCES / name).read_text())
-        for folder in (TARGET / name).relative_to(TARGET).parents:
-            (TARGET / folder / "__init__.py").touch()
+        for folder in Path(name).parents:
+            (PROTOS / folder / "__init__.py").touch()
     return 0
 
 
 def arguments(described: Path) -> list[str]:
     """The command line of protoc, without the files."""
     well_known = str(files("grpc_tools") / "_proto")
-    outputs = [f"--{kind}_out={TARGET}" for kind in ("python", "pyi", "grpc_python")]
-    return ["protoc", f"-I{SOURCES}", f"-I{well_known}", *outputs, f"--descriptor_set_out={described}"]
+    outputs = [f"--{kind}_out={PROTOS}" for kind in ("python", "pyi", "grpc_python")]
+    return ["protoc", f"-I{PROTOS}", f"-I{well_known}", *outputs, f"--descriptor_set_out={described}"]
 
 
 def packaged(source: str) -> str:
@@ -83,7 +81,7 @@ def names_of(files: Iterable[FileDescriptorProto]) -> Mapping[str, str]:
 
 def finish(file: FileDescriptorProto, names: Mapping[str, str]) -> None:
     """The type stub of the file's services; without any, protoc's empty service module goes."""
-    module = TARGET / file.name.replace("-", "_").removesuffix(".proto")
+    module = PROTOS / file.name.replace("-", "_").removesuffix(".proto")
     service_module = module.with_name(f"{module.name}_pb2_grpc.py")
     if file.service:
         service_module.with_suffix(".pyi").write_text(service_stub(file, names))

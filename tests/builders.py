@@ -8,7 +8,7 @@ Json = Any  # any JSON value; a test says which
 SAMPLE: Mapping[str, Json] = {"category": "physics", "year": 2024, "motivation": "for attosecond pulses of light"}
 """A prize of the Nobel foundation, in the shape of the documentation's examples."""
 
-# The workflow example of seed 001, WORKFLOW SCHEMA, character by character.
+# The workflow example of the reference, character by character.
 SEED_WORKFLOW = (
     '{ "version": "1", "name": "prize-lifecycle", "desc": "State machine for Nobel Prize entities", '
     '"initialState": "NEW", "active": true, "criterion": null, "states": { "NEW": { "transitions": [ '
@@ -20,7 +20,7 @@ SEED_WORKFLOW = (
     '"APPROVED": { "transitions": [] }, "VALIDATED": { "transitions": [] } }}'
 )
 
-# The import examples of seed 001, EXAMPLES.
+# The import examples of the reference.
 SEED_IMPORT = (
     '{ "importMode": "MERGE", "workflows": [ { "version": "1", "name": "prize-lifecycle", "initialState": "NEW", '
     '"active": true, "states": { "NEW": { "transitions": [ { "name": "APPROVE", "next": "APPROVED", "manual": true, '

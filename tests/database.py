@@ -26,7 +26,8 @@ from uuid import uuid4
 
 import asyncpg
 
-from statewright.storage import embedded, migrate
+from statewright.storage import migrate
+from statewright.storage.embedded.server import run_embedded_server
 
 URL_VARIABLE = "STATEWRIGHT_TEST_POSTGRES_URL"
 
@@ -93,7 +94,7 @@ class Run:
         """Run the server until the run is over. The server process does this."""
         try:
             async with (
-                container() if docker_answers() else embedded.running(self.directory / "data", durable=False) as url
+                container() if docker_answers() else run_embedded_server(self.directory / "data", durable=False) as url
             ):
                 complete = self.directory / "url.new"
                 complete.write_text(url)
@@ -114,7 +115,7 @@ class Template:
         """Create and migrate the template."""
         await create_database(self._server, self._name, template="template0")
         async with connected(database_url(self._server, self._name)) as connection:
-            await migrate.apply(connection)
+            await migrate.apply_pending(connection)
 
     async def drop(self) -> None:
         """Drop the template; its clones live on."""

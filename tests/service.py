@@ -51,7 +51,7 @@ def signing_key_pem() -> str:
 
 @cache
 def signing_key_id() -> str:
-    """What everybody who holds the key can work out (spec/auth-and-operations.md §5.1)."""
+    """What everybody who holds the key can work out (docs/reference/authentication.md#access-tokens)."""
     spki = signing_key().public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return hashlib.sha256(spki).digest()[:16].hex()
 
@@ -205,7 +205,7 @@ def hosted(database: AbstractAsyncContextManager[str], **settings: Any) -> Itera
 
     async def host() -> None:
         stop = asyncio.Event()
-        async with database as url, app.running(_settings(url, settings)) as parts:
+        async with database as url, app.run_service(_settings(url, settings)) as parts:
             ready.set_result((_described(parts, url, settings), stop))
             await stop.wait()
 

@@ -1,27 +1,30 @@
-"""The values that storage, engine and services hand to each other: entities, principals, audit events."""
+"""The values that the layers hand to each other: entities and what is told of them, principals, audit events, tasks."""
 
+from decimal import Decimal
 from typing import Literal
 
 from msgspec import Struct
 
-from statewright.identity import EntityId, ModelId, TenantId, TransactionId
+from statewright.ids import EntityId, ModelId, TenantId, TransactionId
 
 PrincipalKind = Literal["user", "service", "system"]
 ChangeType = Literal["CREATE", "UPDATE", "DELETE"]
 
 LOOPBACK = "loopback"
-"""What ``transitionForLatestSave`` says after a create or a save without a named transition (spec/entities.md §3)."""
+"""The value of ``transitionForLatestSave`` after a create or a save without a named transition
+(docs/reference/entities.md#the-envelope).
+"""
 
 
 class Principal(Struct, frozen=True, kw_only=True):
-    """Who a request acts for (spec/auth-and-operations.md §4)."""
+    """For whom a request acts (docs/reference/authentication.md#principals)."""
 
     id: str
     name: str
     kind: PrincipalKind
     tenant: TenantId
     tenant_name: str = ""
-    """For display; empty when the credentials know no name but the id."""
+    """For display; empty when the credentials have no name but the id."""
     roles: tuple[str, ...] = ()
 
 
@@ -40,9 +43,9 @@ class ModelKey(Struct, frozen=True):
 
 
 class EntityView(Struct, frozen=True, kw_only=True, gc=False):
-    """What clients see of one version of an entity; of thousands that are found, nobody needs more.
+    """What clients see of one version of an entity: as much as a search needs of each of thousands.
 
-    ``document`` is JSON text; who needs the values decodes it once. Times are microseconds since the epoch.
+    ``document`` is JSON text, decoded only where its values are needed. Times are microseconds since the epoch.
     """
 
     id: EntityId
@@ -57,7 +60,7 @@ class EntityView(Struct, frozen=True, kw_only=True, gc=False):
 class Entity(EntityView, frozen=True, kw_only=True):
     """One version of an entity.
 
-    ``entry_transaction_id`` is the id its client was told, when a run of several segments wrote this version.
+    ``entry_transaction_id`` is the id that its client got, when a run of several segments wrote this version.
     """
 
     tenant: TenantId
@@ -70,7 +73,9 @@ class Entity(EntityView, frozen=True, kw_only=True):
 
 
 class EntityMeta(Struct, frozen=True, kw_only=True):
-    """What lifecycle conditions see of an entity (spec/search.md §6). Times in epoch milliseconds, floored."""
+    """The metadata of an entity that lifecycle conditions compare (docs/reference/conditions.md#lifecycle-fields).
+    Times in epoch milliseconds, floored.
+    """
 
     id: str
     state: str
@@ -81,10 +86,81 @@ class EntityMeta(Struct, frozen=True, kw_only=True):
 
 
 class AuditEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One step of a run (spec/workflows.md §14.1). ``at`` is in epoch microseconds, strictly rising within a run."""
+    """One step of a run (docs/reference/workflows.md#events). ``at`` is in epoch microseconds, strictly rising within
+    a run.
+    """
 
     type: str
     at: int
     details: str
     state: str | None = None
     data: dict[str, str | int | bool] | None = None
+
+
+class EntityChange(Struct, frozen=True, kw_only=True):
+    """One entry of an entity's history (docs/reference/entities.md#change-history)."""
+
+    type: ChangeType
+    at: int
+    attributed: Actor
+    executor: Actor
+    transaction_id: TransactionId
+
+
+class Page(Struct, frozen=True, kw_only=True):
+    """A part of a list by ascending id: page ``number`` of those whose id comes ``after`` one."""
+
+    size: int
+    number: int = 0
+    after: EntityId = EntityId("00000000-0000-0000-0000-000000000000")
+
+    @property
+    def offset(self) -> int:
+        return self.size * self.number
+
+
+class EntityCount(Struct, frozen=True, kw_only=True):
+    """How many entities a model has; ``state`` is None when all of them are counted."""
+
+    model: ModelKey
+    state: str | None = None
+    count: int
+
+
+class EntityGroup(Struct, frozen=True, kw_only=True):
+    """Entities with the same keys; ``values`` are in the order of the measures, None where there was no number."""
+
+    keys: tuple[str | None, ...]
+    count: int
+    values: tuple[float | Decimal | None, ...]
+
+
+class TaskKey(Struct, frozen=True):
+    """Names a task of one entity."""
+
+    state: str
+    transition: str
+
+
+class Arming(Struct, frozen=True, kw_only=True):
+    """When a scheduled transition fires, and for whom.
+
+    Times in epoch milliseconds. ``timeout_ms`` is the tolerated lateness, None = any.
+    """
+
+    model: ModelId
+    fire_at: int
+    timeout_ms: int | None
+    armed_at: int
+    principal: Actor
+
+
+class ScheduledTask(Struct, frozen=True, kw_only=True):
+    """A task as it is stored. ``attempts``: how often it was taken since it was armed."""
+
+    tenant: TenantId
+    entity: EntityId
+    key: TaskKey
+    arming: Arming
+    armed_in: TransactionId
+    attempts: int

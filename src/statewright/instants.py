@@ -1,8 +1,11 @@
-"""Instants on the wire: microseconds since the epoch to RFC 3339 and back (spec/entities.md §1.3, §3, §16)."""
+"""Instants on the wire: microseconds since the epoch to RFC 3339 and back (docs/reference/entities.md#parameters,
+docs/reference/entities.md#the-envelope, docs/reference/entities.md#points-in-time).
+"""
 
 import re
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
+from typing import Final
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_DAY = date(1970, 1, 1)
@@ -22,17 +25,17 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def to_rfc3339(instant: int) -> str:
-    """UTC with ``Z``; as many fraction digits as needed, none when the fraction is zero."""
+    """The instant in UTC with ``Z``, with as many fraction digits as needed, none when the fraction is zero."""
     minutes, rest = divmod(instant, _MINUTE)
     days, minute = divmod(minutes, len(_MINUTES))
     seconds, micros = divmod(rest, _SECOND)
-    text = f"{_date_text(days)}T{_MINUTES[minute]}:{_TWO_DIGITS[seconds]}"
+    text = f"{_format_date(days)}T{_MINUTES[minute]}:{_TWO_DIGITS[seconds]}"
     return f"{text}.{micros:06d}".rstrip("0") + "Z" if micros else f"{text}Z"
 
 
 @lru_cache(maxsize=4096)
-def _date_text(days: int) -> str:
-    """Formatting a ``datetime`` takes four times as long as putting it together, and dates repeat."""
+def _format_date(days: int) -> str:
+    """A day since the epoch as ``2026-05-03``. Cached: formatting a ``date`` is slow, and dates repeat."""
     return (_FIRST_DAY + timedelta(days=days)).isoformat()
 
 
@@ -47,7 +50,7 @@ def from_rfc3339(text: str) -> int | None:
     try:
         if match is None:
             return (
-                _micros(datetime.combine(date.fromisoformat(text), datetime.min.time(), UTC))
+                _to_micros(datetime.combine(date.fromisoformat(text), datetime.min.time(), UTC))
                 if _DATE.fullmatch(text)
                 else None
             )
@@ -55,16 +58,46 @@ def from_rfc3339(text: str) -> int | None:
         moment = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second or 0), tzinfo=UTC)
     except ValueError:
         return None
-    instant = _micros(moment) + int((fraction or "").ljust(6, "0")[:6])
+    instant = _to_micros(moment) + int((fraction or "").ljust(6, "0")[:6])
     if sign is None:
         return instant
     hours, minutes = int(offset_hours), int(offset_minutes)
     if hours > _MAX_OFFSET_HOURS or minutes > _MAX_OFFSET_MINUTES:
         return None
     offset = (hours * 60 + minutes) * 60 * _SECOND
-    # The ends of the calendar are far enough: whatever lies beyond is before, or after, everything there is.
+    # An instant beyond the calendar becomes its first or last one: no stored instant lies beyond either.
     return max(_FIRST, min(instant + offset if sign == "-" else instant - offset, _LAST))
 
 
-def _micros(moment: datetime) -> int:
+def is_date(text: str) -> bool:
+    """Whether the text has the form of a bare date."""
+    return _DATE.fullmatch(text) is not None
+
+
+def _to_micros(moment: datetime) -> int:
     return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+_EPOCH_UTC: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def format_instant(at: int) -> str:
+    """Microseconds of the epoch as ``2026-05-03T13:08:33.1Z``: trailing zeros of the fraction are dropped."""
+    moment = to_datetime(at)
+    fraction = f".{moment.microsecond:06d}".rstrip("0").rstrip(".")
+    return f"{moment:%Y-%m-%dT%H:%M:%S}{fraction}Z"
+
+
+def format_whole_second(at: int) -> str:
+    """Microseconds of the epoch as ``2026-05-03T13:08:33Z``: the fraction is cut off."""
+    return f"{to_datetime(at):%Y-%m-%dT%H:%M:%S}Z"
+
+
+def to_datetime(at: int) -> datetime:
+    """Microseconds of the epoch as a UTC time."""
+    return _EPOCH_UTC + timedelta(microseconds=at)
+
+
+def parse_instant(text: str) -> int:
+    """The instant that :func:`format_instant` writes so. Raises ValueError for anything but a time with an offset."""
+    return (datetime.fromisoformat(text) - _EPOCH_UTC) // timedelta(microseconds=1)

@@ -1,33 +1,36 @@
 """Events on stdout: one line each, as ``key=value`` text or as JSON.
 
-An event is a constant snake_case name and keys: ``LOG.info("member_joined", member=member.id)``. Text in a value can
-neither end its line nor forge a key: it is quoted and escaped. What was bound with :func:`bound` (tenant, request) is
-added to every event of the same task. The records of libraries that use :mod:`logging` come out the same way, as
+An event is a constant snake_case name and keys: ``log.info("member_joined", member=member.id)``. Text in a value can
+neither end its line nor forge a key: it is quoted and escaped. What was bound with :func:`bind_keys` (tenant, request)
+is added to every event of the same task. The records of libraries that use :mod:`logging` come out the same way, as
 ``library_message``.
 
 Level, form and stream belong to the process, so that a change reaches every log that was made before it
-(spec/auth-and-operations.md §21, §28.1). An event below the level costs a comparison: no key is looked at.
+(docs/reference/service.md#log-level, docs/reference/service.md#logs). An event below the level costs one
+comparison.
 """
 
 import json
 import logging
 import re
 import sys
+import uuid
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import cache
-from typing import BinaryIO, cast, get_args
+from typing import BinaryIO, Literal, cast, get_args
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from statewright.settings.table import LogFormat, LogLevel
+__all__ = ["Log", "LogFormat", "LogLevel", "bind_keys", "configure", "get_level", "logger", "set_level"]
 
-__all__ = ["Log", "bound", "configure", "level", "logger", "set_level"]
+LogLevel = Literal["debug", "info", "warn", "error"]
+LogFormat = Literal["text", "json"]
 
 _SEVERITY = {"debug": 10, "info": 20, "warn": 30, "error": 40}
-_OFTEN_BARE = re.compile(r"[!#-&(-<>-\[\]-~]+")
+_BARE_VALUE = re.compile(r"[!#-&(-<>-\[\]-~]+")
 """Printable ASCII without blank, quotes, equals sign and backslash."""
 _UNSAFE_IN_KEY = re.compile(r"[^A-Za-z0-9_.-]+")
 _JSON = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), default=str)
@@ -51,10 +54,10 @@ _threshold = _Threshold()
 
 
 class Log(structlog.BoundLoggerBase):
-    """What :func:`logger` gives. Log or raise, not both; ERROR means that somebody must act."""
+    """What :func:`logger` gives. Log or raise, not both; ERROR means that an operator must act."""
 
     def debug(self, event: str, **keys: object) -> None:
-        """For whoever follows one run in detail."""
+        """Details for following one run."""
         if _threshold.severity <= 10:
             self._proxy_to_logger("debug", event, **keys)
 
@@ -63,18 +66,20 @@ class Log(structlog.BoundLoggerBase):
         if _threshold.severity <= 20:
             self._proxy_to_logger("info", event, **keys)
 
-    def warn(self, event: str, **keys: object) -> None:
+    def warning(self, event: str, **keys: object) -> None:
         """Degraded, or a client will notice."""
         if _threshold.severity <= 30:
             self._proxy_to_logger("warn", event, **keys)
 
-    warning = warn
-
     def error(self, event: str, **keys: object) -> None:
-        """Somebody must act."""
+        """An operator must act."""
         self._proxy_to_logger("error", event, **keys)
 
-    critical = error
+    def error_with_ticket(self, event: str, **keys: object) -> str:
+        """Like :meth:`error`; a number by which the event is found, for a client who is not told the cause."""
+        ticket = str(uuid.uuid4())
+        self.error(event, ticket=ticket, **keys)
+        return ticket
 
     def exception(self, event: str, **keys: object) -> None:
         """Like :meth:`error`, with the traceback of the exception being handled."""
@@ -86,38 +91,38 @@ def logger(module: str) -> Log:
 
     ``structlog.get_logger(__name__)`` gives the same behind a proxy, which makes a call that is filtered out slower.
     """
-    return Log(_Lines(module), _processors, {})
+    return Log(_LineWriter(module), _processors, {})
 
 
 def configure(level: LogLevel, form: LogFormat, stream: BinaryIO | None = None) -> None:
     """Sends all events of the process to ``stream`` (``None``: stdout). May be called again."""
     _output.stream = stream
     _processors[-1] = _RENDERERS[form]
-    # What the caches of proxies hold on to are the very objects that are changed here.
+    # Cached loggers refer to these very objects, so the change reaches them too.
     structlog.configure(
-        processors=_processors, wrapper_class=Log, logger_factory=_Lines, cache_logger_on_first_use=True
+        processors=_processors, wrapper_class=Log, logger_factory=_LineWriter, cache_logger_on_first_use=True
     )
-    _route_libraries()
+    _route_library_logs()
     set_level(level)
 
 
-def bound(**keys: object) -> AbstractContextManager[object]:
+def bind_keys(**keys: object) -> AbstractContextManager[object]:
     """While it lasts, ``keys`` are part of every event of this task and of the tasks it starts."""
     return structlog.contextvars.bound_contextvars(**keys)
 
 
-def level() -> LogLevel:
-    """The level in force."""
+def get_level() -> LogLevel:
+    """The present level."""
     return _threshold.level
 
 
 def set_level(word: str) -> LogLevel:
-    """Puts a level in force and gives the previous one. An unknown word means ``info``; case does not matter."""
+    """Sets the level and returns the previous one. An unknown word means ``info``; case does not matter."""
     previous = _threshold.level
     word = word.strip().lower()
     known = "warn" if word == "warning" else word
     _threshold.set(cast("LogLevel", known) if known in get_args(LogLevel) else _DEFAULT_LEVEL)
-    # The detail of libraries is never wanted, not even when ours is.
+    # Debug records of libraries are never logged, not even at level debug.
     logging.getLogger().setLevel(max(_threshold.severity, logging.INFO))
     return previous
 
@@ -128,7 +133,7 @@ class _Output:
     stream: BinaryIO | None = None
 
     def write(self, line: str) -> None:
-        """Losing the reader of the log must not stop the service."""
+        """Write a line. Failures are ignored: losing the reader of the log must not stop the service."""
         stream = self.stream or sys.stdout.buffer
         try:
             stream.write(line.encode("utf-8", "backslashreplace") + b"\n")
@@ -140,8 +145,8 @@ class _Output:
 _output = _Output()
 
 
-class _Lines:
-    """What structlog hands the finished lines of one module to."""
+class _LineWriter:
+    """Takes the finished lines of one module from structlog."""
 
     def __init__(self, module: str = "") -> None:
         self.package = module.removeprefix("statewright.")
@@ -152,43 +157,43 @@ class _Lines:
     debug = info = warn = error = write
 
 
-def _stamped(log: WrappedLogger, method: str, event: EventDict) -> EventDict:
+def _stamp(log: WrappedLogger, method: str, event: EventDict) -> EventDict:
     """Time, level, name and package first, then the keys in the order they were given."""
     name = event.pop("event")
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     return {"time": f"{now[:-6]}Z", "level": method.upper(), "msg": name, "pkg": log.package, **event}
 
 
-def _as_text(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
-    return " ".join([f"{_safe(key)}={_shown(value)}" for key, value in event.items()])
+def _render_text(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
+    return " ".join([f"{_sanitize_key(key)}={_format_value(value)}" for key, value in event.items()])
 
 
 @cache  # keys stand in the code: there are few
-def _safe(key: str) -> str:
+def _sanitize_key(key: str) -> str:
     return _UNSAFE_IN_KEY.sub("_", key)
 
 
-def _as_json(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
+def _render_json(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
     return _JSON.encode(event)
 
 
-_RENDERERS: dict[LogFormat, Processor] = {"text": _as_text, "json": _as_json}
+_RENDERERS: dict[LogFormat, Processor] = {"text": _render_text, "json": _render_json}
 
 
 _processors: list[Processor] = [
     structlog.contextvars.merge_contextvars,
     structlog.processors.format_exc_info,
-    _stamped,
-    _as_text,
+    _stamp,
+    _render_text,
 ]
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     """The value as one word, or in quotes. Only printable characters leave this function."""
     if value is None or isinstance(value, bool):
         return _JSON.encode(value)
     text = str(value)
-    if _OFTEN_BARE.fullmatch(text):
+    if _BARE_VALUE.fullmatch(text):
         return text
     if text.isprintable():
         return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -209,19 +214,19 @@ class _LibraryRecords(logging.Handler):
     def _method(log: Log, severity: int) -> Callable[..., None]:
         if severity >= logging.ERROR:
             return log.error
-        return log.warn if severity >= logging.WARNING else log.info
+        return log.warning if severity >= logging.WARNING else log.info
 
 
-def _route_libraries() -> None:
-    """Libraries log through the root logger only; request lines of the HTTP server are dropped, ours say more."""
+def _route_library_logs() -> None:
+    """Libraries log through the root logger only; request lines of the HTTP server are dropped, since the events of
+    requests say more.
+    """
     root = logging.getLogger()
     root.handlers = [handler for handler in root.handlers if not isinstance(handler, _LibraryRecords)]
     root.addHandler(_LibraryRecords())
     for name in (
-        "uvicorn",
-        "uvicorn.error",
-        "uvicorn.access",
-        "uvicorn.asgi",
+        "_granian",
+        "granian.access",
         "litestar",
         "grpc",
         "asyncpg",
@@ -229,4 +234,4 @@ def _route_libraries() -> None:
     ):
         library = logging.getLogger(name)
         library.handlers.clear()
-        library.propagate = name != "uvicorn.access"
+        library.propagate = name != "granian.access"

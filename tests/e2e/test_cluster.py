@@ -1,4 +1,6 @@
-"""Nodes that die, hang and come back (spec/grpc.md §20–§24): what clients are told, and what the database holds."""
+"""Nodes that die, hang and come back (docs/reference/grpc.md#several-nodes,
+docs/reference/grpc.md#failures-of-nodes): what clients are told, and what the database holds.
+"""
 
 import asyncio
 import re

@@ -310,7 +310,8 @@ def test_the_client_demands_a_version_that_is_gone(stage: Stage) -> None:
             before = stage.held(case)
             stage.fire([case], If_Match=case.created_in)
             if "BEFORE" not in case.mode:
-                node.answer_next(payload=ANSWER)  # compared when the run is saved, as ever (spec/workflows.md §8.6)
+                # compared when the run is saved, as ever (docs/reference/workflows.md#preconditions)
+                node.answer_next(payload=ANSWER)
             assert (case.told, stage.held(case)) == (STALE, before), case.mode
         assert node.is_idle
 

@@ -1,4 +1,6 @@
-"""A start that cannot succeed ends with code 1 and one line that helps (spec/auth-and-operations.md §25.5)."""
+"""A start that cannot succeed ends with code 1 and one line that helps
+(docs/reference/service.md#what-stops-the-start).
+"""
 
 import socket
 import time

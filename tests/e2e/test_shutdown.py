@@ -241,7 +241,7 @@ def test_a_signal_while_the_database_is_created_undoes_the_start(tmp_path: Path)
 def test_a_signal_while_migrations_wait_ends_the_wait(tmp_path: Path, database: str) -> None:
     async def ended_while_locked(program: Program) -> int:
         async with connected(database) as other, other.transaction():
-            await other.execute(migrate.TAKE_LOCK, migrate.LOCK)
+            await other.execute(migrate.TAKE_LOCK, migrate.LOCK_KEY)
             process = await asyncio.to_thread(program.__enter__)
             waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"
             async with asyncio.timeout(30):

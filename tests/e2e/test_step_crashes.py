@@ -161,18 +161,19 @@ async def _completed(http: httpx.AsyncClient) -> int:
 
 VERSIONS = """
     -- How many versions there are of each instance: one for its start and one for each job.
-    SELECT step_instance.definition_id, count(*) AS instances, min(versions.n) AS least, max(versions.n) AS most
-      FROM step_instance
+    SELECT process_instance.definition_id, count(*) AS instances, min(versions.n) AS least, max(versions.n) AS most
+      FROM process_instance
      CROSS JOIN LATERAL (
             SELECT 1 + (SELECT count(*) FROM entity_history
-                         WHERE entity_history.tenant = step_instance.tenant AND entity_history.id = step_instance.id)
+                         WHERE entity_history.tenant = process_instance.tenant
+                           AND entity_history.id = process_instance.id)
                    AS n) AS versions
      GROUP BY 1 ORDER BY 1
 """
 
 LEFTOVERS = """
-    SELECT (SELECT count(*) FROM step_job) + (SELECT count(*) FROM step_child) + (SELECT count(*) FROM step_timer)
-         + (SELECT count(*) FROM unique_claim)
+    SELECT (SELECT count(*) FROM process_job) + (SELECT count(*) FROM process_child)
+         + (SELECT count(*) FROM process_timer) + (SELECT count(*) FROM unique_claim)
 """
 
 

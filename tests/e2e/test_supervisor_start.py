@@ -70,7 +70,7 @@ def test_a_signal_undoes_the_start(prepared: Path, tmp_path: Path, moment: str, 
 def test_a_signal_while_migrations_wait_ends_the_wait(tmp_path: Path, database: str, number: signal.Signals) -> None:
     async def ended_while_locked(program: Program) -> int:
         async with connected(database) as other, other.transaction():
-            await other.execute(migrate.TAKE_LOCK, migrate.LOCK)
+            await other.execute(migrate.TAKE_LOCK, migrate.LOCK_KEY)
             waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"
             async with asyncio.timeout(WITHIN_S):
                 while not await other.fetchval(waiting):
@@ -96,7 +96,7 @@ def test_a_second_signal_waits_for_nobody(prepared: Path) -> None:
 def test_a_hangup_before_there_are_workers_does_nothing(tmp_path: Path, database: str) -> None:
     async def hung_up_while_locked(program: Program) -> None:
         async with connected(database) as other, other.transaction():
-            await other.execute(migrate.TAKE_LOCK, migrate.LOCK)
+            await other.execute(migrate.TAKE_LOCK, migrate.LOCK_KEY)
             waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"
             async with asyncio.timeout(WITHIN_S):
                 while not await other.fetchval(waiting):

@@ -1,4 +1,4 @@
-"""The admin listener (spec/auth-and-operations.md §20)."""
+"""The admin listener (docs/reference/service.md#health)."""
 
 import asyncio
 import io
@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from statewright import logs
-from statewright.api import admin
-from statewright.api.admin import admin_app
+from statewright.api.http import admin
+from statewright.api.http.admin import build_admin_application
 from statewright.settings import Secret
 
 
@@ -33,7 +33,9 @@ async def get(
     bearer: str | None = None,
     authorization: str | None = None,
 ) -> httpx.Response:
-    application = admin_app(ready=ready, metrics=metrics, bearer=None if bearer is None else Secret(bearer))
+    application = build_admin_application(
+        ready=ready, metrics=metrics, bearer=None if bearer is None else Secret(bearer)
+    )
     headers = {} if authorization is None else {"Authorization": authorization}
     async with httpx.AsyncClient(transport=httpx.ASGITransport(application), base_url="http://admin") as client:
         return await client.request(method, path, headers=headers)
@@ -71,7 +73,7 @@ async def test_a_check_that_takes_too_long_means_not_ready(monkeypatch: pytest.M
         await asyncio.Event().wait()
         return True
 
-    monkeypatch.setattr(admin, "PATIENCE", 0.0)
+    monkeypatch.setattr(admin, "READINESS_TIMEOUT_S", 0.0)
     assert (await get("/readyz", ready=never)).status_code == 503
 
 
@@ -108,18 +110,3 @@ async def test_probes_need_no_bearer():
 
 async def test_there_is_nothing_else():
     assert (await get("/")).status_code == 404
-
-
-async def test_a_server_may_ask_for_the_start_and_the_end_of_life():
-    asked = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
-    told: list[str] = []
-
-    async def receive() -> dict[str, object]:
-        return dict(next(asked))
-
-    async def send(message: object) -> None:
-        assert isinstance(message, dict)
-        told.append(message["type"])
-
-    await admin_app(ready=yes, metrics=metrics, bearer=None)({"type": "lifespan"}, receive, send)
-    assert told == ["lifespan.startup.complete", "lifespan.shutdown.complete"]

@@ -1,4 +1,6 @@
-"""The command line (spec/auth-and-operations.md §26, §27). What the commands start is told by the end-to-end tests."""
+"""The command line (docs/reference/service.md#command-line, docs/reference/service.md#start-and-stop). What the
+commands start is told by the end-to-end tests.
+"""
 
 import http.server
 import json
@@ -16,14 +18,15 @@ import structlog
 from typer.testing import CliRunner, Result
 
 import statewright
-from statewright import cli, logs
-from statewright.api.http.openapi import openapi_document
+from statewright import logs
+from statewright.api.http.openapi import build_openapi_document
+from statewright.cli import main
 from statewright.settings import Settings, SettingsError
 
 
 @pytest.fixture(autouse=True)
 def _restored() -> Iterator[None]:
-    level = logs.level()
+    level = logs.get_level()
     yield
     logs.configure(level, "text")
     structlog.reset_defaults()
@@ -60,7 +63,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, app: App) -> App:
 
 
 def run(*arguments: str, **environment: str) -> Result:
-    return CliRunner().invoke(cli.program, list(arguments), env={"HOME": "/home/ada", **environment})
+    return CliRunner().invoke(main.program, list(arguments), env={"HOME": "/home/ada", **environment})
 
 
 # Starting
@@ -140,7 +143,7 @@ def test_a_migration_runs_without_the_secrets_of_the_service(app: App):
 def test_the_openapi_document_is_printed_as_json():
     result = run("openapi")
     assert result.exit_code == 0
-    assert json.loads(result.stdout) == openapi_document()
+    assert json.loads(result.stdout) == build_openapi_document()
 
 
 @pytest.mark.parametrize("arguments", [["version"], ["--version"], ["-v"], ["--version", "serve"]])
@@ -160,10 +163,10 @@ def test_help_names_every_command(arguments: list[str]):
 
 
 def test_help_does_not_load_the_service():
-    heavy = ["asyncpg", "grpc", "litestar", "uvicorn", "cryptography", "asyncio"]
+    heavy = ["asyncpg", "grpc", "litestar", "granian", "cryptography", "asyncio"]
     code = (
-        "import sys; from statewright import cli\n"
-        "try: cli.program(['--help'])\n"
+        "import sys; from statewright.cli import main\n"
+        "try: main.program(['--help'])\n"
         "except SystemExit: pass\n"
         f"print([name for name in {heavy} if name in sys.modules], file=sys.stderr)"
     )
@@ -243,7 +246,7 @@ def test_nobody_listening_is_not_healthy():
 
 
 def test_a_service_that_does_not_answer_is_not_healthy(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(cli, "_HEALTH_TIMEOUT", 0.05)
+    monkeypatch.setattr(main, "_HEALTH_TIMEOUT_S", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         result = run("health", CYODA_ADMIN_PORT=str(listener.getsockname()[1]))
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)

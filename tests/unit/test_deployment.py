@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
-from statewright.settings import SETTINGS, Settings, variables_of
+from statewright.settings import SETTINGS, Settings, list_variables
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 COMMANDS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-KNOWN = {variable for name in SETTINGS for variable in variables_of(name)}
+KNOWN = {variable for name in SETTINGS for variable in list_variables(name)}
 PEM = "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----"
 
 

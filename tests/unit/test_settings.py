@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.settings import SETTINGS, Secret, Settings, SettingsError, variables_of
+from statewright.settings import SETTINGS, Secret, Settings, SettingsError, list_variables
 from statewright.settings.kinds import is_loopback, read_duration, read_flag, show_duration
+from statewright.tls import Tls
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
 PEM = "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----"
@@ -128,6 +129,29 @@ def test_documented_variables_that_do_not_apply_here_are_accepted_in_silence(var
 def test_switching_on_what_is_not_offered_earns_a_warning():
     assert "CYODA_OTEL_ENABLED" in settings(CYODA_OTEL_ENABLED="true").warnings[0]
     assert settings(CYODA_OTEL_ENABLED="false").warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [("TLS_CERT", "TLS_KEY"), ("TLS_KEY", "TLS_CERT"), ("TLS_CLIENT_CA", "TLS_CERT")],
+)
+def test_half_of_tls_is_refused(given: str, missing: str):
+    assert refusal(**{f"STATEWRIGHT_{given}": "/x.pem"}) == (
+        f"STATEWRIGHT_{missing}: must be set because STATEWRIGHT_{given} is"
+    )
+
+
+def test_tls_is_off_unless_there_is_a_certificate():
+    assert settings().tls is None
+    given = settings(STATEWRIGHT_TLS_CERT="/c.pem", STATEWRIGHT_TLS_KEY="/k.pem", STATEWRIGHT_TLS_MIN_VERSION="1.3")
+    assert given.tls == Tls(certificate=Path("/c.pem"), key=Path("/k.pem"), min_version="1.3")
+    assert given.warnings == ()
+
+
+def test_a_plain_channel_between_hosts_beside_tls_is_doubtful():
+    tls = {"STATEWRIGHT_TLS_CERT": "/c.pem", "STATEWRIGHT_TLS_KEY": "/k.pem"}
+    [warning] = settings(STATEWRIGHT_NODE_BIND_ADDRESS="10.0.0.7", **tls).warnings
+    assert warning.startswith("STATEWRIGHT_NODE_BIND_ADDRESS is 10.0.0.7: the channel between nodes is not encrypted")
 
 
 def test_a_node_that_listens_everywhere_must_say_where_it_is():
@@ -548,7 +572,7 @@ def test_a_migration_is_strict_about_the_storage():
 
 
 def test_one_setting_can_be_read_whatever_the_others_say():
-    assert Settings.partial({"CYODA_ADMIN_PORT": "1", "CYODA_HTTP_PORT": "x"}, ["admin_port"]).admin_port == 1
+    assert Settings.read_partial({"CYODA_ADMIN_PORT": "1", "CYODA_HTTP_PORT": "x"}, ["admin_port"]).admin_port == 1
 
 
 # Documentation
@@ -569,6 +593,6 @@ def row_of(name: str) -> str:
     setting, default = SETTINGS[name], getattr(Settings(), name)
     shown = "–" if default in (None, "", ()) else f"`{setting.reader.show(default)}`"
     secret = " (`_FILE`)" if setting.reader.is_secret else ""
-    alias = f"`{variables_of(name)[-1]}`" if setting.alias else "–"
+    alias = f"`{list_variables(name)[-1]}`" if setting.alias else "–"
     shape = setting.reader.shape.replace("|", "\\|")
     return f"| `STATEWRIGHT_{name.upper()}`{secret} | {shape} | {shown} | {setting.meaning} | {alias} |"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from statewright import cli
+from statewright.cli import main
 
 LOAN_CHAIN = Path(__file__).parent / "steps" / "loan_chain"
 APPLICATION, DISBURSEMENT = str(LOAN_CHAIN / "application.json"), str(LOAN_CHAIN / "disbursement.json")
@@ -33,7 +33,7 @@ GREETING = {
 
 
 def run(*arguments: str, stdin: str | None = None) -> Result:
-    return CliRunner().invoke(cli.program, ["steps", *arguments], input=stdin)
+    return CliRunner().invoke(main.program, ["steps", *arguments], input=stdin)
 
 
 @pytest.fixture

@@ -1,22 +1,22 @@
 """What a service does on its own once callers can reach it: scheduled transitions, and the step engine's work."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from statewright.api.metrics import Metrics
-from statewright.app.tasks import cancelled
+from statewright.app import languages
+from statewright.background import run_in_background
 from statewright.cluster.node import ClusterNode
 from statewright.compute.members import Members
+from statewright.metrics import Metrics
+from statewright.services.processes.background import ProcessHostConfig, run_process_services
 from statewright.services.runtime import Runtime
-from statewright.services.scheduler import Pace, Scheduler
-from statewright.services.steps.background import StepPace, hosting_steps
-from statewright.services.steps.push import Pusher
+from statewright.services.scheduler import ScheduleConfig, Scheduler
 from statewright.settings import Settings
+from statewright.steps.process_language import STEPS
 
 
 @asynccontextmanager
-async def scheduling(settings: Settings, runtime: Runtime, metrics: Metrics) -> AsyncIterator[None]:
+async def run_scheduler(settings: Settings, runtime: Runtime, metrics: Metrics) -> AsyncIterator[None]:
     """Scheduled transitions fire inside the block, if this process is to fire them.
 
     Those under way at its end are outliving runs like others.
@@ -24,30 +24,30 @@ async def scheduling(settings: Settings, runtime: Runtime, metrics: Metrics) -> 
     if not settings.scheduler_enabled:
         yield
         return
-    pace = Pace(
+    pace = ScheduleConfig(
         scan_interval=settings.scheduler_scan_interval,
         batch_size=settings.scheduler_batch_size,
         backoff=settings.scheduler_redispatch_backoff,
         expiry_grace=settings.scheduler_expiry_grace,
     )
     scheduler = Scheduler(runtime, pace)
-    metrics.watch_scheduler(scheduler.tally)
-    task = asyncio.create_task(scheduler.run(), name="scheduler")
-    try:
+    metrics.register_scheduler(scheduler.metrics)
+    async with run_in_background({"scheduler": scheduler.run()}):
         yield
-    finally:
-        await cancelled([task])
 
 
 @asynccontextmanager
-async def stepping(settings: Settings, runtime: Runtime, members: Members, node: ClusterNode) -> AsyncIterator[None]:
+async def run_step_engine(
+    settings: Settings, runtime: Runtime, members: Members, node: ClusterNode
+) -> AsyncIterator[None]:
     """The step engine goes on by itself inside the block, and pushes jobs to members if it is to do so."""
-    pace = StepPace(
+    pace = ProcessHostConfig(
         fires_timers=settings.scheduler_enabled,
         scan_interval=settings.scheduler_scan_interval,
         sweep_interval=settings.steps_sweep_interval,
-        retention=settings.steps_retention,
+        retentions={STEPS.name: settings.steps_retention},
     )
-    pusher = Pusher(runtime, members, node.local) if settings.steps_dispatch == "both" else None
-    async with hosting_steps(runtime, pace, pusher):
+    pushes = settings.steps_dispatch == "both"
+    pushers = [each.build_pusher(runtime, members, node.local) for each in languages.LANGUAGES] if pushes else []
+    async with run_process_services(runtime, pace, pushers):
         yield

@@ -1,23 +1,37 @@
-"""The database of a service: where it is, and that its schema is the one of this program."""
+"""The database of a service: where it is, that its schema is the one of this program, and the connections of a process,
+divided so that nothing slow can take those of what must be quick.
+"""
 
 import asyncio
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
+
+from msgspec import Struct
 
 from statewright import logs
 from statewright.failures import StorageUnavailable
+from statewright.services.search_runner import MAX_CONCURRENT_JOBS as JOB_CONNECTIONS
 from statewright.settings import Settings
 from statewright.storage import migrate
-from statewright.storage.connections import Target, connect, target
-from statewright.storage.embedded import running as embedded_server
-from statewright.storage.refusals import StartRefused
+from statewright.storage.commit.group_commit import COMMIT_CONNECTIONS as COMMIT_CONNECTIONS
+from statewright.storage.commit.group_commit import configure_commit_sessions
+from statewright.storage.connections import DatabaseUrl, connect, parse_database_url
+from statewright.storage.embedded.server import run_embedded_server as embedded_server
+from statewright.storage.entities import MAX_IN_FLIGHT as READ_CONNECTIONS
+from statewright.storage.pool import Pool
+from statewright.storage.search.query import (
+    configure_lookup_sessions,
+    configure_past_sessions,
+    configure_search_sessions,
+)
+from statewright.storage.startup_errors import StartRefused
 
-CLOSE_WITHIN_S = 2.0
+CLOSE_TIMEOUT_S = 2.0
 """How long a database may take to say goodbye."""
 
-log = logs.logger("app")
+log = logs.logger(__name__)
 
 
 class StartFailed(Exception):
@@ -25,40 +39,44 @@ class StartFailed(Exception):
 
 
 @asynccontextmanager
-async def database_of(settings: Settings) -> AsyncIterator[Target]:
+async def open_database(settings: Settings) -> AsyncIterator[DatabaseUrl]:
     """The database of the settings; the embedded server runs inside the block."""
     if settings.storage == "postgres":
         assert settings.postgres_url is not None  # noqa: S101 - the settings demand it
-        yield target(settings.postgres_url.reveal())
+        yield parse_database_url(settings.postgres_url.reveal())
         return
     async with embedded_server(settings.data_directory) as url:
-        yield target(url)
+        yield parse_database_url(url)
 
 
-async def migrated(settings: Settings, database: Target) -> None:
+async def migrate_database(settings: Settings, database: DatabaseUrl) -> None:
     """Bring the schema up to this program, or see that it is. Raises ``StartFailed`` and ``StartRefused``."""
     within = settings.startup_timeout.total_seconds()
     try:
         async with asyncio.timeout(within):
             connection = await connect(database)
             try:
-                await (migrate.apply(connection) if settings.postgres_auto_migrate else migrate.check(connection))
+                await (
+                    migrate.apply_pending(connection)
+                    if settings.postgres_auto_migrate
+                    else migrate.check_schema(connection)
+                )
             finally:
-                await connection.close(timeout=CLOSE_WITHIN_S)
+                await connection.close(timeout=CLOSE_TIMEOUT_S)
     except TimeoutError as late:
         raise StartFailed(f"the database was not ready within {within:g} s") from late
     except StorageUnavailable as away:
-        raise StartFailed(f"cannot connect to the database at {database.place}: {away.__cause__ or away}") from away
+        raise StartFailed(f"cannot connect to the database at {database.location}: {away.__cause__ or away}") from away
 
 
 async def apply_migrations(settings: Settings, within: timedelta) -> int:
     """Apply pending migrations and exit; the exit code of the process."""
     logs.configure(settings.log_level, settings.log_format)
     try:
-        async with asyncio.timeout(within.total_seconds()), database_of(settings) as database:
+        async with asyncio.timeout(within.total_seconds()), open_database(settings) as database:
             connection = await connect(database)
             try:
-                applied = await migrate.apply(connection)
+                applied = await migrate.apply_pending(connection)
             finally:
                 await connection.close()
     except TimeoutError:
@@ -69,3 +87,54 @@ async def apply_migrations(settings: Settings, within: timedelta) -> int:
         return 1
     log.info("migrations_applied", count=len(applied))
     return 0
+
+
+MAX_SEARCH_CONNECTIONS = 8
+"""Of the connections of a process; searches take a quarter of them."""
+
+LOOKUP_CONNECTIONS = 2
+"""For searches by a declared index, which take a fraction of a millisecond."""
+
+PAST_CONNECTIONS = 2
+"""Searches of the past at a time."""
+
+
+class Pools(Struct, frozen=True, kw_only=True):
+    """Each for one kind of work."""
+
+    shared: Pool
+    """For everything that has no pool of its own."""
+    reads: Pool
+    """By id."""
+    commits: Pool
+    searches: Pool
+    lookups: Pool
+    past: Pool
+    jobs: Pool
+    """Search jobs, which have no limit in time."""
+
+
+@asynccontextmanager
+async def open_pools(settings: Settings, database: DatabaseUrl) -> AsyncIterator[Pools]:
+    """All pools, open inside the block; together they have ``postgres_max_conns``, if that is enough for all."""
+    within = settings.search_timeout
+    searching = max(1, min(settings.postgres_max_conns // 4, MAX_SEARCH_CONNECTIONS))
+    searchers = searching + LOOKUP_CONNECTIONS + PAST_CONNECTIONS + JOB_CONNECTIONS
+    reserved = COMMIT_CONNECTIONS + READ_CONNECTIONS + searchers
+    shared = max(settings.postgres_max_conns - reserved, 1)
+    async with AsyncExitStack() as stack:
+
+        async def open_pool(sessions: DatabaseUrl, *, size: int, keep: int = 0) -> Pool:
+            return await stack.enter_async_context(Pool(sessions, size=size, min_open=keep))
+
+        yield Pools(
+            shared=await open_pool(database, size=shared, keep=min(settings.postgres_min_conns, shared)),
+            reads=await open_pool(database, size=READ_CONNECTIONS, keep=READ_CONNECTIONS),
+            commits=await open_pool(
+                configure_commit_sessions(database), size=COMMIT_CONNECTIONS, keep=COMMIT_CONNECTIONS
+            ),
+            searches=await open_pool(configure_search_sessions(database, timeout=within), size=searching),
+            lookups=await open_pool(configure_lookup_sessions(database, timeout=within), size=LOOKUP_CONNECTIONS),
+            past=await open_pool(configure_past_sessions(database, timeout=within), size=PAST_CONNECTIONS),
+            jobs=await open_pool(configure_search_sessions(database), size=JOB_CONNECTIONS),
+        )

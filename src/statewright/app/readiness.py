@@ -7,15 +7,15 @@ from statewright.cluster.node import ClusterNode
 from statewright.failures import StorageUnavailable
 from statewright.storage import migrate
 from statewright.storage.pool import Pool
-from statewright.storage.refusals import SchemaNewer, StartRefused
+from statewright.storage.startup_errors import SchemaNewer, StartRefused
 
-log = logs.logger("app")
+log = logs.logger(__name__)
 
 
 class Readiness:
     """Whether the service can do its work now: start-up is complete and the database answers."""
 
-    WITHIN_S = 1.0
+    CHECK_TIMEOUT_S = 1.0
 
     def __init__(self) -> None:
         self._pool: Pool | None = None
@@ -33,12 +33,12 @@ class Readiness:
         """Ask the database."""
         if self._pool is None or self._node is None:
             return False
-        if not self._node.is_present:
+        if not self._node.is_alive:
             log.warning("not_ready", error="the other nodes take this one for lost")
             return False
         try:
-            async with asyncio.timeout(self.WITHIN_S), self._pool.connection() as connection:
-                await migrate.check(connection)
+            async with asyncio.timeout(self.CHECK_TIMEOUT_S), self._pool.connection() as connection:
+                await migrate.check_schema(connection)
         except SchemaNewer:  # nodes of a newer release have joined: the rolling upgrade must not stop this one
             return True
         except (StorageUnavailable, TimeoutError, StartRefused) as reason:

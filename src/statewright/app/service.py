@@ -1,36 +1,39 @@
-"""A whole service, from its first listener to its last."""
+"""A whole service, from its first listener to its last, and ``statewright serve`` in one process."""
 
 import asyncio
 import gc
 import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import metadata
 
 from msgspec import Struct
 
 from statewright import logs
-from statewright.api.metrics import Metrics
-from statewright.app.background import scheduling, stepping
-from statewright.app.database import database_of, migrated
-from statewright.app.doors import Doors, admin_door
-from statewright.app.identity import identity_of
-from statewright.app.place import place_of
+from statewright.app.authentication import build_authentication
+from statewright.app.background import run_scheduler, run_step_engine
+from statewright.app.database import StartFailed, migrate_database, open_database
+from statewright.app.listeners import Listeners, bind_http, serve_admin
 from statewright.app.readiness import Readiness
-from statewright.app.runtime import runtime_of
-from statewright.app.tasks import finished
-from statewright.cluster.node import ClusterNode, cluster_node
+from statewright.app.runtime import build_runtime
+from statewright.app.signals import Interrupted, handle_signals, interrupt_on_signal, wait_first
+from statewright.background import ShutdownBudget, finish_all
+from statewright.cluster.node import ClusterNode, NodeConfig, open_cluster_node
 from statewright.compute.dispatch import Dispatcher
 from statewright.compute.members import Members
-from statewright.grace import Grace
+from statewright.metrics import Metrics
 from statewright.services.runtime import Runtime
 from statewright.settings import Settings
+from statewright.storage.startup_errors import StartRefused
+from statewright.tls import check_tls
 
 GC_THRESHOLDS = (50_000, 20, 100)
 """Allocations between collections. What lives after start-up is frozen; the default thresholds would triple the p99 of
 a read.
 """
 
-log = logs.logger("app")
+log = logs.logger(__name__)
 
 
 class Service(Struct, frozen=True, kw_only=True):
@@ -46,7 +49,7 @@ class Service(Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def running(
+async def run_service(
     settings: Settings, stopped: asyncio.Event | None = None, *, listener: socket.socket | None = None
 ) -> AsyncIterator[Service]:
     """A service that is ready inside the block. ``stopped`` is set when a listener fails.
@@ -54,24 +57,27 @@ async def running(
     ``listener`` is an HTTP socket that other processes share, and so they do the gRPC port. None: this one is alone.
     Raises ``StartFailed``, ``OSError``.
     """
+    check_tls(settings.tls)
     stopped = stopped or asyncio.Event()
     readiness, metrics, members = Readiness(), Metrics(), Members()
-    grace = Grace(settings.drain_window + settings.shutdown_timeout)
+    grace = ShutdownBudget(settings.drain_window + settings.shutdown_timeout)
     async with AsyncExitStack() as stack:
         begin = stack.enter_async_context
-        admin_port = await begin(admin_door(settings, readiness.check, metrics.exposition, stopped))
-        database = await begin(database_of(settings))
-        await migrated(settings, database)
-        node = await begin(cluster_node(place_of(settings), database, members))
-        runtime = await begin(runtime_of(settings, database, node, grace))
-        doors = Doors(settings, runtime, node, members, await identity_of(settings), metrics)
-        await doors.open_to_nodes()
-        grpc_port = await begin(doors.grpc(grace, shared=listener is not None))
-        stack.push_async_callback(finished, runtime.outliving, grace)  # as long as members can answer them
-        http_port = await begin(doors.http(listener, stopped, readiness.check, grace))
-        metrics.watch(runtime, members, node)
-        await begin(scheduling(settings, runtime, metrics))
-        await begin(stepping(settings, runtime, members, node))
+        bound = listener or stack.enter_context(bind_http(settings))
+        admin_port = await begin(serve_admin(settings, readiness.check, metrics.render, stopped))
+        database = await begin(open_database(settings))
+        await migrate_database(settings, database)
+        node = await begin(open_cluster_node(build_node_config(settings), database, members))
+        runtime = await begin(build_runtime(settings, database, node, grace))
+        identity = await build_authentication(settings)
+        listeners = Listeners(settings, runtime, node, members, identity, metrics, readiness.check)
+        await listeners.open_to_nodes()
+        grpc_port = await begin(listeners.grpc(grace, shared=listener is not None))
+        stack.push_async_callback(finish_all, runtime.detached_runs, grace)  # as long as members can answer them
+        http_port = await begin(listeners.http(bound, stopped, grace))
+        metrics.register_runtime(runtime, members, node)
+        await begin(run_scheduler(settings, runtime, metrics))
+        await begin(run_step_engine(settings, runtime, members, node))
         readiness.open(runtime.pool, node)
         stack.callback(readiness.close)
         stack.callback(node.drain)
@@ -90,16 +96,16 @@ async def running(
 
 
 @asynccontextmanager
-async def without_doors(settings: Settings) -> AsyncIterator[Runtime]:
-    """The use cases of a node that nobody can call and that fires nothing on its own; for tests and benchmarks.
+async def run_without_listeners(settings: Settings) -> AsyncIterator[Runtime]:
+    """The use cases of a node that listens nowhere and fires nothing on its own; for tests and benchmarks.
 
     The database is at ``settings.postgres_url`` and is up to date.
     """
-    grace = Grace(settings.shutdown_timeout)
+    grace = ShutdownBudget(settings.shutdown_timeout)
     async with (
-        database_of(settings) as database,
-        cluster_node(place_of(settings), database, Members()) as node,
-        runtime_of(settings, database, node, grace) as runtime,
+        open_database(settings) as database,
+        open_cluster_node(build_node_config(settings), database, Members()) as node,
+        build_runtime(settings, database, node, grace) as runtime,
     ):
         yield runtime
 
@@ -109,3 +115,85 @@ def tune_garbage_collection() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
+
+
+# Where and as what this process is a node of the cluster.
+
+
+def build_node_config(settings: Settings) -> NodeConfig:
+    """What the other nodes are told, and how long this one lets them wait."""
+    return NodeConfig(
+        name=settings.node_id,
+        program=get_program_version(),
+        bind=settings.node_bind_address,
+        ports=_list_node_ports(settings),
+        host=settings.node_host,
+        lease=settings.node_lease,
+        secret=settings.hmac_secret.key_bytes() if settings.hmac_secret else None,
+        dispatch_wait=settings.dispatch_wait_timeout,
+        dispatch_limit=settings.dispatch_forward_timeout,
+        relay_limit=settings.proxy_timeout,
+        within=settings.startup_timeout,
+    )
+
+
+def _list_node_ports(settings: Settings) -> tuple[int, ...]:
+    """With workers, a range of which each takes a free one; during a rolling restart there is one more of them."""
+    first = settings.node_port
+    return tuple(range(first, first + settings.workers + 1)) if first and settings.workers > 1 else (first,)
+
+
+def get_program_version() -> str:
+    """The release, as it is installed."""
+    try:
+        return metadata.version("statewright")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+async def serve(settings: Settings) -> int:
+    """Run the service until a signal ends it; the exit code of the process."""
+    logs.configure(settings.log_level, settings.log_format)
+    for warning in settings.warnings:
+        log.warning("setting_doubtful", text=warning)
+    signalled, stopped = asyncio.Event(), asyncio.Event()
+    handle_signals(signalled)
+    try:
+        async with interrupt_on_signal(signalled) as mark_started, run_service(settings, stopped) as service:
+            mark_started()
+            print_banner(settings, service.http_port, service.grpc_port, service.admin_port)
+            await wait_first(signalled, stopped)
+            log.info("shutdown_started")
+    except Interrupted:
+        log.info("startup_interrupted")
+        return 0
+    except (StartFailed, StartRefused, OSError) as failure:
+        log.error("startup_failed", error=str(failure))  # noqa: TRY400 - one line; the operator knows the cause
+        sys.stderr.write(f"statewright: {failure}\n")
+        return 1
+    log.info("shutdown_complete")
+    return 0
+
+
+# What a person at the terminal is told.
+
+
+def print_banner(settings: Settings, http_port: int, grpc_port: int, admin_port: int) -> None:
+    """Where everything is; loud about mock authentication (decision A3). Nothing when it is not wanted."""
+    if settings.suppress_banner:
+        return
+    lines = [
+        "",
+        "  Statewright",
+        f"  REST   http://{settings.host}:{http_port}{settings.context_path}   (described at /docs)",
+        f"  gRPC   {settings.host}:{grpc_port}",
+        f"  admin  http://{settings.admin_bind_address}:{admin_port}   (/livez /readyz /metrics)",
+        f"  data   {'PostgreSQL by URL' if settings.storage == 'postgres' else settings.data_directory}",
+    ]
+    if settings.iam_mode == "mock":
+        lines += [
+            "",
+            "  WARNING: mock authentication. Every caller is an administrator of one tenant. Never expose this.",
+        ]
+    sys.stdout.write("\n".join([*lines, "", ""]))
+    sys.stdout.flush()

@@ -7,22 +7,22 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from statewright import logs
-from statewright.app.tasks import cancelled
+from statewright.background import cancel_all
 
-log = logs.logger("app")
+log = logs.logger(__name__)
 
 
 class Interrupted(Exception):
     """A signal came before the service was up."""
 
 
-def on_signals(stopped: asyncio.Event, at_once: Callable[[], None] | None = None) -> None:
+def handle_signals(stopped: asyncio.Event, at_once: Callable[[], None] | None = None) -> None:
     """The first signal drains, the second one ends the process at once, after ``at_once``.
 
     Called again it takes the place of the call before.
     """
 
-    def received() -> None:
+    def handle_signal() -> None:
         if stopped.is_set():
             log.warning("hard_exit_forced_by_second_signal")
             if at_once is not None:
@@ -32,11 +32,11 @@ def on_signals(stopped: asyncio.Event, at_once: Callable[[], None] | None = None
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, received)
+        loop.add_signal_handler(number, handle_signal)
 
 
 @asynccontextmanager
-async def interruptible(signalled: asyncio.Event) -> AsyncIterator[Callable[[], None]]:
+async def interrupt_on_signal(signalled: asyncio.Event) -> AsyncIterator[Callable[[], None]]:
     """A block that a signal ends until the function it is given was called. Raises ``Interrupted``."""
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - coroutines run in tasks
@@ -50,11 +50,11 @@ async def interruptible(signalled: asyncio.Event) -> AsyncIterator[Callable[[], 
 
     watcher = asyncio.create_task(watch(), name="startup-signals")
 
-    def started() -> None:
+    def stop_watching() -> None:
         watcher.cancel()
 
     try:
-        yield started
+        yield stop_watching
     except asyncio.CancelledError as cut:
         if not interrupted or task.uncancel():
             raise
@@ -63,8 +63,8 @@ async def interruptible(signalled: asyncio.Event) -> AsyncIterator[Callable[[], 
         watcher.cancel()
 
 
-async def first_of(*events: asyncio.Event) -> None:
+async def wait_first(*events: asyncio.Event) -> None:
     """Wait until one of the events is set."""
     waits = [asyncio.create_task(event.wait()) for event in events]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    await cancelled(waits)
+    await cancel_all(waits)

@@ -1,21 +1,22 @@
-"""Who is calling: bearer tokens, the keys behind them, the clients that obtain them.
+"""Authentication: bearer tokens, the keys that sign them, the clients that obtain them
+(docs/reference/authentication.md).
 
-Nothing here knows HTTP, gRPC or the database. A door hands over the text of the ``Authorization`` header and gets a
-principal or :class:`AuthenticationFailed`; clients and trusted keys come from stores that satisfy a small protocol.
-Source: spec/auth-and-operations.md §3 to §8.
+This package depends on neither HTTP, gRPC nor the database. A server passes the text of the ``Authorization`` header
+and gets a principal or :class:`AuthenticationFailed`; clients and trusted keys come from stores that satisfy a small
+protocol.
 """
 
 from statewright.auth.authenticators import (
+    AnonymousFallback,
     AuthenticationFailed,
     Authenticator,
     JwtAuthenticator,
     MockAuthenticator,
-    OpenTo,
 )
-from statewright.auth.clients import Client, ClientSecrets, ClientStore, FixedClients, bootstrap_client
+from statewright.auth.clients import Client, ClientSecrets, ClientStore, FixedClients, load_bootstrap_client
 from statewright.auth.exchange import NoTrustedKeys, TrustedKey, TrustedKeys
-from statewright.auth.keys import JwkSet, KeyRing, SigningKey, configured_key
-from statewright.auth.principals import mock_principal, open_principal
+from statewright.auth.keys import JwkSet, KeyRing, SigningKey, load_configured_key
+from statewright.auth.principals import build_anonymous_principal, build_mock_principal
 from statewright.auth.token_endpoint import (
     MockTokenEndpoint,
     TokenEndpoint,
@@ -26,6 +27,7 @@ from statewright.auth.token_endpoint import (
 from statewright.auth.tokens import TokenIssuer, TokenRules, TokenVerifier
 
 __all__ = [
+    "AnonymousFallback",
     "AuthenticationFailed",
     "Authenticator",
     "Client",
@@ -38,7 +40,6 @@ __all__ = [
     "MockAuthenticator",
     "MockTokenEndpoint",
     "NoTrustedKeys",
-    "OpenTo",
     "SigningKey",
     "TokenEndpoint",
     "TokenIssuer",
@@ -49,8 +50,8 @@ __all__ = [
     "TokenVerifier",
     "TrustedKey",
     "TrustedKeys",
-    "bootstrap_client",
-    "configured_key",
-    "mock_principal",
-    "open_principal",
+    "build_anonymous_principal",
+    "build_mock_principal",
+    "load_bootstrap_client",
+    "load_configured_key",
 ]

@@ -1,4 +1,8 @@
-"""From an ``Authorization`` header, or gRPC metadata, to a principal (spec/auth-and-operations.md §3)."""
+"""From an ``Authorization`` header, or gRPC metadata, to a principal (docs/reference/authentication.md#modes).
+
+To add a way to authenticate, add an :class:`Authenticator` here, and a mode to the settings and to
+``app/authentication.py``; the interfaces know the protocol only.
+"""
 
 from typing import Literal, Protocol
 
@@ -12,7 +16,9 @@ _SCHEME = "Bearer "
 
 
 class AuthenticationFailed(Unauthorized):
-    """Nobody is authenticated. ``reason`` and ``detail_for_log`` are for the log (§28.1); clients are told neither."""
+    """The request is not authenticated. ``reason`` and ``detail_for_log`` are for the log
+    (docs/reference/service.md#logs); clients are told neither.
+    """
 
     def __init__(self, reason: Reason, detail: str = "") -> None:
         super().__init__()
@@ -21,15 +27,15 @@ class AuthenticationFailed(Unauthorized):
 
 
 class Authenticator(Protocol):
-    """Both doors ask it once per request."""
+    """Authenticates requests, of HTTP as of gRPC."""
 
     def authenticate(self, authorization: str | None) -> Principal:
-        """Whom the request acts for. Raises :class:`AuthenticationFailed`."""
+        """The principal of the request with this header (None: absent). Raises :class:`AuthenticationFailed`."""
         ...
 
 
 class MockAuthenticator:
-    """Everybody is the same principal, whatever the header says."""
+    """Every request has the same principal, whatever its header says."""
 
     def __init__(self, principal: Principal) -> None:
         self._principal = principal
@@ -40,10 +46,10 @@ class MockAuthenticator:
         return self._principal
 
 
-class OpenTo:
-    """Callers without credentials act as ``principal``; those with some are asked for by ``authenticator``.
+class AnonymousFallback:
+    """Requests without credentials act as ``principal``; ``authenticator`` decides on all others.
 
-    For workers that cannot authenticate (spec/step-engine.md §25.1, decision J8).
+    For workers that cannot authenticate (docs/reference/steps.md#who-may-call, decision J8).
     """
 
     def __init__(self, principal: Principal, authenticator: Authenticator) -> None:
@@ -51,18 +57,18 @@ class OpenTo:
         self._authenticator = authenticator
 
     def authenticate(self, authorization: str | None) -> Principal:
-        """Whom the request acts for."""
+        """The principal of the request. Raises :class:`AuthenticationFailed`."""
         return self._authenticator.authenticate(authorization) if authorization else self._principal
 
 
 class JwtAuthenticator:
-    """Bearer tokens. The scheme is matched to the letter, with one blank; the rest is the token as it stands."""
+    """Authenticates by bearer tokens. The scheme is matched to the letter, with one blank; the rest is the token."""
 
     def __init__(self, tokens: TokenVerifier) -> None:
         self._tokens = tokens
 
     def authenticate(self, authorization: str | None) -> Principal:
-        """Whom the token stands for."""
+        """The principal of the token. Raises :class:`AuthenticationFailed`."""
         if not authorization:
             raise AuthenticationFailed("missing-header")
         if not authorization.startswith(_SCHEME):

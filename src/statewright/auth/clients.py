@@ -1,4 +1,6 @@
-"""Machine clients and the proof that somebody knows a client's secret (spec/auth-and-operations.md §6, §8, §9)."""
+"""Machine clients, and how their secrets are checked (docs/reference/authentication.md#token-endpoint,
+docs/reference/authentication.md#clients).
+"""
 
 import asyncio
 import hashlib
@@ -8,21 +10,21 @@ from typing import Protocol
 import bcrypt
 from msgspec import Struct
 
-from statewright.identity import TenantId
+from statewright.ids import TenantId
 from statewright.settings import Secret, Settings
 
-LONGEST_SECRET = 72
-"""Bytes that bcrypt looks at."""
-COST = 10
+MAX_SECRET_BYTES = 72
+"""Bytes of a secret that bcrypt looks at."""
+BCRYPT_COST = 10
 """Logarithm of the rounds: about 80 ms of one core. Secrets made by the service have 256 bits."""
-_AT_ONCE = 2
-"""Verifications that may run side by side, so that a flood of guesses leaves threads to everybody else."""
-_REMEMBERED = 1024
-"""Secrets found right, to be recognised without bcrypt."""
+_MAX_CONCURRENT_CHECKS = 2
+"""Verifications that may run at a time, so that a flood of guesses leaves threads for other work."""
+_MAX_REMEMBERED = 1024
+"""Correct secrets whose digests are kept, to recognise them without bcrypt."""
 
 
 class Client(Struct, frozen=True, kw_only=True):
-    """A machine client. ``user_id`` is whom its work is attributed to."""
+    """A machine client. Its work is attributed to the user ``user_id``."""
 
     id: str
     tenant: TenantId
@@ -32,7 +34,7 @@ class Client(Struct, frozen=True, kw_only=True):
 
 
 class ClientStore(Protocol):
-    """Where clients are found by id, over all tenants."""
+    """Finds clients by id, over all tenants."""
 
     async def find(self, client_id: str) -> Client | None:
         """The client with this id."""
@@ -40,7 +42,7 @@ class ClientStore(Protocol):
 
 
 class FixedClients:
-    """The clients given, and no others."""
+    """A store of exactly these clients."""
 
     def __init__(self, *clients: Client) -> None:
         self._clients = {client.id: client for client in clients}
@@ -54,40 +56,40 @@ class ClientSecrets:
     """Checks client secrets, never on the event loop.
 
     An unknown client costs as much time as a wrong secret. A right secret is remembered as a digest, keyed with a
-    random key of this process and bound to the stored hash: a new secret or a deleted client makes the memory worthless
-    at once, and the quicker answer tells a caller only what the answer itself tells.
+    random key of this process and bound to the stored hash: a new secret or a deleted client makes the digest useless
+    at once, and the quicker answer reveals only what the answer itself says.
     """
 
     def __init__(self, store: ClientStore) -> None:
         self._store = store
         self._key = secrets.token_bytes(32)
         self._known: dict[bytes, None] = {}
-        self._turn = asyncio.Semaphore(_AT_ONCE)
-        self._nobody = Secret(bcrypt.gensalt(COST).decode() + "." * 31)
+        self._semaphore = asyncio.Semaphore(_MAX_CONCURRENT_CHECKS)
+        self._dummy_hash = Secret(bcrypt.gensalt(BCRYPT_COST).decode() + "." * 31)
 
     async def authenticate(self, client_id: str, secret: str) -> Client | None:
         """The client, if it is known and ``secret`` is its secret."""
         client = await self._store.find(client_id)
-        stored = self._nobody if client is None else client.secret_hash
+        stored = self._dummy_hash if client is None else client.secret_hash
         return client if await self._matches(secret, stored) else None
 
     async def _matches(self, secret: str, stored: Secret) -> bool:
         digest = hashlib.blake2b(f"{stored.reveal()} {secret}".encode(), key=self._key).digest()
         if digest in self._known:
             return True
-        async with self._turn:
+        async with self._semaphore:
             matches = await asyncio.to_thread(matches_hash, secret, stored)
         if matches:
             self._remember(digest)
         return matches
 
     def _remember(self, digest: bytes) -> None:
-        if len(self._known) >= _REMEMBERED:
+        if len(self._known) >= _MAX_REMEMBERED:
             del self._known[next(iter(self._known))]  # the oldest
         self._known[digest] = None
 
 
-async def bootstrap_client(settings: Settings) -> Client | None:
+async def load_bootstrap_client(settings: Settings) -> Client | None:
     """The client of the settings, its secret hashed; ``None`` when there is none."""
     if settings.iam_mode != "jwt" or settings.bootstrap_client_secret is None:
         return None
@@ -101,13 +103,13 @@ async def bootstrap_client(settings: Settings) -> Client | None:
 
 
 def hash_secret(secret: str) -> Secret:
-    """The bcrypt hash to store. Takes time: call it in a thread. ``ValueError`` beyond :data:`LONGEST_SECRET`."""
-    return Secret(bcrypt.hashpw(secret.encode(), bcrypt.gensalt(COST)).decode())
+    """The bcrypt hash to store. Takes time: call it in a thread. ``ValueError`` beyond :data:`MAX_SECRET_BYTES`."""
+    return Secret(bcrypt.hashpw(secret.encode(), bcrypt.gensalt(BCRYPT_COST)).decode())
 
 
 def matches_hash(secret: str, stored: Secret) -> bool:
     """Whether ``secret`` is the one that was hashed. Takes the same time for every answer: call it in a thread."""
     given = secret.encode()
-    # A longer secret is never right, but finding that out must not be quicker.
-    matches = bcrypt.checkpw(given[:LONGEST_SECRET], stored.reveal().encode())
-    return matches and len(given) <= LONGEST_SECRET
+    # A longer secret is never correct, but finding that out must not be quicker.
+    matches = bcrypt.checkpw(given[:MAX_SECRET_BYTES], stored.reveal().encode())
+    return matches and len(given) <= MAX_SECRET_BYTES

@@ -1,4 +1,5 @@
-"""Whom a client may act for: the subject token of a token exchange (RFC 8693; spec/auth-and-operations.md §6.2).
+"""The subject token of a token exchange, which says for whom a client acts (RFC 8693;
+docs/reference/authentication.md#token-exchange).
 
 Only keys that the client's own tenant has registered as trusted count. Neither first-party nor federated tokens are
 subject tokens, and a subject token is no bearer token.
@@ -13,12 +14,11 @@ from msgspec import Struct
 from statewright.auth import jws
 from statewright.auth.clients import Client
 from statewright.auth.principals import Claims, text_claim
-from statewright.identity import TenantId
+from statewright.ids import TenantId
 
 GRANT_TYPE = "urn:ietf:params:oauth:grant-type:token-exchange"
 TOKEN_TYPE = "urn:ietf:params:oauth:token-type:jwt"  # noqa: S105 (a name, no secret)
-_SECOND = 1_000_000
-"""Microseconds."""
+_SECOND_US = 1_000_000
 
 
 class InvalidGrant(Exception):
@@ -30,7 +30,9 @@ class TenantMismatch(InvalidGrant):
 
 
 class TrustedKey(Struct, frozen=True, kw_only=True):
-    """The public key of an external signer (§11). Times in microseconds since 1970; no ``issuers``: any."""
+    """The public key of an external signer (docs/reference/authentication.md#token-exchange). Times in microseconds
+    since 1970; no ``issuers``: any.
+    """
 
     kid: str
     public: RSAPublicKey
@@ -52,23 +54,25 @@ class NoTrustedKeys:
     """The store of a service on which no key was registered."""
 
     async def find(self, tenant: TenantId, kid: str) -> TrustedKey | None:
-        """Nothing."""
+        """None, always."""
         return None
 
 
-async def verified_subject(form: Mapping[str, str], *, client: Client, trusted: TrustedKeys, now: int) -> Claims:
-    """The claims of the subject token. Raises :class:`InvalidGrant` by the first check that fails."""
+async def verify_subject(form: Mapping[str, str], *, client: Client, trusted: TrustedKeys, now: int) -> Claims:
+    """The claims of the subject token; ``now`` in microseconds since 1970. Raises :class:`InvalidGrant` for the first
+    check that fails.
+    """
     if form.get("subject_token_type") != TOKEN_TYPE:
         raise InvalidGrant("unsupported subject_token_type")
-    token = _taken_apart(form.get("subject_token", ""))
-    key = _usable(await trusted.find(client.tenant, token.kid), now)
+    token = _parse_subject_token(form.get("subject_token", ""))
+    key = _require_usable(await trusted.find(client.tenant, token.kid), now)
     _check_claims(token, key, now)
     if text_claim(token.claims, "caas_org_id") != client.tenant:
         raise TenantMismatch("tenant mismatch")
     return token.claims
 
 
-def _taken_apart(token: str) -> jws.Jws:
+def _parse_subject_token(token: str) -> jws.Jws:
     try:
         parsed = jws.parse(token)
     except jws.MalformedToken:
@@ -80,7 +84,7 @@ def _taken_apart(token: str) -> jws.Jws:
     return parsed
 
 
-def _usable(key: TrustedKey | None, now: int) -> TrustedKey:
+def _require_usable(key: TrustedKey | None, now: int) -> TrustedKey:
     if key is None or now > key.valid_to:
         raise InvalidGrant("unknown trusted key")
     if not key.active:
@@ -95,7 +99,7 @@ def _check_claims(token: jws.Jws, key: TrustedKey, now: int) -> None:
         raise InvalidGrant("signature verification failed")
     if key.issuers and text_claim(token.claims, "iss") not in key.issuers:
         raise InvalidGrant("untrusted token issuer")
-    problem = jws.time_problem(token.claims, now // _SECOND)
+    problem = jws.find_time_problem(token.claims, now // _SECOND_US)
     if problem is not None:
         raise InvalidGrant(problem)
     if not text_claim(token.claims, "sub"):

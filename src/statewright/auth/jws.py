@@ -1,6 +1,6 @@
-"""Signed tokens in their compact form, RS256 only (RFC 7515, RFC 7519; spec/auth-and-operations.md §5.1).
+"""Signed tokens in their compact form, RS256 only (RFC 7515, RFC 7519; docs/reference/authentication.md#access-tokens).
 
-Taking apart and checking are separate steps here, because the order of the checks is part of the contract: an unknown
+Parsing and verifying are separate steps here, because the order of the checks is part of the contract: an unknown
 key must be told from a bad signature, and a malformed token from an unsupported algorithm. JWT libraries do both in one
 call, in an order of their own, and skip characters that are no base64. The cryptography is that of ``cryptography``.
 """
@@ -19,7 +19,7 @@ from msgspec import Struct
 from statewright.auth.principals import Claims, text_claim
 
 ALGORITHM = "RS256"
-CLOCK_SKEW = 30
+MAX_CLOCK_SKEW_S = 30
 """Seconds by which the clocks of issuer and verifier may differ."""
 
 _BASE64URL = re.compile(r"[A-Za-z0-9_-]*")
@@ -33,7 +33,7 @@ class MalformedToken(ValueError):
 
 
 class Jws(Struct, frozen=True):
-    """A token taken apart, nothing about it verified."""
+    """A parsed token, nothing about it verified."""
 
     header: Claims
     claims: Claims
@@ -52,14 +52,16 @@ class Jws(Struct, frozen=True):
 
 
 def parse(token: str) -> Jws:
-    """Raises :class:`MalformedToken`; its text says which part is wrong and holds nothing of the token."""
+    """The parts of a token. Raises :class:`MalformedToken`, whose text says which part is wrong and holds nothing of
+    it.
+    """
     parts = token.split(".")
     if len(parts) != 3:
         raise MalformedToken("not three parts")
-    header, claims = _json_object(parts[0], "header"), _json_object(parts[1], "claims")
+    header, claims = _decode_object(parts[0], "header"), _decode_object(parts[1], "claims")
     if "crit" in header:
         raise MalformedToken("critical extensions are not understood")  # RFC 7515 §4.1.11
-    return Jws(header, claims, f"{parts[0]}.{parts[1]}".encode(), _decoded(parts[2], "signature"))
+    return Jws(header, claims, f"{parts[0]}.{parts[1]}".encode(), _decode_base64url(parts[2], "signature"))
 
 
 def is_signed_by(key: RSAPublicKey, jws: Jws) -> bool:
@@ -72,56 +74,58 @@ def is_signed_by(key: RSAPublicKey, jws: Jws) -> bool:
 
 
 def encode(claims: Claims, *, kid: str, key: RSAPrivateKey) -> str:
-    """A signed token."""
+    """A token with these claims, signed with ``key``."""
     signed = encode_unsigned({"alg": ALGORITHM, "kid": kid, "typ": "JWT"}, claims)
-    return f"{signed}.{base64url(key.sign(signed.encode(), _PADDING, _HASH))}"
+    return f"{signed}.{encode_base64url(key.sign(signed.encode(), _PADDING, _HASH))}"
 
 
 def encode_unsigned(header: Claims, claims: Claims) -> str:
-    """The first two parts of a token."""
-    return f"{base64url(msgspec.json.encode(header))}.{base64url(msgspec.json.encode(claims))}"
+    """The first two parts of a token: what is signed."""
+    return f"{encode_base64url(msgspec.json.encode(header))}.{encode_base64url(msgspec.json.encode(claims))}"
 
 
-def base64url(raw: bytes) -> str:
+def encode_base64url(raw: bytes) -> str:
     """base64url without padding."""
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
 
 
-def time_problem(claims: Claims, now: int) -> str | None:
-    """Why the token is not valid at ``now`` (seconds since 1970), in the phrases of §6.2; ``None`` if it is."""
-    expires, issued, begins = (_seconds(claims.get(name)) for name in ("exp", "iat", "nbf"))
+def find_time_problem(claims: Claims, now: int) -> str | None:
+    """Why the token is not valid at ``now`` (seconds since 1970), in the phrases of
+    docs/reference/authentication.md#token-exchange; ``None`` if it is.
+    """
+    expires, issued, begins = (_to_seconds(claims.get(name)) for name in ("exp", "iat", "nbf"))
     if expires is None:
         return "missing exp claim"
-    if now > expires + CLOCK_SKEW:
+    if now > expires + MAX_CLOCK_SKEW_S:
         return "token expired"
     if issued is None:
         return "missing iat claim"
-    if issued > now + CLOCK_SKEW:
+    if issued > now + MAX_CLOCK_SKEW_S:
         return "iat is in the future"
-    if begins is not None and now < begins - CLOCK_SKEW:
+    if begins is not None and now < begins - MAX_CLOCK_SKEW_S:
         return "token not yet valid (nbf)"
     return None
 
 
-def expiry(claims: Claims) -> int:
+def get_expiry(claims: Claims) -> int:
     """``exp`` in seconds since 1970, of claims that have no time problem."""
-    return _seconds(claims.get("exp")) or 0
+    return _to_seconds(claims.get("exp")) or 0
 
 
-def _seconds(value: object) -> int | None:
-    """Fractions are cut off. ``true`` is a boolean and no number, whatever Python says."""
+def _to_seconds(value: object) -> int | None:
+    """A time claim in whole seconds, fractions cut off; ``None`` for what is no number, as booleans in JSON."""
     return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _decoded(part: str, name: str) -> bytes:
+def _decode_base64url(part: str, name: str) -> bytes:
     if len(part) % 4 == 1 or not _BASE64URL.fullmatch(part):
         raise MalformedToken(f"{name} is not base64url")
     return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
 
 
-def _json_object(part: str, name: str) -> Claims:
+def _decode_object(part: str, name: str) -> Claims:
     try:
-        return _OBJECT.decode(_decoded(part, name))
+        return _OBJECT.decode(_decode_base64url(part, name))
     except MalformedToken:
         raise
     except (ValueError, RecursionError, msgspec.MsgspecError):

@@ -1,19 +1,21 @@
-"""From the claims of a verified token or the mock settings to a principal (spec/auth-and-operations.md §4, §5.3)."""
+"""From the claims of a verified token or the mock settings to a principal
+(docs/reference/authentication.md#principals, docs/reference/authentication.md#claims-that-are-read).
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from statewright.entity import Principal, PrincipalKind
-from statewright.identity import TenantId
+from statewright.ids import TenantId
 
 Claims: TypeAlias = Mapping[str, object]
-"""What a token says: decoded JSON of any kind, to be looked at with ``isinstance``."""
+"""The claims of a token: decoded JSON of any kind, to be checked with ``isinstance``."""
 
-LONGEST_NAME = 1024
-"""Bytes of a tenant or user id. An index entry holds about 2,700, and the tenant is only one part of our keys."""
+MAX_NAME_BYTES = 1024
+"""Bytes of a tenant or user id. An index entry holds about 2,700, and the tenant is only one part of an index key."""
 
 
-def mock_principal(roles: Sequence[str], kind: PrincipalKind) -> Principal:
+def build_mock_principal(roles: Sequence[str], kind: PrincipalKind) -> Principal:
     """The one principal of mock authentication."""
     return Principal(
         id="mock-user-001",
@@ -25,32 +27,38 @@ def mock_principal(roles: Sequence[str], kind: PrincipalKind) -> Principal:
     )
 
 
-def open_principal(tenant: str) -> Principal:
-    """Who calls the step engine without credentials, where that is allowed."""
+def build_anonymous_principal(tenant: str) -> Principal:
+    """The principal of callers of the step engine without credentials, where they are allowed."""
     return Principal(id="anonymous", name="anonymous", kind="service", tenant=TenantId(tenant), roles=("ROLE_M2M",))
 
 
-def principal_of(claims: Claims) -> Principal | None:
-    """Whom a first-party token stands for; ``None`` when it names no user or no tenant that could be kept."""
+def principal_from_claims(claims: Claims) -> Principal | None:
+    """The principal of a first-party token; ``None`` when it names no user or no tenant that could be stored."""
     user = text_claim(claims, "caas_user_id") or text_claim(claims, "sub")
     tenant = text_claim(claims, "caas_org_id")
-    if not storable(user) or not storable(tenant):
+    if not is_storable(user) or not is_storable(tenant):
         return None
-    return Principal(id=user, name=user, kind=kind_of(claims), tenant=TenantId(tenant), roles=roles_of(claims))
+    return Principal(
+        id=user, name=user, kind=kind_from_claims(claims), tenant=TenantId(tenant), roles=roles_from_claims(claims)
+    )
 
 
-def storable(name: str) -> bool:
+def is_storable(name: str) -> bool:
     """Whether a name can stand in a row and in an index entry of PostgreSQL."""
-    return 0 < len(name.encode(errors="replace")) <= LONGEST_NAME and "\0" not in name
+    return 0 < len(name.encode(errors="replace")) <= MAX_NAME_BYTES and "\0" not in name
 
 
-def kind_of(claims: Claims) -> PrincipalKind:
-    """Which claims are there decides, not what they hold: even ``"user_roles": null`` makes a user."""
+def kind_from_claims(claims: Claims) -> PrincipalKind:
+    """The kind of principal. The presence of claims decides, not their values: even ``"user_roles": null`` makes a
+    user.
+    """
     return "service" if "scopes" in claims and "user_roles" not in claims else "user"
 
 
-def roles_of(claims: Claims) -> tuple[str, ...]:
-    """The texts in the array ``user_roles``; if that gives none, those in ``scopes``. A plain text gives none."""
+def roles_from_claims(claims: Claims) -> tuple[str, ...]:
+    """The texts in the array ``user_roles``, or if there are none, in ``scopes``. A claim that is a plain text has
+    none.
+    """
     return _text_members(claims.get("user_roles")) or _text_members(claims.get("scopes"))
 
 

@@ -1,7 +1,7 @@
-"""Issuing and verifying first-party access tokens (spec/auth-and-operations.md §5).
+"""Issuing and verifying first-party access tokens (docs/reference/authentication.md#access-tokens).
 
-There is no registry of tokens: whatever is signed by a key of the service is judged by its claims alone, also when an
-external tool minted it. A token found good is remembered until it expires, so that its next use costs a look-up.
+There is no registry of tokens: for a token signed by a key of the service its claims alone decide, also when an
+external tool issued it. A verified token is remembered until it expires, so that its next use costs a look-up.
 """
 
 import uuid
@@ -14,80 +14,85 @@ from msgspec import Struct
 from statewright.auth import jws
 from statewright.auth.clients import Client
 from statewright.auth.keys import SigningKey
-from statewright.auth.principals import Claims, principal_of, text_claim
+from statewright.auth.principals import Claims, principal_from_claims, text_claim
 from statewright.entity import Principal
-from statewright.identity import Clock
+from statewright.ids import Clock
 
-_SECOND = 1_000_000
-"""Microseconds."""
-_REMEMBERED = 8192
-"""Tokens; with the length below at most 32 MiB, in practice about 8 MiB."""
-_LONGEST_REMEMBERED = 4096
-"""Characters."""
+_SECOND_US = 1_000_000
+_MAX_REMEMBERED = 8192
+"""Verified tokens that are remembered; with the length below at most 32 MiB, in practice about 8 MiB."""
+_MAX_REMEMBERED_CHARS = 4096
+"""Characters of a token that is remembered; longer ones are verified each time."""
 
 
 class TokenRefused(Exception):
-    """The token does not authenticate anybody. The message is for the log and holds nothing of the token."""
+    """The token is not valid. The message is for the log and holds nothing of the token."""
 
 
 class UnknownKey(TokenRefused):
-    """Not a first-party token: the one refusal after which another kind of validator may be asked (§13.1)."""
+    """Not a first-party token: the one refusal after which another kind of validator may be asked
+    (docs/reference/authentication.md#claims-that-are-read).
+    """
 
 
 class VerifyingKeys(Protocol):
-    """Where a verifier finds keys."""
+    """Finds the keys that verify tokens."""
 
-    def verifying(self, kid: str) -> RSAPublicKey | None:
+    def find_verifying_key(self, kid: str) -> RSAPublicKey | None:
         """The active key with this id: the same object each time, as long as it is active."""
         ...
 
 
 class SigningKeys(Protocol):
-    """Where an issuer finds its key."""
+    """Finds the key that signs tokens."""
 
-    def signing(self, now: int) -> SigningKey | None:
-        """The key to sign with at ``now``."""
+    def find_signing_key(self, now: int) -> SigningKey | None:
+        """The key to sign with at ``now`` (microseconds since 1970); ``None`` when there is none."""
         ...
 
 
 class TokenRules(Struct, frozen=True, kw_only=True):
-    """``iss`` of every token; ``aud`` too unless it is empty; life of issued tokens in seconds."""
+    """The claim ``iss`` of every token, ``aud`` unless it is empty, and the lifetime of issued tokens in seconds."""
 
     issuer: str
     audience: str
     expiry_seconds: int
 
 
-class _Verified(Struct, frozen=True):
+class _VerifiedToken(Struct, frozen=True):
     principal: Principal
     until: int
-    """Seconds since 1970: the last in which the token is good."""
+    """The last second, since 1970, in which the token is valid."""
     kid: str
     key: RSAPublicKey
-    """Asked for again each time, so that a token never outlives the key that signed it."""
+    """The key that signed it. It is compared with the key ring at each use, so that no token outlives its key."""
 
 
 class TokenVerifier:
-    """Tells whom a bearer token stands for."""
+    """Verifies bearer tokens."""
 
     def __init__(self, keys: VerifyingKeys, rules: TokenRules, clock: Clock) -> None:
         self._keys = keys
         self._rules = rules
         self._clock = clock
-        self._remembered: dict[str, _Verified] = {}
+        self._remembered: dict[str, _VerifiedToken] = {}
 
     def verify(self, token: str) -> Principal:
-        """Raises :class:`TokenRefused`, or :class:`UnknownKey` when somebody else's key may have signed the token."""
-        now = self._clock() // _SECOND
+        """The principal of a token. Raises :class:`TokenRefused`; :class:`UnknownKey` when no key of ours has its key
+        id.
+        """
+        now = self._clock() // _SECOND_US
         known = self._remembered.get(token)
-        if known is not None and now <= known.until and self._keys.verifying(known.kid) is known.key:
+        if known is not None and now <= known.until and self._keys.find_verifying_key(known.kid) is known.key:
             return known.principal
-        verified = self._verified(token, now)
+        verified = self._verify_signature(token, now)
         self._remember(token, verified)
         return verified.principal
 
-    def _verified(self, token: str, now: int) -> _Verified:
-        """The checks of §5.3 in their order; the first failure decides."""
+    def _verify_signature(self, token: str, now: int) -> _VerifiedToken:
+        """The checks of docs/reference/authentication.md#claims-that-are-read in their order; the first failure
+        decides.
+        """
         try:
             parsed = jws.parse(token)
         except jws.MalformedToken as malformed:
@@ -96,37 +101,37 @@ class TokenVerifier:
             raise TokenRefused("unsupported algorithm")
         if not parsed.kid:
             raise TokenRefused("missing kid")
-        key = self._keys.verifying(parsed.kid)
+        key = self._keys.find_verifying_key(parsed.kid)
         if key is None:
             raise UnknownKey("unknown key")
         if not jws.is_signed_by(key, parsed):
             raise TokenRefused("bad signature")
-        principal = self._principal(parsed.claims, now)
-        return _Verified(principal, jws.expiry(parsed.claims) + jws.CLOCK_SKEW, parsed.kid, key)
+        principal = self._verify_claims(parsed.claims, now)
+        return _VerifiedToken(principal, jws.get_expiry(parsed.claims) + jws.MAX_CLOCK_SKEW_S, parsed.kid, key)
 
-    def _principal(self, claims: Claims, now: int) -> Principal:
-        problem = jws.time_problem(claims, now)
+    def _verify_claims(self, claims: Claims, now: int) -> Principal:
+        problem = jws.find_time_problem(claims, now)
         if problem is not None:
             raise TokenRefused(problem)
         if text_claim(claims, "iss") != self._rules.issuer:
             raise TokenRefused("wrong issuer")
         if self._rules.audience and not _is_meant_for(self._rules.audience, claims.get("aud")):
             raise TokenRefused("wrong audience")
-        principal = principal_of(claims)
+        principal = principal_from_claims(claims)
         if principal is None:
             raise TokenRefused("no user or no tenant")
         return principal
 
-    def _remember(self, token: str, verified: _Verified) -> None:
-        if len(token) > _LONGEST_REMEMBERED:
+    def _remember(self, token: str, verified: _VerifiedToken) -> None:
+        if len(token) > _MAX_REMEMBERED_CHARS:
             return
-        if len(self._remembered) >= _REMEMBERED and token not in self._remembered:
+        if len(self._remembered) >= _MAX_REMEMBERED and token not in self._remembered:
             del self._remembered[next(iter(self._remembered))]  # the oldest
         self._remembered[token] = verified
 
 
 class TokenIssuer:
-    """Signs tokens with the key that can sign now."""
+    """Issues tokens, signed with the key that is valid longest."""
 
     def __init__(
         self, keys: SigningKeys, rules: TokenRules, clock: Clock, new_id: Callable[[], object] = uuid.uuid4
@@ -138,18 +143,18 @@ class TokenIssuer:
 
     @property
     def expiry_seconds(self) -> int:
-        """Life of the tokens issued."""
+        """Lifetime of issued tokens."""
         return self._rules.expiry_seconds
 
-    def for_client(self, client: Client) -> str | None:
+    def issue_for_client(self, client: Client) -> str | None:
         """A token for the client itself; ``None`` when no key can sign."""
-        return self._signed({
+        return self._sign({
             "sub": client.id, "caas_user_id": client.user_id, "caas_org_id": client.tenant, "scopes": client.roles,
         })  # fmt: skip
 
-    def on_behalf(self, subject: Claims, client: Client) -> str | None:
+    def issue_on_behalf(self, subject: Claims, client: Client) -> str | None:
         """A token for the verified ``subject``, whom ``client`` acts for (RFC 8693); ``None`` when no key can sign."""
-        return self._signed(
+        return self._sign(
             {
                 "sub": subject.get("sub"),
                 "caas_user_id": subject.get("sub"),
@@ -159,12 +164,12 @@ class TokenIssuer:
             }
         )
 
-    def _signed(self, claims: dict[str, object]) -> str | None:
+    def _sign(self, claims: dict[str, object]) -> str | None:
         now = self._clock()
-        key = self._keys.signing(now)
+        key = self._keys.find_signing_key(now)
         if key is None:
             return None
-        issued = now // _SECOND
+        issued = now // _SECOND_US
         claims |= {"iss": self._rules.issuer, "caas_tier": "unlimited", "jti": str(self._new_id())}
         claims |= {"iat": issued, "exp": issued + self._rules.expiry_seconds}
         if self._rules.audience:

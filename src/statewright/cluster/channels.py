@@ -1,6 +1,6 @@
 """Calls to other nodes: one gRPC channel to each, opened at the first call and closed when the node is gone.
 
-Closing a channel cancels the calls on it, so nobody waits for a node that has lost its lease.
+Closing a channel cancels the calls on it, so no caller waits for a node that has lost its lease.
 """
 
 import asyncio
@@ -9,14 +9,14 @@ from typing import Final
 import grpc
 import grpc.aio
 
-from statewright.cluster.picture import Picture
-from statewright.cluster.proof import Prover
-from statewright.identity import NodeId
+from statewright.cluster.authentication import NodeAuthenticator
+from statewright.cluster.peer_table import PeerTable
+from statewright.ids import NodeId
 
 MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
 """A callout carries a document of 10 MiB at most, twice as large as text within text."""
 
-OPTIONS: Final[list[tuple[str, int]]] = [
+CHANNEL_OPTIONS: Final[list[tuple[str, int]]] = [
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.keepalive_time_ms", 5_000),
@@ -29,9 +29,9 @@ OPTIONS: Final[list[tuple[str, int]]] = [
     ("grpc.use_local_subchannel_pool", 1),
 ]
 
-CONNECT_WITHIN_S: Final = 2.0
+CONNECT_TIMEOUT_S: Final = 2.0
 
-LOOK_WITHIN_S: Final = 1.0
+REFRESH_TIMEOUT_S: Final = 1.0
 
 
 class NodeUnreachable(Exception):
@@ -45,31 +45,31 @@ class NodeUnknown(NodeUnreachable):
 class Channels:
     """The channels of this node."""
 
-    def __init__(self, picture: Picture, prover: Prover) -> None:
-        self._picture = picture
-        self._prover = prover
+    def __init__(self, peer_table: PeerTable, authenticator: NodeAuthenticator) -> None:
+        self._peer_table = peer_table
+        self._authenticator = authenticator
         self._open: dict[NodeId, tuple[str, grpc.aio.Channel]] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def ready(self, node: NodeId) -> grpc.aio.Channel:
+    async def connect(self, node: NodeId) -> grpc.aio.Channel:
         """A channel with a connection. Raises :class:`NodeUnreachable`.
 
         One who is unknown may have come just now, so the database is looked at first.
         """
-        if node not in self._picture.peers:
-            await self._picture.looked_at_again(within_s=LOOK_WITHIN_S)
-        channel = self._channel(node)
+        if node not in self._peer_table.peers:
+            await self._peer_table.refresh(within_s=REFRESH_TIMEOUT_S)
+        channel = self._get_channel(node)
         if channel.get_state() is grpc.ChannelConnectivity.READY:
             return channel
         try:
-            async with asyncio.timeout(CONNECT_WITHIN_S):
-                await _connected(channel)
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                await _wait_connected(channel)
         except (TimeoutError, grpc.aio.UsageError) as late:
             raise NodeUnreachable(node) from late
         return channel
 
-    def _channel(self, node: NodeId) -> grpc.aio.Channel:
-        peer = self._picture.peers.get(node)
+    def _get_channel(self, node: NodeId) -> grpc.aio.Channel:
+        peer = self._peer_table.peers.get(node)
         if peer is None:
             raise NodeUnknown(node)
         held = self._open.get(node)
@@ -77,13 +77,13 @@ class Channels:
             return held[1]
         if held is not None:
             self.drop(node)
-        channel = grpc.aio.insecure_channel(peer.address, options=OPTIONS)
+        channel = grpc.aio.insecure_channel(peer.address, options=CHANNEL_OPTIONS)
         self._open[node] = peer.address, channel
         return channel
 
     def sign(self, node: NodeId, method: str) -> tuple[tuple[str, str], ...]:
         """The metadata that lets a call of ``method`` in."""
-        return self._prover.sign(node, method)
+        return self._authenticator.sign(node, method)
 
     def drop(self, node: NodeId) -> None:
         """A node is gone: end its calls."""
@@ -101,7 +101,7 @@ class Channels:
             await asyncio.wait(set(self._closing))
 
 
-async def _connected(channel: grpc.aio.Channel) -> None:
+async def _wait_connected(channel: grpc.aio.Channel) -> None:
     """Returns with a connection; the first failed attempt raises ``TimeoutError``, since the node should be there."""
     while True:
         state = channel.get_state(try_to_connect=True)

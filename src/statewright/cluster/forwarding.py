@@ -1,9 +1,10 @@
 """Callouts to the members of all nodes.
 
-A member of this node is preferred: it costs no way. Else the best member of the others is chosen from the picture, and
-its node asked, which chooses among its own matching members by how busy they really are. When that node has none any
-more, or cannot be connected to, nothing was done yet, and the next is tried. Where nobody has a member, the callout
-waits for one to join anywhere; but a node that is alone says so at once (spec/grpc.md §15.4, §21).
+A member of this node is preferred: it costs no call to another node. Else the best member of the others is chosen from
+the peer table, and its node asked, which chooses among its own matching members by how busy they really are. When that
+node has none any more, or cannot be connected to, nothing was done yet, and the next is tried. Where no node has a
+member, the callout waits for one to join anywhere; but a node that is alone says so at once
+(docs/reference/grpc.md#no-member, docs/reference/grpc.md#callouts-through-other-nodes).
 
 What happened to a callout that was sent to a node which then was lost is not known. That is a ``ForwardFailed``, and
 whether it may be repeated is for the engine to say (decision W7).
@@ -19,21 +20,21 @@ import grpc.aio
 
 from statewright import logs
 from statewright.cluster.channels import Channels, NodeUnreachable
-from statewright.cluster.picture import Picture, RemoteMember
-from statewright.cluster.wire import reply_of, request_of
-from statewright.compute.callout import Callout, Reply
+from statewright.cluster.peer_table import PeerTable, RemoteMember
+from statewright.cluster.wire import decode_result, encode_callout
+from statewright.compute.callout import Callout, CalloutResult
 from statewright.compute.dispatch import Dispatcher
 from statewright.compute.members import Members
 from statewright.failures import ForwardFailed, NoComputeMember
-from statewright.identity import NodeId
+from statewright.ids import NodeId
 from statewright.proto.cluster_pb2_grpc import NodeStub
 
-DISPATCH: Final = "/statewright.cluster.v1.Node/Dispatch"
+DISPATCH_METHOD: Final = "/statewright.cluster.v1.Node/Dispatch"
 
-MARGIN_S: Final = 5.0
+FORWARD_MARGIN_S: Final = 5.0
 """What a forwarded callout may take beyond its own limits, so that the other node is the one to find it late."""
 
-log = logs.logger("cluster")
+log = logs.logger(__name__)
 
 
 class ClusterDispatcher:
@@ -45,7 +46,7 @@ class ClusterDispatcher:
         self,
         local: Dispatcher,
         members: Members,
-        picture: Picture,
+        peer_table: PeerTable,
         channels: Channels,
         *,
         wait: timedelta,
@@ -53,7 +54,7 @@ class ClusterDispatcher:
     ) -> None:
         self._local = local
         self._members = members
-        self._picture = picture
+        self._peer_table = peer_table
         self._channels = channels
         self._wait_s = wait.total_seconds()
         self._limit_s = limit.total_seconds()
@@ -62,16 +63,16 @@ class ClusterDispatcher:
 
     def dispatch(  # not async, so that a node alone hands over the coroutine itself
         self, callout: Callout, *, avoiding: Collection[str] = ()
-    ) -> Awaitable[Reply]:
+    ) -> Awaitable[CalloutResult]:
         """The reply of the best member that is not to be avoided, if there is a choice.
 
         Raises ``NoComputeMember``, ``DispatchTimeout``, ``ComputeMemberDisconnected`` or its kind ``ForwardFailed``.
         """
-        if not self._picture:  # a node alone: nothing on its way
+        if not self._peer_table:  # a node alone: nothing on its way
             return self._local.dispatch(callout, avoiding=avoiding)
-        return self._anywhere(callout, avoiding)
+        return self._dispatch_anywhere(callout, avoiding)
 
-    async def _anywhere(self, callout: Callout, avoiding: Collection[str]) -> Reply:
+    async def _dispatch_anywhere(self, callout: Callout, avoiding: Collection[str]) -> CalloutResult:
         loop = asyncio.get_running_loop()
         until = loop.time() + self._wait_s
         refused: set[NodeId] = set()
@@ -81,7 +82,7 @@ class ClusterDispatcher:
                     return await self._local.dispatch(callout, avoiding=avoiding)
                 except NoComputeMember:  # or all of them are busy, when others may be less so
                     pass
-            member = self._picture.select(callout.tenant, callout.tags, avoiding=avoiding, without=refused)
+            member = self._peer_table.select(callout.tenant, callout.tags, avoiding=avoiding, without=refused)
             if member is not None and (not avoiding or member.id not in avoiding):
                 try:
                     return await self._forward(member, callout, avoiding)
@@ -91,58 +92,58 @@ class ClusterDispatcher:
             if avoiding:  # there is no other
                 avoiding = ()
                 continue
-            if not self._picture:
+            if not self._peer_table:
                 return await self._local.dispatch(callout)
-            if not await self._changed(until - loop.time()):
-                raise self._nobody(callout)
+            if not await self._wait_changed(until - loop.time()):
+                raise self._build_no_member(callout)
             refused.clear()
 
-    async def _changed(self, within_s: float) -> bool:
+    async def _wait_changed(self, within_s: float) -> bool:
         """Whether members may have come in time."""
         if within_s <= 0:
             return False
         try:
             async with asyncio.timeout(within_s):
-                await self._picture.changed()
+                await self._peer_table.wait_changed()
         except TimeoutError:
             return False
         return True
 
-    async def _forward(self, member: RemoteMember, callout: Callout, avoiding: Collection[str]) -> Reply:
-        channel = await self._channels.ready(member.node)
+    async def _forward(self, member: RemoteMember, callout: Callout, avoiding: Collection[str]) -> CalloutResult:
+        channel = await self._channels.connect(member.node)
         stub = NodeStub(channel)
-        limit_s = self._limit_s or 2 * callout.timeout_ms / 1000 + MARGIN_S
-        self._picture.begin(member)
+        limit_s = self._limit_s or 2 * callout.timeout_ms / 1000 + FORWARD_MARGIN_S
+        self._peer_table.begin(member)
         self.forwarded += 1
         try:
             answer = await stub.Dispatch(
-                request_of(callout, avoiding),
+                encode_callout(callout, avoiding),
                 timeout=limit_s,
-                metadata=self._channels.sign(member.node, DISPATCH),
+                metadata=self._channels.sign(member.node, DISPATCH_METHOD),
             )
         except grpc.aio.AioRpcError as broken:
             log.warning("dispatch_forward_failed", node=member.node, status=broken.code().name, detail=broken.details())
             raise ForwardFailed(written=broken.code() is not grpc.StatusCode.UNAUTHENTICATED) from broken
         except asyncio.CancelledError:
-            if self._is_ours():
+            if self._is_task_cancelled():
                 raise
             log.warning("dispatch_forward_failed", node=member.node, status="NODE_GONE")
             raise ForwardFailed from None
         finally:
-            self._picture.end(member)
+            self._peer_table.end(member)
         try:
-            return reply_of(answer, callout, member)
+            return decode_result(answer, callout, member)
         except NoComputeMember:
-            self._picture.forget(member)
+            self._peer_table.forget(member)
             raise
 
     @staticmethod
-    def _is_ours() -> bool:
+    def _is_task_cancelled() -> bool:
         """Whether a cancellation is of this task; closing a channel cancels its calls too."""
         task = asyncio.current_task()
         return task is None or task.cancelling() > 0
 
-    def _nobody(self, callout: Callout) -> NoComputeMember:
+    def _build_no_member(self, callout: Callout) -> NoComputeMember:
         tags = f'tags "{callout.tags_text}"'
         waited = f"no peer with {tags} for tenant {callout.tenant} after {self._wait_s:g}s"
         return NoComputeMember(f"no matching calculation member: {tags}: {waited}")

@@ -12,23 +12,23 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from statewright.cluster.authentication import NodeAuthenticator
 from statewright.cluster.channels import Channels
-from statewright.cluster.doors import NodeDoor, NodeServer, Register, listen
 from statewright.cluster.forwarding import ClusterDispatcher
-from statewright.cluster.picture import Picture
-from statewright.cluster.presence import Presence, kept
-from statewright.cluster.proof import Prover
-from statewright.cluster.relay import Application, HttpRelay
+from statewright.cluster.heartbeat import Heartbeat, start_heartbeat
+from statewright.cluster.http_proxy import Application, HttpProxy
+from statewright.cluster.peer_table import PeerTable
+from statewright.cluster.server import NodeServer, NodeService, RegisterServices, start_node_server
 from statewright.compute.dispatch import Dispatcher
 from statewright.compute.members import Members
-from statewright.identity import NodeId
-from statewright.storage.connections import Target
-from statewright.storage.presence import NodeRow, cluster_key
+from statewright.ids import NodeId
+from statewright.storage.connections import DatabaseUrl
+from statewright.storage.nodes import NodeRow, load_cluster_key
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class NodeConfig(Struct, frozen=True, kw_only=True):
     """Where and as what a node is present, and how long it lets others wait.
 
     ``host`` is where the others reach it, ``bind`` where it listens, on the first free one of ``ports``. ``secret``
@@ -49,105 +49,109 @@ class Place(Struct, frozen=True, kw_only=True):
 
 
 class ClusterNode:
-    """A node. Until :meth:`open` it is alone; it says goodbye at the end of :func:`cluster_node`."""
+    """A node. Until :meth:`open` it is alone; it says goodbye at the end of :func:`open_cluster_node`."""
 
-    def __init__(self, place: Place, database: Target, secret: bytes, members: Members) -> None:
+    def __init__(self, config: NodeConfig, database: DatabaseUrl, secret: bytes, members: Members) -> None:
         self.id = NodeId(secrets.token_hex(12))
         self.secret = secret
         """Signs transaction tokens. Never to be logged."""
-        self.picture = Picture()
-        self._place = place
+        self.peer_table = PeerTable()
+        self._config = config
         self._database = database
         self._members = members
-        self._prover = Prover(secret, self.id)
-        self.channels = Channels(self.picture, self._prover)
+        self._authenticator = NodeAuthenticator(secret, self.id)
+        self.channels = Channels(self.peer_table, self._authenticator)
         self.local = Dispatcher(members)
         self.callouts = ClusterDispatcher(
             self.local,
             members,
-            self.picture,
+            self.peer_table,
             self.channels,
-            wait=place.dispatch_wait,
-            limit=place.dispatch_limit,
+            wait=config.dispatch_wait,
+            limit=config.dispatch_limit,
         )
-        self.relay = HttpRelay(self.channels, limit=place.relay_limit)
-        self._door = NodeDoor(self.local)
+        self.http_proxy = HttpProxy(self.channels, limit=config.relay_limit)
+        self._service = NodeService(self.local)
         self._server: NodeServer | None = None
-        self._presence: Presence | None = None
-        self._keeper: asyncio.Task[None] | None = None
+        self._heartbeat: Heartbeat | None = None
+        self._heartbeat_task: asyncio.Task[None] | None = None
 
     @property
-    def is_present(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the others can take it for alive."""
-        return self._presence is not None and self._presence.is_held
+        return self._heartbeat is not None and self._heartbeat.has_lease
 
-    async def open(self, application: Application, others: Register) -> None:
+    async def open(self, application: Application, register_services: RegisterServices) -> None:
         """Let the others in and be seen. ``application`` answers relayed HTTP requests, ``others`` registers services.
 
         Raises ``OSError`` and ``TimeoutError``.
         """
-        self._door.application = application
-        self._server = await self._listening(others)
-        self._presence = Presence(
-            self._row(self._server.port),
+        self._service.application = application
+        self._server = await self._start_server(register_services)
+        self._heartbeat = Heartbeat(
+            self._build_row(self._server.port),
             self._database,
             self._members,
-            self.picture,
-            lease=self._place.lease,
-            gone=self.channels.drop,
+            self.peer_table,
+            lease=self._config.lease,
+            on_gone=self.channels.drop,
         )
-        self._keeper = await kept(self._presence, within=self._place.within)
+        self._heartbeat_task = await start_heartbeat(self._heartbeat, within=self._config.within)
 
     def drain(self) -> None:
         """This node is about to stop: no new callouts from others."""
-        if self._presence is not None:
-            self._presence.drain()
+        if self._heartbeat is not None:
+            self._heartbeat.drain()
 
     async def close(self) -> None:
         """Say goodbye, and end what is still open between nodes."""
-        if self._keeper is not None and self._presence is not None:
-            self._keeper.cancel()
-            await asyncio.wait([self._keeper])
-            await self._presence.leave()
+        if self._heartbeat_task is not None and self._heartbeat is not None:
+            self._heartbeat_task.cancel()
+            await asyncio.wait([self._heartbeat_task])
+            await self._heartbeat.leave()
         if self._server is not None:
             await self._server.stop()
         await self.channels.close()
 
-    async def _listening(self, others: Register) -> NodeServer:
-        *taken, last = self._place.ports
+    async def _start_server(self, register_services: RegisterServices) -> NodeServer:
+        *taken, last = self._config.ports
         for port in taken:
             with suppress(OSError):
-                return await listen(self._door, self._prover, others, host=self._place.bind, port=port)
-        return await listen(self._door, self._prover, others, host=self._place.bind, port=last)
+                return await start_node_server(
+                    self._service, self._authenticator, register_services, host=self._config.bind, port=port
+                )
+        return await start_node_server(
+            self._service, self._authenticator, register_services, host=self._config.bind, port=last
+        )
 
-    def _row(self, port: int) -> NodeRow:
-        host = self._place.host or self._place.bind
+    def _build_row(self, port: int) -> NodeRow:
+        host = self._config.host or self._config.bind
         return NodeRow(
             id=self.id,
-            name=self._place.name or f"{socket.gethostname()}:{os.getpid()}",
+            name=self._config.name or f"{socket.gethostname()}:{os.getpid()}",
             address=f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
-            machine=_machine(),
-            program=self._place.program,
+            machine=_identify_machine(),
+            program=self._config.program,
             draining=False,
             revision=-1,
         )
 
 
 @asynccontextmanager
-async def cluster_node(place: Place, database: Target, members: Members) -> AsyncIterator[ClusterNode]:
+async def open_cluster_node(config: NodeConfig, database: DatabaseUrl, members: Members) -> AsyncIterator[ClusterNode]:
     """A node for the length of the block, which opens it when it can serve.
 
     Raises ``StorageUnavailable`` and ``TimeoutError``.
     """
-    secret = place.secret or await cluster_key(database, place.within)
-    node = ClusterNode(place, database, secret, members)
+    secret = config.secret or await load_cluster_key(database, config.within)
+    node = ClusterNode(config, database, secret, members)
     try:
         yield node
     finally:
         await node.close()
 
 
-def _machine() -> str:
+def _identify_machine() -> str:
     """Tells whether two processes share a loopback interface, as far as that can be told."""
     boot = BOOT_ID.read_text().strip() if BOOT_ID.exists() else ""
     return f"{platform.node()} {boot}".strip()

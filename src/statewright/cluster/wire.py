@@ -1,20 +1,27 @@
-"""Callouts and their outcomes as nodes write them to each other (proto/cluster.proto)."""
+"""Callouts and their outcomes as nodes write them to each other (src/statewright/proto/cluster.proto)."""
 
 from collections.abc import Collection
 from typing import cast
 
 from msgspec import UNSET
 
-from statewright.cluster.picture import RemoteMember
-from statewright.compute.callout import Callout, CalloutKind, Reply, Unanswered, member_lost, no_member
+from statewright.cluster.peer_table import RemoteMember
+from statewright.compute.callout import (
+    Callout,
+    CalloutKind,
+    CalloutResult,
+    CalloutTimeout,
+    member_lost_failure,
+    no_member_failure,
+)
 from statewright.entity import Principal, PrincipalKind
 from statewright.failures import ComputeMemberDisconnected, DispatchTimeout, Failure, NoComputeMember, WorkflowFailed
-from statewright.identity import TenantId
+from statewright.ids import TenantId
 from statewright.jsonval.codec import decode, encode
 from statewright.proto import cluster_pb2 as pb
 
 
-def request_of(callout: Callout, avoiding: Collection[str]) -> pb.DispatchRequest:
+def encode_callout(callout: Callout, avoiding: Collection[str]) -> pb.DispatchRequest:
     """A callout for the members of another node."""
     principal = callout.principal
     return pb.DispatchRequest(
@@ -46,7 +53,7 @@ def request_of(callout: Callout, avoiding: Collection[str]) -> pb.DispatchReques
     )
 
 
-def callout_of(request: pb.DispatchRequest) -> Callout:
+def decode_callout(request: pb.DispatchRequest) -> Callout:
     """The callout that another node sends. It was made by a node of this cluster, so its words are trusted."""
     principal = request.principal
     tenant = TenantId(principal.tenant)
@@ -79,45 +86,49 @@ def callout_of(request: pb.DispatchRequest) -> Callout:
     )
 
 
-def answer_of(reply: Reply) -> pb.DispatchReply:
+def encode_result(result: CalloutResult) -> pb.DispatchReply:
     """What a member replied."""
-    told = pb.MemberReply(
-        success=reply.success,
-        error=reply.error,
-        final=not reply.retryable,
-        warnings=reply.warnings,
-        data=None if reply.data is UNSET else reply.data,
-        matches=reply.matches,
-        reason=reply.reason,
-        result=encode(reply.result),
-        result_kind=reply.result_kind,
+    message = pb.MemberReply(
+        success=result.success,
+        error=result.error,
+        final=not result.retryable,
+        warnings=result.warnings,
+        data=None if result.data is UNSET else result.data,
+        matches=result.matches,
+        reason=result.reason,
+        result=encode(result.result),
+        result_kind=result.result_kind,
     )
-    return pb.DispatchReply(reply=told)
+    return pb.DispatchReply(reply=message)
 
 
-def refusal_of(failure: Failure) -> pb.DispatchReply:
+def encode_failure(failure: Failure) -> pb.DispatchReply:
     """What became of a callout that no member replied to."""
-    told = pb.MemberFailure(message=failure.message)
+    message = pb.MemberFailure(message=failure.message)
     match failure:
         case NoComputeMember():
-            told.kind = pb.MemberFailure.NO_MEMBER
-        case Unanswered():
-            told.kind, told.member_id, told.written = pb.MemberFailure.TIMEOUT, failure.member_id, failure.written
+            message.kind = pb.MemberFailure.NO_MEMBER
+        case CalloutTimeout():
+            message.kind, message.member_id, message.written = (
+                pb.MemberFailure.TIMEOUT,
+                failure.member_id,
+                failure.written,
+            )
         case DispatchTimeout():
-            told.kind, told.written = pb.MemberFailure.TIMEOUT, True
+            message.kind, message.written = pb.MemberFailure.TIMEOUT, True
         case ComputeMemberDisconnected():
-            told.kind, told.written = pb.MemberFailure.DISCONNECTED, failure.written
+            message.kind, message.written = pb.MemberFailure.DISCONNECTED, failure.written
         case _:
-            told.kind = pb.MemberFailure.OTHER
-    return pb.DispatchReply(failure=told)
+            message.kind = pb.MemberFailure.OTHER
+    return pb.DispatchReply(failure=message)
 
 
-def reply_of(answer: pb.DispatchReply, callout: Callout, member: RemoteMember) -> Reply:
+def decode_result(answer: pb.DispatchReply, callout: Callout, member: RemoteMember) -> CalloutResult:
     """The reply that another node brought. Raises what its dispatcher raised."""
     if not answer.HasField("reply"):
-        raise _failure_of(answer.failure, callout, member)
+        raise _decode_failure(answer.failure, callout, member)
     reply = answer.reply
-    return Reply(
+    return CalloutResult(
         success=reply.success,
         error=reply.error if reply.HasField("error") else None,
         retryable=not reply.final,
@@ -130,11 +141,11 @@ def reply_of(answer: pb.DispatchReply, callout: Callout, member: RemoteMember) -
     )
 
 
-def _failure_of(told: pb.MemberFailure, callout: Callout, member: RemoteMember) -> Failure:
-    if told.kind == pb.MemberFailure.NO_MEMBER:
-        return no_member(callout)
-    if told.kind == pb.MemberFailure.TIMEOUT:
-        return Unanswered(callout, member_id=told.member_id or member.id, written=told.written)
-    if told.kind == pb.MemberFailure.DISCONNECTED:
-        return member_lost(callout, written=told.written)
-    return WorkflowFailed(told.message)
+def _decode_failure(message: pb.MemberFailure, callout: Callout, member: RemoteMember) -> Failure:
+    if message.kind == pb.MemberFailure.NO_MEMBER:
+        return no_member_failure(callout)
+    if message.kind == pb.MemberFailure.TIMEOUT:
+        return CalloutTimeout(callout, member_id=message.member_id or member.id, written=message.written)
+    if message.kind == pb.MemberFailure.DISCONNECTED:
+        return member_lost_failure(callout, written=message.written)
+    return WorkflowFailed(message.message)

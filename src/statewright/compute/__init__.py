@@ -1,5 +1,5 @@
-"""Calculation members: who is connected, which one gets a callout, and the wait for its answer.
+"""Calculation members: which are connected, which one gets a callout, and the wait for its result.
 
-Nothing here knows how an event looks on the wire, or what a workflow is. The gRPC door carries messages from a
-member's outbox to its stream and answers back; the engine makes callouts and applies replies.
+This package depends neither on the wire format of events nor on workflows. The gRPC server carries messages from a
+member's outbox to its stream and results back; the engine makes callouts and applies their results.
 """

@@ -1,8 +1,8 @@
-"""Transaction tokens: what lets a callback join the transaction it is called back from (spec/workflows.md §12.1,
-spec/grpc.md §16).
+"""Transaction tokens: what lets a callback join the transaction it is called back from
+(docs/reference/entities.md#joining-a-transaction, docs/reference/grpc.md#transaction-tokens).
 
-A token is ``base64url(payload).base64url(HMAC-SHA256)``. It is opaque to clients, proves nothing about its bearer, and
-is never logged.
+A token is ``encode_base64url(payload).encode_base64url(HMAC-SHA256)``. It is opaque to clients, proves nothing about
+its bearer, and is never logged.
 """
 
 import base64
@@ -15,18 +15,18 @@ import msgspec
 from msgspec import Struct
 
 from statewright.failures import TransactionExpired, Unauthorized
-from statewright.identity import Clock, TransactionId
+from statewright.ids import Clock, TransactionId
 
 _SECOND_US = 1_000_000
-_BLOCK: Final = 64
-_INNER: Final = bytes(octet ^ 0x36 for octet in range(256))
-_OUTER: Final = bytes(octet ^ 0x5C for octet in range(256))
+_BLOCK_BYTES: Final = 64
+_INNER_PAD: Final = bytes(octet ^ 0x36 for octet in range(256))
+_OUTER_PAD: Final = bytes(octet ^ 0x5C for octet in range(256))
 _URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 
 
-class Ticket(Struct, frozen=True, kw_only=True):
-    """What a token says: the node that owns the transaction, the transaction, the part of it to join, the last
-    second.
+class TokenClaims(Struct, frozen=True, kw_only=True):
+    """What a token says: the owner of the transaction (a node id), the transaction, the unit of work within it to join
+    (``scope``), and the last second of its validity (since 1970).
     """
 
     node: str
@@ -36,17 +36,17 @@ class Ticket(Struct, frozen=True, kw_only=True):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Ticket).decode
+_decode = msgspec.json.Decoder(TokenClaims).decode
 
 
 class TransactionTokens:
-    """Signs and verifies tokens. ``secret`` is the same on all nodes of a cluster; ``ttl`` is in seconds."""
+    """Signs and verifies tokens. ``secret`` is the same on all nodes of a cluster; ``ttl``: validity in seconds."""
 
     def __init__(self, secret: bytes, *, node: str, ttl: float, clock: Clock) -> None:
-        # HMAC (RFC 2104) with the key already in: setting it up for every token would cost more than all the rest.
-        key = (sha256(secret).digest() if len(secret) > _BLOCK else secret).ljust(_BLOCK, b"\0")
-        self._inner = sha256(key.translate(_INNER))
-        self._outer = sha256(key.translate(_OUTER))
+        # HMAC (RFC 2104) with the key already hashed: doing that for every token would cost more than all the rest.
+        key = (sha256(secret).digest() if len(secret) > _BLOCK_BYTES else secret).ljust(_BLOCK_BYTES, b"\0")
+        self._inner = sha256(key.translate(_INNER_PAD))
+        self._outer = sha256(key.translate(_OUTER_PAD))
         self.node = node
         self._ttl_us = int(ttl * _SECOND_US)
         self._clock = clock
@@ -54,36 +54,36 @@ class TransactionTokens:
     def sign(self, transaction: TransactionId, scope: str) -> str:
         """A token for a part of a transaction that this node owns."""
         expires = (self._clock() + self._ttl_us) // _SECOND_US
-        payload = _encode(Ticket(node=self.node, transaction=transaction, scope=scope, expires=expires))
-        return f"{_armoured(payload)}.{_armoured(self._signature(payload))}"
+        payload = _encode(TokenClaims(node=self.node, transaction=transaction, scope=scope, expires=expires))
+        return f"{_encode_base64url(payload)}.{_encode_base64url(self._compute_signature(payload))}"
 
-    def verify(self, token: str) -> Ticket:
-        """What a token says.
+    def verify(self, token: str) -> TokenClaims:
+        """The claims of a token.
 
-        Raises ``Unauthorized`` unless we signed it, ``TransactionExpired`` when its time is over.
+        Raises ``Unauthorized`` unless the cluster's secret signed it, ``TransactionExpired`` after its validity.
         """
-        armoured, _, signature = token.partition(".")
+        encoded, _, signature = token.partition(".")
         try:
-            payload, given = _stripped(armoured), _stripped(signature)
+            payload, given = _decode_base64url(encoded), _decode_base64url(signature)
         except ValueError as malformed:
             raise Unauthorized("invalid transaction token") from malformed
-        if not hmac.compare_digest(given, self._signature(payload)):
+        if not hmac.compare_digest(given, self._compute_signature(payload)):
             raise Unauthorized("invalid transaction token")
-        ticket = _decode(payload)
-        if self._clock() // _SECOND_US > ticket.expires:
+        claims = _decode(payload)
+        if self._clock() // _SECOND_US > claims.expires:
             raise TransactionExpired
-        return ticket
+        return claims
 
-    def _signature(self, payload: bytes) -> bytes:
+    def _compute_signature(self, payload: bytes) -> bytes:
         inner, outer = self._inner.copy(), self._outer.copy()
         inner.update(payload)
         outer.update(inner.digest())
         return outer.digest()
 
 
-def _armoured(raw: bytes) -> str:
+def _encode_base64url(raw: bytes) -> str:
     return binascii.b2a_base64(raw, newline=False).translate(_URL_SAFE, b"=").decode()
 
 
-def _stripped(text: str) -> bytes:
+def _decode_base64url(text: str) -> bytes:
     return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

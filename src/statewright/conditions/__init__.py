@@ -1,38 +1,56 @@
-"""The condition language of searches, criteria, conditional deletes and statistics (spec/search.md).
+"""The condition language of searches, criteria, conditional deletes and statistics (docs/reference/search.md#search).
 
-A condition is parsed to a syntax tree, checked for its consumer and turned into a typed plan, once per query. The plan
-is compiled: here to a predicate, elsewhere to what a database understands. Pure: no input, no output, no clock.
+A condition is parsed to a syntax tree, checked for its consumer and turned into a typed plan. The plan is compiled to a
+predicate, and for a search (:class:`CompiledSearch`) to SQL as well. Pure: no input, no output, no clock.
 """
 
-from statewright.conditions.checks import check, check_against, check_form, check_statistics, unknown_paths
-from statewright.conditions.criteria import check_criterion, criterion_findings
-from statewright.conditions.evaluate import EvaluationError, Predicate, compile_plan, compile_predicate
-from statewright.conditions.plan import Plan
-from statewright.conditions.planning import plan_of
+from statewright.conditions.checks import check_destructive, check_statistics, find_criterion_defects
+from statewright.conditions.evaluate import EvaluationError, Predicate, compile_predicate
+from statewright.conditions.index_use import FieldKind, IndexedField, IndexUse
+from statewright.conditions.search import (
+    EVERYTHING,
+    NO_NAMES,
+    CompiledSearch,
+    SearchCompiler,
+    SearchCondition,
+    TemplateCache,
+    compile_search,
+    read_search_condition,
+)
+from statewright.conditions.sorting import SortKey, check_keys, parse_sort
 from statewright.conditions.syntax import Array, Condition, Function, Group, Lifecycle, MalformedCondition, Simple
+from statewright.conditions.templates import SqlCondition
 from statewright.conditions.wire import parse, serialise
 
 __all__ = [
+    "EVERYTHING",
+    "NO_NAMES",
     "Array",
+    "CompiledSearch",
     "Condition",
     "EvaluationError",
+    "FieldKind",
     "Function",
     "Group",
+    "IndexUse",
+    "IndexedField",
     "Lifecycle",
     "MalformedCondition",
-    "Plan",
     "Predicate",
+    "SearchCompiler",
+    "SearchCondition",
     "Simple",
-    "check",
-    "check_against",
-    "check_criterion",
-    "check_form",
+    "SortKey",
+    "SqlCondition",
+    "TemplateCache",
+    "check_destructive",
+    "check_keys",
     "check_statistics",
-    "compile_plan",
     "compile_predicate",
-    "criterion_findings",
+    "compile_search",
+    "find_criterion_defects",
     "parse",
-    "plan_of",
+    "parse_sort",
+    "read_search_condition",
     "serialise",
-    "unknown_paths",
 ]

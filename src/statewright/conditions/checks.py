@@ -1,7 +1,9 @@
-"""What is wrong with a condition, and which failure each consumer makes of it (spec/search.md §9).
+"""What is wrong with a condition, and which failure each consumer makes of it
+(docs/reference/search.md#order-of-checks).
 
 A check yields *findings* in the order in which they are to be reported; a consumer takes the first, or all. Between the
-checks of form and those against the schema, §9.1 has the model looked up, hence two functions.
+checks of form and those against the schema, docs/reference/search.md#order-of-checks has the model looked up, hence
+two functions.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
@@ -9,17 +11,22 @@ from enum import Enum, auto
 from typing import Final, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from statewright.conditions.metafields import META_FIELDS
-from statewright.conditions.operands import accepts, operand_text
-from statewright.conditions.operators import COMPARISONS, OPERATORS, PRESENCE, RANGES, TextOperator
 from statewright.conditions.paths import Path, is_field, is_known, parse_path, types_at
-from statewright.conditions.patterns import pattern_defect
+from statewright.conditions.patterns import find_like_defect, find_pattern_defect
+from statewright.conditions.planning import accepts, format_operand, split_range
 from statewright.conditions.syntax import Array, Condition, Function, Group, Lifecycle, Simple
-from statewright.failures import BadRequest, ConditionTypeMismatch, Failure, InvalidCondition, InvalidFieldPath
-from statewright.jsonval.datatypes import DataType
-from statewright.jsonval.values import JsonValue
-from statewright.schema.flatten import Declared
+from statewright.conditions.vocabulary import COMPARISONS, META_FIELDS, OPERATORS, PRESENCE, RANGES, TextOperator
+from statewright.failures import (
+    BadRequest,
+    ConditionTypeMismatch,
+    Failure,
+    InvalidCondition,
+    InvalidFieldPath,
+)
+from statewright.jsonval.values import DataType, JsonValue
+from statewright.schema.flatten import DeclaredField
 
 Leaf: TypeAlias = Simple | Lifecycle
 
@@ -47,7 +54,7 @@ class Finding(Struct, frozen=True):
 
 Outcomes = Mapping[Defect, Callable[[str], Failure]]
 
-SEARCH: Final[Outcomes] = {
+SEARCH_FAILURES: Final[Outcomes] = {
     Defect.UNSUPPORTED: BadRequest,
     Defect.OPERATOR: BadRequest,
     Defect.ARITY: BadRequest,
@@ -57,98 +64,116 @@ SEARCH: Final[Outcomes] = {
     Defect.META_FIELD: InvalidFieldPath,
     Defect.OPERAND_TYPE: ConditionTypeMismatch,
 }
-"""Search and conditional delete (spec/search.md §9.2)."""
+"""Search and conditional delete (docs/reference/conditions.md#where-conditions-are-used)."""
 
-STATISTICS: Final[Outcomes] = {
-    **SEARCH,
+STATISTICS_FAILURES: Final[Outcomes] = {
+    **SEARCH_FAILURES,
     Defect.UNSUPPORTED: InvalidCondition,
     Defect.OPERATOR: InvalidCondition,
     Defect.ARITY: InvalidCondition,
 }
-"""Grouped statistics (spec/search.md §9.2)."""
+"""Grouped statistics (docs/reference/conditions.md#where-conditions-are-used)."""
 
 _PRESENCE_ONLY: Final = "only IS_NULL and NOT_NULL apply to it"
 
 
-def check(condition: Condition, declared: Mapping[str, Declared]) -> None:
-    """Everything that search and conditional delete refuse, form first. Raises the failures of :data:`SEARCH`."""
+def check(condition: Condition, declared: Mapping[str, DeclaredField]) -> None:
+    """Everything that search and conditional delete refuse, form first. Raises those of :data:`SEARCH_FAILURES`."""
     check_form(condition)
     check_against(condition, declared)
 
 
 def check_form(condition: Condition) -> None:
-    """What can be told without the model (spec/search.md §9.1 step 6). Raises the failures of :data:`SEARCH`."""
-    _refuse_first(form_findings(condition), SEARCH)
+    """What can be told without the model (docs/reference/search.md#order-of-checks step 6). Raises the failures of
+    :data:`SEARCH_FAILURES`.
+    """
+    _refuse_first(find_form_defects(condition), SEARCH_FAILURES)
 
 
-def check_against(condition: Condition, declared: Mapping[str, Declared]) -> None:
-    """What needs the model (spec/search.md §9.1 steps 8-10). Raises the failures of :data:`SEARCH`."""
-    unknown = unknown_paths(condition, declared)
+def check_against(condition: Condition, declared: Mapping[str, DeclaredField]) -> None:
+    """What needs the model (docs/reference/search.md#order-of-checks steps 8-10). Raises the failures of
+    :data:`SEARCH_FAILURES`.
+    """
+    unknown = find_unknown_paths(condition, declared)
     if unknown:
         raise InvalidFieldPath(f"condition references unknown field path(s): {', '.join(unknown)}")
-    for finding in pattern_findings(condition):
+    for finding in find_pattern_defects(condition):
         raise InvalidCondition(f"invalid regex pattern in condition: {finding.message}")
-    _refuse_first(_schema_findings(condition, declared), SEARCH)
+    _refuse_first(_find_schema_defects(condition, declared), SEARCH_FAILURES)
 
 
 def check_statistics(condition: Condition) -> None:
-    """What grouped statistics refuse: data paths and their operands are not looked at (spec/entities.md §14.3)."""
-    for findings in (form_findings, pattern_findings, meta_findings):
-        _refuse_first(findings(condition), STATISTICS)
+    """What grouped statistics refuse: data paths and their operands are not looked at
+    (docs/reference/entities.md#conditions-of-grouped-statistics).
+    """
+    for findings in (find_form_defects, find_pattern_defects, find_meta_defects):
+        _refuse_first(findings(condition), STATISTICS_FAILURES)
 
 
-def unknown_paths(condition: Condition, declared: Mapping[str, Declared]) -> tuple[str, ...]:
+def check_destructive(condition: Condition) -> None:
+    """What requests that destroy refuse beside everything else: a part without a path, which says nothing of the
+    document, and with ``IS_NULL`` is true of every entity (decision S16). Raises ``InvalidCondition``.
+    """
+    for part in walk_parts(condition):
+        if isinstance(part, Simple | Array) and not part.path:
+            raise InvalidCondition("a condition of a deletion needs a jsonPath in every part")
+
+
+def find_unknown_paths(condition: Condition, declared: Mapping[str, DeclaredField]) -> tuple[str, ...]:
     """The paths, as written, that the schema does not have, each once; an empty path is not reported."""
-    paths = {part.path: None for part in parts_of(condition) if isinstance(part, Simple | Array) and part.path.strip()}
+    paths = {
+        part.path: None for part in walk_parts(condition) if isinstance(part, Simple | Array) and part.path.strip()
+    }
     return tuple(path for path in paths if not _is_known(path, declared))
 
 
-def parts_of(condition: Condition) -> Iterator[Condition]:
+def walk_parts(condition: Condition) -> Iterator[Condition]:
     """The condition and all below it, depth first in document order."""
     yield condition
     if isinstance(condition, Group):
         for child in condition.conditions:
-            yield from parts_of(child)
+            yield from walk_parts(child)
 
 
-def leaves_of(condition: Condition) -> Iterator[Leaf]:
+def walk_leaves(condition: Condition) -> Iterator[Leaf]:
     """The comparisons of the condition, in document order."""
-    for part in parts_of(condition):
+    for part in walk_parts(condition):
         if isinstance(part, Simple | Lifecycle):
             yield part
 
 
-def form_findings(condition: Condition) -> Iterator[Finding]:
+def find_form_defects(condition: Condition) -> Iterator[Finding]:
     """Operators that do not exist and operands that no operator of the kind can take."""
-    for part in parts_of(condition):
+    for part in walk_parts(condition):
         match part:
             case Group(operator=operator) if operator not in ("AND", "OR"):
                 yield Finding(Defect.UNSUPPORTED, f'unknown group operator "{operator}"; valid: AND, OR')
             case Function():
                 yield Finding(Defect.UNSUPPORTED, 'condition type "function" is supported only as a whole criterion')
             case Array(values=values) if any(isinstance(value, dict) for value in values):
-                yield _object_operand(part)
+                yield _build_object_finding(part)
             case Simple() | Lifecycle():
-                yield from _leaf_form(part)
+                yield from _check_leaf_form(part)
             case _:
                 pass
 
 
-def pattern_findings(condition: Condition) -> Iterator[Finding]:
-    """Regular expressions that do not compile."""
-    for leaf in leaves_of(condition):
-        if leaf.operator != TextOperator.MATCHES_PATTERN:
-            continue
-        pattern = operand_text(leaf.value)
-        if defect := pattern_defect(pattern):
-            yield Finding(Defect.PATTERN, f'invalid MATCHES_PATTERN regex "{pattern}": {defect}')
+def find_pattern_defects(condition: Condition) -> Iterator[Finding]:
+    """Regular expressions and globs that do not compile."""
+    for leaf in walk_leaves(condition):
+        if leaf.operator == TextOperator.MATCHES_PATTERN:
+            pattern = format_operand(leaf.value)
+            if defect := find_pattern_defect(pattern):
+                yield Finding(Defect.PATTERN, f'invalid MATCHES_PATTERN regex "{pattern}": {defect}')
+        elif leaf.operator == TextOperator.LIKE and (defect := find_like_defect(format_operand(leaf.value))):
+            yield Finding(Defect.PATTERN, f"invalid LIKE pattern: {defect}")
 
 
-def meta_findings(condition: Condition) -> Iterator[Finding]:
+def find_meta_defects(condition: Condition) -> Iterator[Finding]:
     """Metadata fields that do not exist, and operands of instants that are none."""
-    for leaf in leaves_of(condition):
+    for leaf in walk_leaves(condition):
         if isinstance(leaf, Lifecycle):
-            yield from _meta_leaf(leaf)
+            yield from _check_meta_leaf(leaf)
 
 
 def _refuse_first(findings: Iterable[Finding], outcomes: Outcomes) -> None:
@@ -156,64 +181,64 @@ def _refuse_first(findings: Iterable[Finding], outcomes: Outcomes) -> None:
         raise outcomes[finding.defect](finding.message)
 
 
-def _leaf_form(leaf: Leaf) -> Iterator[Finding]:
+def _check_leaf_form(leaf: Leaf) -> Iterator[Finding]:
     if leaf.operator not in OPERATORS:
         problem = f'unknown operatorType "{leaf.operator}"' if leaf.operator else "missing operatorType"
         yield Finding(Defect.OPERATOR, f"{problem}; valid: {', '.join(OPERATORS)}")
     elif isinstance(leaf.value, dict):
-        yield _object_operand(leaf)
+        yield _build_object_finding(leaf)
     elif leaf.operator in RANGES and not (isinstance(leaf.value, list) and len(leaf.value) == 2):
         yield Finding(Defect.ARITY, f"operator {leaf.operator} requires exactly two operands in an array")
 
 
-def _object_operand(part: Simple | Lifecycle | Array) -> Finding:
+def _build_object_finding(part: Simple | Lifecycle | Array) -> Finding:
     place = part.field if isinstance(part, Lifecycle) else part.path
     return Finding(Defect.OBJECT_OPERAND, f'condition value is an object, which equals nothing: "{place}"')
 
 
-def _is_known(text: str, declared: Mapping[str, Declared]) -> bool:
+def _is_known(text: str, declared: Mapping[str, DeclaredField]) -> bool:
     path = parse_path(text)
     return path is not None and is_known(path, declared)
 
 
-def _schema_findings(condition: Condition, declared: Mapping[str, Declared]) -> Iterator[Finding]:
-    for leaf in leaves_of(condition):
+def _find_schema_defects(condition: Condition, declared: Mapping[str, DeclaredField]) -> Iterator[Finding]:
+    for leaf in walk_leaves(condition):
         if isinstance(leaf, Lifecycle):
-            yield from _meta_leaf(leaf)
+            yield from _check_meta_leaf(leaf)
         elif path := parse_path(leaf.path):
-            yield from _data_leaf(leaf, path, declared)
+            yield from _check_data_leaf(leaf, path, declared)
 
 
-def _data_leaf(leaf: Simple, path: Path, declared: Mapping[str, Declared]) -> Iterator[Finding]:
+def _check_data_leaf(leaf: Simple, path: Path, declared: Mapping[str, DeclaredField]) -> Iterator[Finding]:
     if leaf.operator in PRESENCE:
         return
     if not is_field(path, declared):
         yield Finding(Defect.PATH, f"field path {leaf.path} is an object or array: {_PRESENCE_ONLY}")
         return
     types = types_at(path, declared)
-    for operand in _misfits(leaf, types) if types else ():
-        text = operand_text(operand)
+    for operand in _find_mismatches(leaf, types) if types else ():
+        text = format_operand(operand)
         names = ", ".join(declared_type for declared_type in DataType if declared_type in types)
         yield Finding(Defect.OPERAND_TYPE, f'operand "{text}" of {leaf.path} fits none of its declared types [{names}]')
 
 
-def _meta_leaf(leaf: Lifecycle) -> Iterator[Finding]:
+def _check_meta_leaf(leaf: Lifecycle) -> Iterator[Finding]:
     field = META_FIELDS.get(leaf.field)
     if field is None:
         yield Finding(Defect.META_FIELD, f'unknown meta filter field "{leaf.field}": invalid field path')
         return
-    for index, operand in enumerate(_operands(leaf)):
+    for index, operand in enumerate(_list_operands(leaf)):
         if not _fits(operand, field.types):  # every operand fits a text
-            text = operand_text(operand)
+            text = format_operand(operand)
             message = f'operand[{index}] {text} parses into no temporal type for field "{leaf.field}"'
             yield Finding(Defect.OPERAND_TYPE, f"{message}: condition type mismatch")
 
 
-def _misfits(leaf: Leaf, types: Set[DataType]) -> Iterator[JsonValue]:
-    return (operand for operand in _operands(leaf) if not _fits(operand, types))
+def _find_mismatches(leaf: Leaf, types: Set[DataType]) -> Iterator[JsonValue]:
+    return (operand for operand in _list_operands(leaf) if not _fits(operand, types))
 
 
-def _operands(leaf: Leaf) -> list[JsonValue]:
+def _list_operands(leaf: Leaf) -> list[JsonValue]:
     """The operands that the types of the field have a say in; those of text and presence operators are free."""
     if leaf.operator in COMPARISONS or leaf.operator in RANGES:
         return leaf.value if isinstance(leaf.value, list) else [leaf.value]
@@ -221,4 +246,37 @@ def _operands(leaf: Leaf) -> list[JsonValue]:
 
 
 def _fits(operand: JsonValue, types: Set[DataType]) -> bool:
-    return operand is None or accepts(types, operand_text(operand))
+    return operand is None or accepts(types, format_operand(operand))
+
+
+# What a workflow import says of a criterion (docs/reference/workflows.md#checks-of-criteria, decision W11).
+#
+# No schema is asked, since a processor may add fields later. Reported is what can never be evaluated, whatever the
+# data.
+
+
+def find_criterion_defects(condition: Condition, location: str) -> tuple[str, ...]:
+    """All findings, each beginning with the location. A function is a criterion of its own and has none."""
+    if isinstance(condition, Function):
+        return ()
+    return tuple(f"{location}: {finding.message}" for finding in _find_defects(_split_bounds(condition)))
+
+
+def _find_defects(condition: Condition) -> Iterator[Finding]:
+    for findings in (find_form_defects, _find_path_defects, find_pattern_defects, find_meta_defects):
+        yield from findings(condition)
+
+
+def _find_path_defects(condition: Condition) -> Iterator[Finding]:
+    for part in walk_parts(condition):
+        if isinstance(part, Simple | Array) and part.path.strip() and parse_path(part.path) is None:
+            yield Finding(Defect.PATH, f'unsupported field path "{part.path}": invalid field path')
+
+
+def _split_bounds(condition: Condition) -> Condition:
+    """The same with ranges written ``"low,high"`` as ``["low", "high"]``: only criteria may have them as a text."""
+    if isinstance(condition, Group):
+        return replace(condition, conditions=tuple(map(_split_bounds, condition.conditions)))
+    if isinstance(condition, Simple | Lifecycle) and condition.operator in RANGES and isinstance(condition.value, str):
+        return replace(condition, value=split_range(condition.value) or condition.value)
+    return condition

@@ -1,32 +1,189 @@
 """Conditions judged in memory: a plan compiled to closures over one document and its metadata.
 
-What a condition means is defined here: whoever searches by other means must agree with it (spec/search.md §17).
+What a condition means is defined here: searches by other means, as in SQL, must agree with it
+(docs/reference/conditions.md#conditions). Below are the tests of one stored value
+(docs/reference/conditions.md#values, docs/reference/conditions.md#which-stored-values-an-operator-can-match), then
+those of a whole plan.
 """
 
+import operator
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from operator import attrgetter
-from typing import assert_never
+from typing import Any, Final, TypeAlias, TypeVar, assert_never
 
 from msgspec import UNSET
 
-from statewright.conditions.lookup import collect, has_wildcard, lookup
-from statewright.conditions.paths import Path
+from statewright.conditions.paths import Found, Path, compile_collect, compile_lookup, has_wildcard
 from statewright.conditions.plan import (
     AllOf,
     AnyOf,
     ArrayTest,
+    Booleans,
+    Branch,
+    Branches,
+    Characters,
     FieldPresence,
     FieldTest,
+    Matching,
     MetaTest,
+    Numbers,
     Plan,
+    Temporals,
+    Texts,
     Unanswerable,
+    Uuids,
 )
-from statewright.conditions.planning import plan_of
+from statewright.conditions.planning import UUID, build_plan
 from statewright.conditions.syntax import Condition
-from statewright.conditions.values import Found, ValueTest, instant_test, value_test
+from statewright.conditions.texts import compile_text_test
+from statewright.conditions.vocabulary import Order
 from statewright.entity import EntityMeta
-from statewright.jsonval.values import JsonValue
-from statewright.schema.flatten import Declared
+from statewright.jsonval.numbers import Number
+from statewright.jsonval.temporals import parse_temporal
+from statewright.jsonval.values import DataType, JsonValue
+from statewright.schema.flatten import DeclaredField
+
+Operand = TypeVar("Operand")
+
+Comparisons: TypeAlias = tuple[tuple[Order, Operand], ...]
+
+ValueTest = Callable[[Found], bool]
+
+_NUMBER_CLASSES: Final = frozenset((int, Decimal))
+"""Looked up by class, because ``bool`` is an ``int`` for ``isinstance``."""
+
+_COMPARE: Final[dict[Order, Callable[[Any, Any], bool]]] = {  # Any: operators say nothing about their operands
+    Order.EQUALS: operator.eq,
+    Order.NOT_EQUAL: operator.ne,
+    Order.GREATER_THAN: operator.gt,
+    Order.GREATER_OR_EQUAL: operator.ge,
+    Order.LESS_THAN: operator.lt,
+    Order.LESS_OR_EQUAL: operator.le,
+}
+
+
+def compile_value_test(branches: Branches) -> ValueTest:
+    """Whether a stored value satisfies some branch; null and unset satisfy none."""
+    tests = [_compile_branch_test(branch) for branch in branches]
+    if len(tests) == 1:
+        return tests[0]
+
+    def satisfies_any(value: Found) -> bool:
+        return any(test(value) for test in tests)
+
+    return satisfies_any
+
+
+def compile_instant_test(branches: Branches) -> Callable[[int], bool]:
+    """Whether an instant in epoch milliseconds satisfies some branch."""
+    tests = [compile_comparisons(branch.comparisons) for branch in branches if isinstance(branch, Temporals)]
+    return lambda instant: any(test(instant) for test in tests)
+
+
+def compile_comparisons(comparisons: Comparisons[Operand]) -> Callable[[Operand], bool]:
+    """Whether a value of the operands' kind satisfies all comparisons, of which there are one or two."""
+    (order, operand), *rest = comparisons
+    compare = _COMPARE[order]
+    if not rest:
+        return lambda value: compare(value, operand)
+    second, limit = _COMPARE[rest[0][0]], rest[0][1]
+    return lambda value: compare(value, operand) and second(value, limit)
+
+
+def _compile_branch_test(branch: Branch) -> ValueTest:
+    match branch:
+        case Numbers(comparisons=((Order.EQUALS, expected),)):
+            return _compile_number_equality(expected)
+        case Numbers(comparisons=comparisons):
+            return _compile_number_test(comparisons)
+        case Texts(comparisons=((Order.EQUALS, expected),)):
+            return _compile_text_equality(expected)
+        case Texts(comparisons=comparisons):
+            return _compile_string_test(compile_comparisons(comparisons))
+        case Matching(operator=text_operator, operand=operand):
+            return _compile_string_test(compile_text_test(text_operator, operand))
+        case Temporals(subtype=subtype, comparisons=comparisons):
+            return _compile_temporal_test(subtype, compile_comparisons(comparisons))
+        case Characters(comparisons=comparisons):
+            return _compile_character_test(compile_comparisons(comparisons))
+        case Uuids():
+            return _compile_uuid_test(branch)
+        case Booleans(expected=expected):
+            return _compile_boolean_test(expected=expected)
+        case _:
+            assert_never(branch)
+
+
+def _compile_number_equality(expected: Number) -> ValueTest:
+    """Equality is the most frequent test, so it is spared a call. Only a number equals a number, or ``True``."""
+
+    def test(value: Found) -> bool:
+        return value == expected and value.__class__ is not bool
+
+    return test
+
+
+def _compile_number_test(comparisons: Comparisons[Number]) -> ValueTest:
+    compare: Callable[[Any], bool] = compile_comparisons(
+        comparisons
+    )  # Any: type checkers do not see what the class test ensures
+
+    def test(value: Found) -> bool:
+        return value.__class__ in _NUMBER_CLASSES and compare(value)
+
+    return test
+
+
+def _compile_text_equality(expected: str) -> ValueTest:
+    """Spared a call, as for numbers. Only a string equals a string."""
+
+    def test(value: Found) -> bool:
+        return value == expected
+
+    return test
+
+
+def _compile_string_test(compare: Callable[[str], bool]) -> ValueTest:
+    def test(value: Found) -> bool:
+        return isinstance(value, str) and compare(value)
+
+    return test
+
+
+def _compile_temporal_test(subtype: DataType, compare: Callable[[int], bool]) -> ValueTest:
+    """A stored text takes part only as its own natural subtype (docs/reference/conditions.md#times)."""
+
+    def test(value: Found) -> bool:
+        temporal = parse_temporal(value) if isinstance(value, str) else None
+        return temporal is not None and temporal.subtype is subtype and compare(temporal.epoch_ms)
+
+    return test
+
+
+def _compile_character_test(compare: Callable[[str], bool]) -> ValueTest:
+    def test(value: Found) -> bool:
+        return isinstance(value, str) and len(value) == 1 and compare(value)
+
+    return test
+
+
+def _compile_uuid_test(branch: Uuids) -> ValueTest:
+    def test(value: Found) -> bool:
+        stored = UUID.fullmatch(value.lower()) if isinstance(value, str) else None
+        if stored is None or not stored[1].startswith(branch.version):
+            return False
+        return (stored[0] == branch.expected) is branch.equal
+
+    return test
+
+
+def _compile_boolean_test(*, expected: bool) -> ValueTest:
+    def test(value: Found) -> bool:
+        return value is expected
+
+    return test
+
 
 Predicate = Callable[[JsonValue, EntityMeta], bool]
 """Whether a condition holds for a document and its metadata."""
@@ -36,47 +193,47 @@ class EvaluationError(ValueError):
     """The condition cannot be judged: an unknown operator or metadata field, a function inside a group, a bad regex."""
 
 
-def compile_predicate(condition: Condition, declared: Mapping[str, Declared]) -> Predicate:
+def compile_predicate(condition: Condition, declared: Mapping[str, DeclaredField]) -> Predicate:
     """The condition as a function, to be used for many entities of the model that declares the fields.
 
     Never raises; what cannot be judged raises :class:`EvaluationError` when the predicate gets there.
     """
-    return compile_plan(plan_of(condition, declared))
+    return compile_plan(build_plan(condition, declared))
 
 
 def compile_plan(plan: Plan) -> Predicate:
     """The plan as a function."""
     match plan:
         case FieldTest(path=path, branches=branches):
-            return _at(path, value_test(branches))
+            return _compile_at(path, compile_value_test(branches))
         case FieldPresence():
-            return _presence(plan)
+            return _compile_presence(plan)
         case ArrayTest():
-            return _at(plan.path, _array_test(plan))
+            return _compile_at(plan.path, _compile_array_test(plan))
         case MetaTest():
-            return _meta(plan)
+            return _compile_meta(plan)
         case Unanswerable(reason=reason):
-            return _failing(reason)
+            return _compile_failure(reason)
         case AllOf(parts=parts):
-            return _all_of([compile_plan(part) for part in parts])
+            return _compile_all_of([compile_plan(part) for part in parts])
         case AnyOf(parts=parts):
-            return _any_of([compile_plan(part) for part in parts])
+            return _compile_any_of([compile_plan(part) for part in parts])
         case _:
             assert_never(plan)
 
 
-def _at(path: Path, test: ValueTest) -> Predicate:
+def _compile_at(path: Path, test: ValueTest) -> Predicate:
     """Whether some value at the path passes the test."""
     if has_wildcard(path):
-        values = collect(path)
+        values = compile_collect(path)
         return lambda document, meta: any(test(value) for value in values(document) or ())
     if len(path.steps) == 1 and isinstance(name := path.steps[0], str):
-        return _at_member(name, test)
-    get = lookup(path)
+        return _compile_at_member(name, test)
+    get = compile_lookup(path)
     return lambda document, meta: test(get(document))
 
 
-def _at_member(name: str, test: ValueTest) -> Predicate:
+def _compile_at_member(name: str, test: ValueTest) -> Predicate:
     """The most frequent place, spared a call."""
 
     def predicate(document: JsonValue, meta: EntityMeta) -> bool:
@@ -85,19 +242,19 @@ def _at_member(name: str, test: ValueTest) -> Predicate:
     return predicate
 
 
-def _presence(plan: FieldPresence) -> Predicate:
+def _compile_presence(plan: FieldPresence) -> Predicate:
     wanted = plan.is_null
     if plan.path is None:
         return lambda document, meta: wanted
     if has_wildcard(plan.path):
-        return _presence_of_any(plan.path, wanted=wanted)
-    get = lookup(plan.path)
+        return _compile_any_presence(plan.path, wanted=wanted)
+    get = compile_lookup(plan.path)
     return lambda document, meta: _is_null(get(document)) is wanted
 
 
-def _presence_of_any(path: Path, *, wanted: bool) -> Predicate:
+def _compile_any_presence(path: Path, *, wanted: bool) -> Predicate:
     """Whether some value is null, or is not. A missing array counts as one null, an empty one as nothing at all."""
-    values = collect(path)
+    values = compile_collect(path)
 
     def predicate(document: JsonValue, meta: EntityMeta) -> bool:
         found = values(document)
@@ -110,8 +267,8 @@ def _is_null(value: Found) -> bool:
     return value is None or value is UNSET
 
 
-def _array_test(plan: ArrayTest) -> ValueTest:
-    tests = [(index, value_test(branches)) for index, branches in plan.positions]
+def _compile_array_test(plan: ArrayTest) -> ValueTest:
+    tests = [(index, compile_value_test(branches)) for index, branches in plan.positions]
 
     def test(array: Found) -> bool:
         return isinstance(array, list) and all(index < len(array) and holds(array[index]) for index, holds in tests)
@@ -119,24 +276,24 @@ def _array_test(plan: ArrayTest) -> ValueTest:
     return test
 
 
-def _meta(plan: MetaTest) -> Predicate:
+def _compile_meta(plan: MetaTest) -> Predicate:
     if plan.field.is_time:
         read_ms: Callable[[EntityMeta], int] = attrgetter(plan.field.value)
-        is_due = instant_test(plan.branches)
+        is_due = compile_instant_test(plan.branches)
         return lambda document, meta: is_due(read_ms(meta))
     read: Callable[[EntityMeta], str] = attrgetter(plan.field.value)
-    test = value_test(plan.branches)
+    test = compile_value_test(plan.branches)
     return lambda document, meta: test(read(meta))
 
 
-def _failing(reason: str) -> Predicate:
+def _compile_failure(reason: str) -> Predicate:
     def predicate(document: JsonValue, meta: EntityMeta) -> bool:
         raise EvaluationError(reason)
 
     return predicate
 
 
-def _all_of(tests: list[Predicate]) -> Predicate:
+def _compile_all_of(tests: list[Predicate]) -> Predicate:
     def predicate(document: JsonValue, meta: EntityMeta) -> bool:
         for test in tests:  # noqa: SIM110 - takes half the time of all() over a generator
             if not test(document, meta):
@@ -146,7 +303,7 @@ def _all_of(tests: list[Predicate]) -> Predicate:
     return predicate
 
 
-def _any_of(tests: list[Predicate]) -> Predicate:
+def _compile_any_of(tests: list[Predicate]) -> Predicate:
     def predicate(document: JsonValue, meta: EntityMeta) -> bool:
         for test in tests:  # noqa: SIM110 - as above
             if test(document, meta):

@@ -1,15 +1,17 @@
-"""Paths into documents: ``$.order.buyer``, ``$.lines[*].sku``, ``$.lines[0]`` (spec/search.md §4, decision S2)."""
+"""Paths into documents: ``$.order.buyer``, ``$.lines[*].sku``, ``$.lines[0]`` (docs/reference/conditions.md#paths,
+decision S2).
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
-from statewright.jsonval.datatypes import DataType
-from statewright.schema.flatten import Declared
+from statewright.jsonval.values import DataType, JsonValue
+from statewright.schema.flatten import DeclaredField
 
 
 class Wildcard(Enum):
@@ -27,8 +29,8 @@ _PART = re.compile(r"([^.\[\]]+)((?:\[(?:\*|[0-9]{1,9})\])*)")
 _BRACKET = re.compile(r"\[(\*|[0-9]+)\]")
 
 
-WORTH_REMEMBERING: Final = 256
-"""Characters of a path; longer ones are nobody's habit, and memory is finite."""
+MAX_CACHED_PATH_CHARS: Final = 256
+"""Characters of a path; longer ones are rare, and would take much of the cache's memory."""
 
 
 class Path(Struct, frozen=True):
@@ -52,10 +54,10 @@ def parse_path(text: str) -> Path | None:
 
     ``None`` when it names nothing: empty, or using what is not supported (filters, slices, ``..``, quoted names).
     """
-    return _remembered(text) if len(text) <= WORTH_REMEMBERING else _parsed(text)
+    return _parse_cached(text) if len(text) <= MAX_CACHED_PATH_CHARS else _parse(text)
 
 
-def _parsed(text: str) -> Path | None:
+def _parse(text: str) -> Path | None:
     text = text.strip()
     if text == "$":
         return Path(())
@@ -71,28 +73,130 @@ def _parsed(text: str) -> Path | None:
     return Path(tuple(steps))
 
 
-_remembered = lru_cache(maxsize=4096)(_parsed)
+_parse_cached = lru_cache(maxsize=4096)(_parse)
 """A check of a condition asks for the same path several times, and so does the next."""
 
 
-def types_at(path: Path, declared: Mapping[str, Declared]) -> frozenset[DataType]:
+def format_path(path: Path) -> str:
+    """The path as a condition may have it."""
+    return "$" + "".join(_format_step(step) for step in path.steps)
+
+
+def _format_step(step: str | int | Wildcard) -> str:
+    match step:
+        case str():
+            return f".{step}"
+        case int():
+            return f"[{step}]"
+        case _:
+            return step.value
+
+
+def types_at(path: Path, declared: Mapping[str, DeclaredField]) -> frozenset[DataType]:
     """The declared types of the field; empty when there is no such field, or it is a mere container."""
     field = declared.get(path.declared_as)
     return frozenset() if field is None else field.types
 
 
-def is_field(path: Path, declared: Mapping[str, Declared]) -> bool:
+def is_field(path: Path, declared: Mapping[str, DeclaredField]) -> bool:
     """Whether scalars are declared at this very path."""
     return path.declared_as in declared
 
 
-def array_at(path: Path, declared: Mapping[str, Declared]) -> Path:
+def array_at(path: Path, declared: Mapping[str, DeclaredField]) -> Path:
     """The path of the array that is meant: a trailing wildcard is tolerated where it does not name arrays itself."""
     has_wildcard_too_many = path.steps[-1:] == (EACH,) and not is_field(path.elements, declared)
     return Path(path.steps[:-1]) if has_wildcard_too_many else path
 
 
-def is_known(path: Path, declared: Mapping[str, Declared]) -> bool:
+def is_known(path: Path, declared: Mapping[str, DeclaredField]) -> bool:
     """Whether the schema has the path: as a field, or as an object or array with fields somewhere below."""
     name = path.declared_as
     return not path.steps or name in declared or any(field.startswith((f"{name}.", f"{name}[*]")) for field in declared)
+
+
+# Following a path into a document (docs/reference/conditions.md#what-a-path-finds).
+
+Found: TypeAlias = "JsonValue | UnsetType"
+"""What a path leads to; unset when it leads nowhere."""
+
+Lookup = Callable[[Found], Found]
+"""The value at a path without wildcards; unset when there is none."""
+
+Collect = Callable[[Found], list[JsonValue] | None]
+"""The values at a path with wildcards, in document order; ``None`` when the first array is missing or is none.
+
+Elements that lack the rest of the path contribute nothing; explicit nulls are collected.
+"""
+
+
+def compile_lookup(path: Path) -> Lookup:
+    """The value at the path, which has no wildcards."""
+    (steps,) = split_at_wildcards(path.steps)
+    return _compile_steps(steps)
+
+
+def compile_collect(path: Path) -> Collect:
+    """The values at the path, which has wildcards."""
+    first, second, *rest = (_compile_steps(steps) for steps in split_at_wildcards(path.steps))
+
+    def values(document: Found) -> list[JsonValue] | None:
+        array = first(document)
+        if not isinstance(array, list):
+            return None
+        found = _collect_values(array, second)
+        for get in rest:
+            found = _collect_values([element for array in found if isinstance(array, list) for element in array], get)
+        return found
+
+    return values
+
+
+def has_wildcard(path: Path) -> bool:
+    """Whether the path may have more than one value."""
+    return EACH in path.steps
+
+
+def _collect_values(elements: list[JsonValue], get: Lookup) -> list[JsonValue]:
+    return [value for element in elements if (value := get(element)) is not UNSET]
+
+
+def split_at_wildcards(steps: tuple[Step, ...]) -> list[tuple[str | int, ...]]:
+    """One more piece than there are wildcards; any of them may be empty."""
+    pieces: list[tuple[str | int, ...]] = [()]
+    for step in steps:
+        if step is EACH:
+            pieces.append(())
+        else:
+            pieces[-1] = (*pieces[-1], step)
+    return pieces
+
+
+def _compile_steps(steps: tuple[str | int, ...]) -> Lookup:
+    getters = [_compile_member(step) if isinstance(step, str) else _compile_item(step) for step in steps]
+    if len(getters) == 1:
+        return getters[0]
+    return _chain(getters)
+
+
+def _chain(getters: list[Lookup]) -> Lookup:
+    def get(value: Found) -> Found:
+        for getter in getters:
+            value = getter(value)
+        return value
+
+    return get
+
+
+def _compile_member(name: str) -> Lookup:
+    def get(value: Found) -> Found:
+        return value.get(name, UNSET) if isinstance(value, dict) else UNSET
+
+    return get
+
+
+def _compile_item(index: int) -> Lookup:
+    def get(value: Found) -> Found:
+        return value[index] if isinstance(value, list) and index < len(value) else UNSET
+
+    return get

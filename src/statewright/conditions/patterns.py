@@ -1,4 +1,5 @@
-"""Patterns: regular expressions of the RE2 dialect, and LIKE globs (spec/search.md §5.10, §5.11, decision S4).
+"""Patterns: regular expressions of the RE2 dialect, and LIKE globs (docs/reference/conditions.md#like,
+docs/reference/conditions.md#matches_pattern, decision S4).
 
 RE2 runs in time linear in the text whatever the pattern, so that no author of a condition can stop the service.
 """
@@ -8,13 +9,16 @@ RE2 runs in time linear in the text whatever the pattern, so that no author of a
 # pyright: reportUnknownVariableType=false
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 import re2
 from msgspec import Struct
 
 TextTest = Callable[[str], bool]
+
+MAX_LIKE_WILDCARDS: Final = 1_000
+"""Of one glob: RE2 compiles some ten thousand, PostgreSQL calls itself for each."""
 
 _OPTIONS: Final = re2.Options()
 _OPTIONS.log_errors = False  # a client's mistake is no line on standard error
@@ -30,23 +34,32 @@ class _Pattern(Protocol):
     def fullmatch(self, text: bytes) -> object | None: ...
 
 
-def pattern_defect(pattern: str) -> str | None:
+def find_pattern_defect(pattern: str) -> str | None:
     """Why RE2 refuses the pattern; ``None`` when it does not."""
     try:
-        _compiled(pattern)
+        _compile(pattern)
     except re2.error as error:
-        return _reason(error)
+        return _read_reason(error)
     return None
 
 
-def pattern_test(pattern: str) -> TextTest:
-    """Whether a whole text matches the pattern, which :func:`pattern_defect` has found none in."""
-    fullmatch = _compiled(pattern).fullmatch
+def compile_pattern_test(pattern: str) -> TextTest:
+    """Whether a whole text matches the pattern, which :func:`find_pattern_defect` has found none in."""
+    fullmatch = _compile(pattern).fullmatch
 
     def matches(stored: str) -> bool:
         return fullmatch(stored.encode()) is not None
 
     return matches
+
+
+def find_like_defect(glob: str) -> str | None:
+    """Why the glob cannot be matched; ``None`` when it can."""
+    parts = split_glob(glob)
+    wildcards = sum(part.is_wildcard for part in parts)
+    if wildcards > MAX_LIKE_WILDCARDS:
+        return f"more than {MAX_LIKE_WILDCARDS} wildcards"
+    return find_pattern_defect(_write_pattern(parts)) if wildcards else None
 
 
 class GlobPart(Struct, frozen=True):
@@ -56,7 +69,7 @@ class GlobPart(Struct, frozen=True):
     is_wildcard: bool = False
 
 
-def glob_parts(glob: str) -> list[GlobPart]:
+def split_glob(glob: str) -> list[GlobPart]:
     """The parts of a LIKE operand, none of them empty.
 
     A backslash takes the meaning from a following ``%``, ``_`` or backslash; any other backslash stands for itself.
@@ -77,19 +90,26 @@ def glob_parts(glob: str) -> list[GlobPart]:
     return [*parts, GlobPart(literal)] if literal else parts
 
 
-def like_test(glob: str) -> TextTest:
-    """Whether a whole text matches the glob: ``%`` any run, ``_`` one character, neither crossing a line feed."""
-    parts = glob_parts(glob)
+def compile_like_test(glob: str) -> TextTest:
+    """Whether a whole text matches the glob, which :func:`find_like_defect` has found none in: ``%`` any run, ``_`` one
+    character, neither crossing a line feed.
+    """
+    parts = split_glob(glob)
     if not any(part.is_wildcard for part in parts):
         return "".join(part.text for part in parts).__eq__
-    return pattern_test("".join(_WILDCARDS[part.text] if part.is_wildcard else re2.escape(part.text) for part in parts))
+    return compile_pattern_test(_write_pattern(parts))
 
 
-def _compiled(pattern: str) -> _Pattern:
+def _write_pattern(parts: Iterable[GlobPart]) -> str:
+    """The glob as a regular expression."""
+    return "".join(_WILDCARDS[part.text] if part.is_wildcard else re2.escape(part.text) for part in parts)
+
+
+def _compile(pattern: str) -> _Pattern:
     compiled: _Pattern = re2.compile(pattern.encode(), _OPTIONS)  # in bytes: half the time of matching ``str``
     return compiled
 
 
-def _reason(error: Exception) -> str:
+def _read_reason(error: Exception) -> str:
     text = error.args[0] if error.args else ""
     return text.decode(errors="replace") if isinstance(text, bytes) else str(text)

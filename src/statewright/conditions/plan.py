@@ -1,23 +1,23 @@
-"""The typed plan of a condition: what has to hold of an entity, with every operand resolved (spec/search.md §18.1).
+"""The typed plan of a condition: what has to hold of an entity, with every operand resolved
+(docs/adr/0007-search-in-sql.md).
 
 A plan is what all evaluators share. It no longer knows of declared types, or how operators and operands were written: a
 leaf is a place and a list of *branches*, one per kind of stored value that can match. A stored value meets only the
 branches of its own kind, and the leaf holds when any of them does. So null, and a value of a kind without a branch,
 matches nothing, also under a negated operator.
 
-There is no negation in a plan. Whoever can only narrow a leaf may replace it by something weaker: AND and OR of weaker
-parts are weaker than the whole, never stronger.
+There is no negation in a plan. A search that can only narrow a leaf may replace it by something weaker: AND and OR of
+weaker parts are weaker than the whole, never stronger.
 """
 
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, assert_never
 
 from msgspec import Struct
 
-from statewright.conditions.metafields import MetaField
-from statewright.conditions.operators import Order, TextOperator
-from statewright.conditions.paths import Path
-from statewright.jsonval.datatypes import DataType
+from statewright.conditions.paths import Path, format_path
+from statewright.conditions.vocabulary import MetaField, Order, TextOperator
 from statewright.jsonval.numbers import Number
+from statewright.jsonval.values import DataType
 
 
 class Numbers(Struct, frozen=True):
@@ -78,7 +78,9 @@ class FieldTest(Struct, frozen=True):
 
 
 class FieldPresence(Struct, frozen=True):
-    """The field is null (or absent), or is not; for wildcards see spec/search.md §4.4. No path: absent everywhere."""
+    """The field is null (or absent), or is not; for wildcards see docs/reference/conditions.md#what-a-path-finds. No
+    path: absent everywhere.
+    """
 
     path: Path | None
     is_null: bool
@@ -120,3 +122,53 @@ Plan: TypeAlias = FieldTest | FieldPresence | ArrayTest | MetaTest | Unanswerabl
 
 ALWAYS: Final = AllOf(())
 NEVER: Final = AnyOf(())
+
+
+# Leaves in words, to tell what a database could not do alone.
+
+Leaf = FieldTest | FieldPresence | ArrayTest | MetaTest | Unanswerable
+
+
+def describe_leaf(leaf: Leaf) -> str:
+    """``$.scanned: ZONED_DATE_TIME GREATER_THAN`` and the like; operands are left out."""
+    match leaf:
+        case FieldTest(path=path, branches=branches):
+            return f"{format_path(path)}: {_format_branches(branches)}"
+        case ArrayTest(path=path):
+            return f"{format_path(path)}: elements by position"
+        case FieldPresence(path=path, is_null=is_null):
+            return f"{format_path(path) if path else '(no path)'}: {'IS_NULL' if is_null else 'NOT_NULL'}"
+        case MetaTest(field=field, branches=branches):
+            return f"@{field.value}: {_format_branches(branches)}"
+        case Unanswerable(reason=reason):
+            return reason
+        case _:
+            assert_never(leaf)
+
+
+def _format_branches(branches: tuple[Branch, ...]) -> str:
+    return " or ".join(_format_branch(branch) for branch in branches)
+
+
+def _format_branch(branch: Branch) -> str:
+    match branch:
+        case Matching(operator=operator):
+            return operator.value
+        case Temporals(subtype=subtype, comparisons=comparisons):
+            return f"{subtype.value} {_format_orders(comparisons)}"
+        case Numbers(comparisons=comparisons):
+            return f"number {_format_orders(comparisons)}"
+        case Texts(comparisons=comparisons):
+            return f"text {_format_orders(comparisons)}"
+        case Characters(comparisons=comparisons):
+            return f"character {_format_orders(comparisons)}"
+        case Uuids(equal=equal):
+            return "UUID EQUALS" if equal else "UUID NOT_EQUAL"
+        case Booleans():
+            return "boolean EQUALS"
+        case _:
+            assert_never(branch)
+
+
+def _format_orders(comparisons: tuple[tuple[object, object], ...]) -> str:
+    return " and ".join(str(order) for order, _ in comparisons)

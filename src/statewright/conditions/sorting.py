@@ -1,4 +1,5 @@
-"""The order of search results: keys as written, resolved against a model, and applied (spec/search.md §11).
+"""The order of search results: keys as written, resolved against a model, and applied
+(docs/reference/search.md#sorting).
 
 A resolved order exists twice, in SQL and in memory, and both mean the same: absent values, null and values of another
 kind than the key's come last in either direction; texts compare by code points, numbers by exact value, instants by
@@ -15,17 +16,15 @@ from typing import Any, Final, Literal, TypeVar, assert_never
 
 from msgspec import Struct
 
-from statewright.conditions.lookup import lookup
-from statewright.conditions.metafields import META_FIELDS, MetaField
-from statewright.conditions.paths import Path, is_field, parse_path, types_at
-from statewright.conditions.sql_terms import DOCUMENT, Argument, Parameters, place_of
+from statewright.conditions.paths import Path, compile_lookup, is_field, parse_path, types_at
+from statewright.conditions.sql_terms import DOCUMENT, Argument, Parameters, resolve_place
+from statewright.conditions.vocabulary import META_FIELDS, MetaField
 from statewright.entity import EntityMeta
 from statewright.failures import InvalidFieldPath
-from statewright.jsonval.datatypes import DataType
 from statewright.jsonval.numbers import NUMERIC_TYPES
 from statewright.jsonval.temporals import TEMPORAL_TYPES
-from statewright.jsonval.values import JsonValue
-from statewright.schema.flatten import Declared
+from statewright.jsonval.values import DataType, JsonValue
+from statewright.schema.flatten import DeclaredField
 
 Item = TypeVar("Item")
 
@@ -33,7 +32,7 @@ _SEGMENTS = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
 
 SORTABLE_META: Final = {name: field for name, field in META_FIELDS.items() if name != "previousTransition"}
 
-COLUMNS: Final[Mapping[MetaField, str]] = {
+SORT_COLUMNS: Final[Mapping[MetaField, str]] = {
     MetaField.ID: "id",
     MetaField.STATE: """(NULLIF(state, '') COLLATE "C")""",
     MetaField.TRANSITION: """(NULLIF(transition, '') COLLATE "C")""",
@@ -99,50 +98,50 @@ class OrderBy(Struct, frozen=True):
     args: tuple[Argument, ...]
 
 
-def parse_sort(tokens: Iterable[str], *, most: int) -> tuple[SortKey, ...]:
+def parse_sort(tokens: Iterable[str], *, max_keys: int) -> tuple[SortKey, ...]:
     """The keys that ``sort`` parameters name. Raises :class:`InvalidFieldPath`, which quotes the token at fault."""
-    keys = tuple(map(_parse, tokens))
+    keys = tuple(map(_parse_key, tokens))
     if not keys:
         return ()
-    check_keys(keys, most=most)
+    check_keys(keys, max_keys=max_keys)
     return keys
 
 
-def check_keys(keys: Sequence[SortKey], *, most: int) -> None:
+def check_keys(keys: Sequence[SortKey], *, max_keys: int) -> None:
     """What can be told of the keys without the model. Raises :class:`InvalidFieldPath`."""
-    if len(keys) > most:
-        raise InvalidFieldPath(f"too many sort keys: {len(keys)} exceeds maximum {most}")
+    if len(keys) > max_keys:
+        raise InvalidFieldPath(f"too many sort keys: {len(keys)} exceeds maximum {max_keys}")
     seen: set[tuple[str, str]] = set()
     for key in keys:
         if (key.source, key.path) in seen:
-            raise InvalidFieldPath(f'duplicate sort key "{_shown(key)}"')
+            raise InvalidFieldPath(f'duplicate sort key "{_format_key(key)}"')
         seen.add((key.source, key.path))
 
 
-def resolve_sort(keys: Iterable[SortKey], declared: Mapping[str, Declared]) -> SortOrder:
+def resolve_sort(keys: Iterable[SortKey], declared: Mapping[str, DeclaredField]) -> SortOrder:
     """The order that the keys ask for in a model. Raises :class:`InvalidFieldPath`, which names the key."""
-    return tuple([_meta_order(key) if key.source == "meta" else _data_order(key, declared) for key in keys])
+    return tuple([_resolve_meta(key) if key.source == "meta" else _resolve_data(key, declared) for key in keys])
 
 
-def order_by(order: SortOrder, *, first: int = 1, names: Mapping[str, str] = MappingProxyType({})) -> OrderBy:
+def compile_order_by(order: SortOrder, *, first: int = 1, names: Mapping[str, str] = MappingProxyType({})) -> OrderBy:
     """The order in SQL; its parameters begin at ``$first``, and ``names`` are as in ``compile_sql``."""
     parameters = Parameters(first, names)
     terms = [
         f"{expression} {'DESC' if key.descending else 'ASC'} NULLS LAST"
         for key in order
-        for expression in _expressions(key, parameters)
+        for expression in _list_expressions(key, parameters)
     ]
     return OrderBy(", ".join([*terms, "id"]), parameters.values)
 
 
-def sorted_by(
-    order: SortOrder, items: Iterable[Item], see: Callable[[Item], tuple[JsonValue, EntityMeta]]
+def sort_items(
+    order: SortOrder, items: Iterable[Item], read_keys: Callable[[Item], tuple[JsonValue, EntityMeta]]
 ) -> list[Item]:
-    """The items in order; ``see`` gives what an item is sorted by."""
-    seen = [(item, *see(item)) for item in items]
+    """The items in order; ``read_keys`` gives what an item is sorted by."""
+    seen = [(item, *read_keys(item)) for item in items]
     seen.sort(key=lambda entry: entry[2].id)
     for key in reversed(order):  # the last key first: sorting is stable, also in reverse
-        value_of = _reader(key)
+        value_of = _compile_reader(key)
         valued = [(value_of(document, meta), (item, document, meta)) for item, document, meta in seen]
         present = [pair for pair in valued if pair[0] is not None]
         present.sort(key=lambda pair: pair[0], reverse=key.descending)
@@ -150,7 +149,7 @@ def sorted_by(
     return [item for item, _, _ in seen]
 
 
-def _parse(token: str) -> SortKey:
+def _parse_key(token: str) -> SortKey:
     name, colon, direction = token.rpartition(":")
     if not colon:
         name, direction = token, "asc"
@@ -166,35 +165,35 @@ def _parse(token: str) -> SortKey:
     return SortKey(path=path, descending=direction == "desc")
 
 
-def _meta_order(key: SortKey) -> MetaOrder:
+def _resolve_meta(key: SortKey) -> MetaOrder:
     field = SORTABLE_META.get(key.path)
     if field is None:
-        raise InvalidFieldPath(f'unknown metadata field in sort key "{_shown(key)}"')
+        raise InvalidFieldPath(f'unknown metadata field in sort key "{_format_key(key)}"')
     return MetaOrder(field=field, descending=key.descending)
 
 
-def _data_order(key: SortKey, declared: Mapping[str, Declared]) -> DataOrder:
+def _resolve_data(key: SortKey, declared: Mapping[str, DeclaredField]) -> DataOrder:
     path = parse_path(key.path) if _SEGMENTS.fullmatch(key.path) else None
     if path is None or not is_field(path, declared):
-        raise InvalidFieldPath(f'sort key "{_shown(key)}" is no field of the model that holds one value')
+        raise InvalidFieldPath(f'sort key "{_format_key(key)}" is no field of the model that holds one value')
     types = types_at(path, declared) - {DataType.NULL}
     classes = {CLASSES.get(declared_type) for declared_type in types}
     values = classes.pop() if len(classes) == 1 else None
     if values is None:
         names = ", ".join(declared_type for declared_type in DataType if declared_type in types) or DataType.NULL
-        raise InvalidFieldPath(f'sort key "{_shown(key)}" has no order: its declared types are [{names}]')
+        raise InvalidFieldPath(f'sort key "{_format_key(key)}" has no order: its declared types are [{names}]')
     return DataOrder(path=path, values=values, descending=key.descending)
 
 
-def _shown(key: SortKey) -> str:
+def _format_key(key: SortKey) -> str:
     return f"@{key.path}" if key.source == "meta" else key.path
 
 
-def _expressions(key: DataOrder | MetaOrder, parameters: Parameters) -> tuple[str, ...]:
+def _list_expressions(key: DataOrder | MetaOrder, parameters: Parameters) -> tuple[str, ...]:
     """One for most keys; a text is sorted by its head first, for which there may be an index."""
     if isinstance(key, MetaOrder):
-        return (COLUMNS[key.field],)
-    place = place_of(DOCUMENT, _steps(key.path), parameters)
+        return (SORT_COLUMNS[key.field],)
+    place = resolve_place(DOCUMENT, _list_steps(key.path), parameters)
     match key.values:
         case OrderingClass.TEXT:
             return place.string.head, place.string.whole
@@ -206,15 +205,17 @@ def _expressions(key: DataOrder | MetaOrder, parameters: Parameters) -> tuple[st
             assert_never(key.values)
 
 
-def _steps(path: Path) -> list[str | int]:
+def _list_steps(path: Path) -> list[str | int]:
     return [step for step in path.steps if isinstance(step, str | int)]
 
 
-def _reader(key: DataOrder | MetaOrder) -> Callable[[JsonValue, EntityMeta], Any]:  # Any: comparable with its likes
+def _compile_reader(
+    key: DataOrder | MetaOrder,
+) -> Callable[[JsonValue, EntityMeta], Any]:  # Any: comparable with its likes
     if isinstance(key, MetaOrder):
         read = attrgetter(key.field.value)
         return lambda document, meta: None if (value := read(meta)) == "" else value
-    get, accepts = lookup(key.path), _ACCEPTS[key.values]
+    get, accepts = compile_lookup(key.path), _ACCEPTS[key.values]
 
     def value_of(document: JsonValue, meta: EntityMeta) -> Any:  # Any: as above
         value = get(document)

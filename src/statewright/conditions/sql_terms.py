@@ -19,7 +19,7 @@ MAX_ARGUMENTS: Final = 4000
 """Of one condition. PostgreSQL takes 65535, but long before that planning costs more than it saves."""
 
 MAX_STEPS: Final = 256
-"""Of one path: no document nests deeper (spec: decision S6), and PostgreSQL's own stack is finite."""
+"""Of one path: no document nests deeper (decision S6), and PostgreSQL's own stack is finite."""
 
 
 class Unsendable(ValueError):
@@ -67,7 +67,7 @@ class Parameters:
         """In order of their numbers."""
         return tuple(value for _, value in self._numbers)
 
-    def forget_after(self, count: int) -> None:
+    def truncate(self, count: int) -> None:
         """Keep the first ``count`` only: PostgreSQL refuses a parameter that its statement does not mention."""
         while len(self._numbers) > count:
             self._numbers.popitem()
@@ -82,7 +82,7 @@ class Term(Struct, frozen=True):
     text: str
     is_exact: bool = True
 
-    def loosened(self) -> "Term":
+    def mark_inexact(self) -> "Term":
         """The same, not exact."""
         return Term(self.text, is_exact=False)
 
@@ -93,14 +93,14 @@ ANYTHING: Final = Term("true", is_exact=False)
 """Says nothing at all."""
 
 
-def all_of(terms: Iterable[Term]) -> Term:
+def join_all(terms: Iterable[Term]) -> Term:
     """The conjunction."""
-    return _joined([term for term in terms if term is not TRUE], "AND", TRUE)
+    return _join_terms([term for term in terms if term is not TRUE], "AND", TRUE)
 
 
-def any_of(terms: Iterable[Term]) -> Term:
+def join_any(terms: Iterable[Term]) -> Term:
     """The disjunction."""
-    return _joined([term for term in terms if term is not FALSE], "OR", FALSE)
+    return _join_terms([term for term in terms if term is not FALSE], "OR", FALSE)
 
 
 class Text(Struct, frozen=True):
@@ -113,12 +113,12 @@ class Text(Struct, frozen=True):
     whole: str
     head: str
 
-    def beside(self, operand: str) -> str:
+    def choose_expression(self, operand: str) -> str:
         """What to compare with the operand."""
-        return self.head if len(operand) < HEAD else self.whole
+        return self.head if len(operand) < HEAD_CHARS else self.whole
 
 
-HEAD: Final = 256
+HEAD_CHARS: Final = 256
 """Characters; in UTF-8 up to four times as many bytes, and 2700 fit into an entry."""
 
 
@@ -144,7 +144,7 @@ class Place(Struct, frozen=True):
         Its head and the next two expressions are those of declared indexes, too.
         """
         value = f"CASE WHEN jsonb_typeof({self.json}) = 'string' THEN {self.text} END"
-        return Text(f'({value} COLLATE "C")', f'(left({value}, {HEAD}) COLLATE "C")')
+        return Text(f'({value} COLLATE "C")', f'(left({value}, {HEAD_CHARS}) COLLATE "C")')
 
     @property
     def number(self) -> str:
@@ -165,13 +165,13 @@ def element(name: str) -> Place:
     return Place(name, f"({name} #>> '{{}}')")
 
 
-def place_of(base: Place, steps: Sequence[str | int | Wildcard], binder: Binder) -> Place:
+def resolve_place(base: Place, steps: Sequence[str | int | Wildcard], binder: Binder) -> Place:
     """Where the steps, none of them a wildcard, lead from ``base``. Raises :class:`Unsendable`."""
     if len(steps) > MAX_STEPS:
         raise Unsendable("a path deeper than any document")
     place = base
     for step in steps:
-        place = _member(place, step, binder) if isinstance(step, str) else _item(place, step, binder)
+        place = _append_member(place, step, binder) if isinstance(step, str) else _append_item(place, step, binder)
     return place
 
 
@@ -180,13 +180,13 @@ def is_sendable(text: str) -> bool:
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _member(place: Place, name: str, binder: Binder) -> Place:
+def _append_member(place: Place, name: str, binder: Binder) -> Place:
     # Not `#>`: it takes a name of digits for an index when it meets an array.
     key = binder.name(name)
     return Place(f"({place.json} -> {key})", f"({place.json} ->> {key})")
 
 
-def _item(place: Place, index: int | Wildcard, binder: Binder) -> Place:
+def _append_item(place: Place, index: int | Wildcard, binder: Binder) -> Place:
     if isinstance(index, Wildcard):
         raise TypeError("a wildcard leads to many places")
     # Not `-> index`: it takes a scalar for an array of one.
@@ -194,7 +194,7 @@ def _item(place: Place, index: int | Wildcard, binder: Binder) -> Place:
     return element(f"jsonb_path_query_first({place.json}, 'strict $[$i]', {position}, true)")
 
 
-def _joined(terms: Sequence[Term], operator: str, neutral: Term) -> Term:
+def _join_terms(terms: Sequence[Term], operator: str, neutral: Term) -> Term:
     if not terms:
         return neutral
     if len(terms) == 1:

@@ -1,5 +1,10 @@
-"""What a plan's leaf asks of one stored value, in SQL (spec/search.md §18.2): one term per branch."""
+"""What a plan's leaf asks of one stored value, in SQL (docs/adr/0007-search-in-sql.md): one term per branch.
 
+Text operators (docs/reference/conditions.md#text-operators, docs/reference/conditions.md#matches_pattern) look at an
+expression that is NULL unless a string is stored.
+"""
+
+import re
 from collections.abc import Mapping, Sequence
 from datetime import date
 from decimal import Decimal
@@ -7,7 +12,7 @@ from typing import Final, assert_never
 
 from msgspec import Struct
 
-from statewright.conditions.operators import Order
+from statewright.conditions.patterns import split_glob
 from statewright.conditions.plan import (
     Booleans,
     Branch,
@@ -19,11 +24,133 @@ from statewright.conditions.plan import (
     Texts,
     Uuids,
 )
-from statewright.conditions.sql_terms import FALSE, Binder, Place, Term, Text, all_of, any_of
-from statewright.conditions.sql_texts import is_string, text_term
-from statewright.jsonval.datatypes import DataType
+from statewright.conditions.sql_terms import FALSE, HEAD_CHARS, Binder, Place, Term, Text, join_all, join_any
+from statewright.conditions.texts import fold_text, lower_text
+from statewright.conditions.vocabulary import Order, TextOperator
 from statewright.jsonval.numbers import Number
 from statewright.jsonval.temporals import MS_PER_DAY
+from statewright.jsonval.values import DataType
+
+LOWERED_TO_ASCII: Final = {"İ": "i", "\u212a": "k"}
+FOLDED_TO_ASCII: Final = {"ſ": "s", "\u212a": "k"}
+"""The only letters outside ASCII that our case mappings take into it; a test looks at all of Unicode."""
+
+_ASCII_RUN = re.compile(r"[\x01-\x7f]+")
+_LITERAL_PREFIX = re.compile(r"[A-Za-z0-9 _,:;@/-]*")
+LAST_CHARACTER: Final = "\U0010ffff"
+FIRST_SURROGATE, AFTER_SURROGATES = 0xD800, 0xE000
+_OPTIONAL: Final = frozenset("*?{")
+
+
+def compile_text_term(operator: TextOperator, operand: str, stored: Text, binder: Binder) -> Term:
+    """The operator on the stored string. Raises ``Unsendable``."""
+    match operator:
+        case TextOperator.LIKE:
+            return _compile_like(operand, stored, binder)
+        case TextOperator.MATCHES_PATTERN:
+            return _compile_pattern(operand, stored, binder)
+    name = operator.value
+    negated = name.startswith(("NOT_", "INOT_"))
+    caseless = name.startswith("I")
+    plain = name.removeprefix("I").removeprefix("NOT_")
+    if plain == "STARTS_WITH" and not caseless and not negated and operand and len(operand) < HEAD_CHARS:
+        return _compile_prefix(operand, stored, binder)
+    if not caseless:
+        place = stored.choose_expression(operand) if plain == "STARTS_WITH" else stored.whole
+        return _apply_negation(_compile_simple(plain, place, binder.bind(operand, "text")), negated=negated)
+    return _compile_caseless(plain, operand, stored, binder, negated=negated)
+
+
+def require_string(stored: Text) -> Term:
+    """What every text operator demands at least."""
+    return Term(f"{stored.whole} IS NOT NULL", is_exact=False)
+
+
+def _compile_simple(name: str, stored: str, operand: str) -> str:
+    match name:
+        case "CONTAINS":
+            return f"strpos({stored}, {operand}) > 0"
+        case "STARTS_WITH":
+            return f"starts_with({stored}, {operand})"
+        case "ENDS_WITH":
+            return f"right({stored}, char_length({operand})) = {operand}"
+        case _:  # EQUALS, EQUAL
+            return f"{stored} = {operand}"
+
+
+def _apply_negation(text: str, *, negated: bool) -> Term:
+    return Term(f"NOT ({text})" if negated else text)
+
+
+def _compile_caseless(name: str, operand: str, stored: Text, binder: Binder, *, negated: bool) -> Term:
+    """Exact for operands within ASCII; PostgreSQL's tables for other letters are not ours."""
+    normalise, exotic = (fold_text, FOLDED_TO_ASCII) if name.startswith("EQUAL") else (lower_text, LOWERED_TO_ASCII)
+    wanted = normalise(operand)
+    runs = _ASCII_RUN.findall(wanted)
+    if not wanted.isascii() and (negated or not runs):
+        return require_string(stored)
+    # With the collation "C" lower() leaves everything but A-Z alone.
+    source, target = binder.bind("".join(exotic), "text"), binder.bind("".join(exotic.values()), "text")
+    candidate = f"lower(translate({stored.whole}, {source}, {target}))"
+    if wanted.isascii():
+        return _apply_negation(_compile_simple(name, candidate, binder.bind(wanted, "text")), negated=negated)
+    return Term(_compile_simple("CONTAINS", candidate, binder.bind(max(runs, key=len), "text")), is_exact=False)
+
+
+def _compile_like(glob: str, stored: Text, binder: Binder) -> Term:
+    parts = split_glob(glob)
+    literals = [part.text for part in parts if not part.is_wildcard]
+    if len(literals) == len(parts):
+        text = "".join(literals)
+        return Term(f"{stored.choose_expression(text)} = {binder.bind(text, 'text')}")
+    escaped = "".join(part.text if part.is_wildcard else _escape_like(part.text) for part in parts)
+    terms = [] if parts[0].is_wildcard else [_compile_prefix(parts[0].text, stored, binder)]
+    terms.append(Term(f"{stored.whole} LIKE {binder.bind(escaped, 'text')}"))
+    if any("\n" in literal for literal in literals):
+        return join_all(terms).mark_inexact()
+    # SQL's wildcards cross line feeds, ours do not; without one in a literal there may be none at all.
+    return join_all([*terms, Term(f"strpos({stored.whole}, {binder.bind(chr(10), 'text')}) = 0")])
+
+
+def _compile_prefix(prefix: str, stored: Text, binder: Binder) -> Term:
+    """What an index can look up, also in a plan that is kept: the texts from the prefix to the first one beyond."""
+    short = prefix[: HEAD_CHARS - 1]
+    beyond = find_successor(short)
+    if not short or not beyond:
+        return Term(f"starts_with({stored.head}, {binder.bind(short, 'text')})")
+    first, end = binder.bind(short, "text"), binder.bind(beyond, "text")
+    return Term(f"({stored.head} >= {first} AND {stored.head} < {end})")
+
+
+def find_successor(prefix: str) -> str:
+    """The least text above all that begin with the prefix, by code points; empty when there is none."""
+    shortened = prefix.rstrip(LAST_CHARACTER)
+    if not shortened:
+        return ""
+    following = ord(shortened[-1]) + 1
+    return shortened[:-1] + chr(AFTER_SURROGATES if following == FIRST_SURROGATE else following)
+
+
+def _escape_like(literal: str) -> str:
+    return re.sub(r"([\\%_])", r"\\\1", literal)
+
+
+def _compile_pattern(pattern: str, stored: Text, binder: Binder) -> Term:
+    """RE2 is not PostgreSQL's dialect, so only a literal beginning narrows."""
+    prefix = _read_literal_prefix(pattern)
+    if not prefix:
+        return require_string(stored)
+    return _compile_prefix(prefix, stored, binder).mark_inexact()
+
+
+def _read_literal_prefix(pattern: str) -> str:
+    """What every match begins with; empty when that cannot be told at a glance."""
+    if "|" in pattern:
+        return ""
+    found = _LITERAL_PREFIX.match(pattern)
+    prefix = found[0] if found else ""
+    return prefix[:-1] if pattern[len(prefix) : len(prefix) + 1] in _OPTIONAL else prefix
+
 
 SQL_ORDER: Final[Mapping[Order, str]] = {
     Order.EQUALS: "=",
@@ -62,7 +189,7 @@ PERIODS: Final[Mapping[DataType, Period]] = {
     DataType.LOCAL_DATE: Period(10, f"^([0-9]{{4}}-({_DAY_OF_MONTH})|{_LEAP_YEAR}-02-29)$"),
 }
 
-_LONGEST_OFFSET_MS: Final = 25 * 3_600_000
+_MAX_OFFSET_MS: Final = 25 * 3_600_000
 """A zone reads ``±24:60`` at most, so a text begins with a date no further than this from its instant's in UTC."""
 
 _EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
@@ -71,22 +198,23 @@ _FROM: Final = (Order.EQUALS, Order.GREATER_THAN, Order.GREATER_OR_EQUAL)
 _UP_TO: Final = (Order.EQUALS, Order.LESS_THAN, Order.LESS_OR_EQUAL)
 
 
-def value_term(branches: Branches, place: Place, binder: Binder) -> Term:
+def compile_value_term(branches: Branches, place: Place, binder: Binder) -> Term:
     """Whether the value at the place satisfies some branch. Raises ``Unsendable``."""
-    return any_of(_branch(branch, place, binder) for branch in branches)
+    return join_any(_compile_branch(branch, place, binder) for branch in branches)
 
 
-def instant_term(branches: Branches, column: str, binder: Binder) -> Term:
+def compile_instant_term(branches: Branches, column: str, binder: Binder) -> Term:
     """Whether a column of epoch microseconds, floored to milliseconds, satisfies some branch."""
     temporals = (branch for branch in branches if isinstance(branch, Temporals))
-    return any_of(
-        all_of(_instant(order, ms, column, binder) for order, ms in branch.comparisons) for branch in temporals
+    return join_any(
+        join_all(_compile_instant(order, ms, column, binder) for order, ms in branch.comparisons)
+        for branch in temporals
     )
 
 
-def string_term(branches: Branches, stored: Text, binder: Binder) -> Term:
+def compile_string_term(branches: Branches, stored: Text, binder: Binder) -> Term:
     """Whether a column of text satisfies some branch. Raises ``Unsendable``."""
-    return any_of(_string(branch, stored, binder) for branch in branches)
+    return join_any(_compile_string(branch, stored, binder) for branch in branches)
 
 
 def is_moderate(operand: Number) -> bool:
@@ -98,53 +226,56 @@ def is_moderate(operand: Number) -> bool:
     )
 
 
-def _branch(branch: Branch, place: Place, binder: Binder) -> Term:
+def _compile_branch(branch: Branch, place: Place, binder: Binder) -> Term:
     match branch:
         case Numbers():
-            return all_of(_number(order, operand, place, binder) for order, operand in branch.comparisons)
+            return join_all(_compile_number(order, operand, place, binder) for order, operand in branch.comparisons)
         case Booleans(expected=expected):
             return Term(place.boolean if expected else f"NOT {place.boolean}")
         case _:
-            return _string(branch, place.string, binder)
+            return _compile_string(branch, place.string, binder)
 
 
-def _string(branch: Branch, stored: Text, binder: Binder) -> Term:
+def _compile_string(branch: Branch, stored: Text, binder: Binder) -> Term:
     """Of an expression that is NULL for other kinds of values."""
     match branch:
         case Texts(comparisons=comparisons):
-            return _compared(comparisons, stored, binder)
+            return _compile_comparisons(comparisons, stored, binder)
         case Characters(comparisons=comparisons):
-            return all_of((_compared(comparisons, stored, binder), Term(f"char_length({stored.head}) = 1")))
+            return join_all(
+                (_compile_comparisons(comparisons, stored, binder), Term(f"char_length({stored.head}) = 1"))
+            )
         case Matching(operator=operator, operand=operand):
-            return text_term(operator, operand, stored, binder)
+            return compile_text_term(operator, operand, stored, binder)
         case Temporals():
-            return _temporal(branch, stored, binder)
+            return _compile_temporal(branch, stored, binder)
         case Uuids():
-            return _uuid(branch, stored, binder)
+            return _compile_uuid(branch, stored, binder)
         case Numbers() | Booleans():
             return FALSE
         case _:
             assert_never(branch)
 
 
-def _number(order: Order, operand: Number, place: Place, binder: Binder) -> Term:
+def _compile_number(order: Order, operand: Number, place: Place, binder: Binder) -> Term:
     if not is_moderate(operand):
         return Term(f"{place.number} IS NOT NULL", is_exact=False)
-    return Term(f"{place.number} {SQL_ORDER[order]} {number_operand(operand, binder)}")
+    return Term(f"{place.number} {SQL_ORDER[order]} {bind_number(operand, binder)}")
 
 
-def number_operand(operand: Number, binder: Binder) -> str:
+def bind_number(operand: Number, binder: Binder) -> str:
     """A number travels as a text: a driver takes long to put one into the binary form of ``numeric``."""
     return f"{binder.bind(str(Decimal(operand)), 'text')}::numeric"
 
 
-def _compared(comparisons: Sequence[tuple[Order, str]], stored: Text, binder: Binder) -> Term:
-    return all_of(
-        Term(f"{stored.beside(text)} {SQL_ORDER[order]} {binder.bind(text, 'text')}") for order, text in comparisons
+def _compile_comparisons(comparisons: Sequence[tuple[Order, str]], stored: Text, binder: Binder) -> Term:
+    return join_all(
+        Term(f"{stored.choose_expression(text)} {SQL_ORDER[order]} {binder.bind(text, 'text')}")
+        for order, text in comparisons
     )
 
 
-def _uuid(branch: Uuids, stored: Text, binder: Binder) -> Term:
+def _compile_uuid(branch: Uuids, stored: Text, binder: Binder) -> Term:
     lowered = f"lower({stored.whole})"
     expected = binder.bind(branch.expected, "text")
     if branch.equal:  # what is expected has the form and the version that are asked for
@@ -153,7 +284,7 @@ def _uuid(branch: Uuids, stored: Text, binder: Binder) -> Term:
     return Term(f"({lowered} <> {expected} AND {lowered} ~ {shape})")
 
 
-def _instant(order: Order, ms: int, column: str, binder: Binder) -> Term:
+def _compile_instant(order: Order, ms: int, column: str, binder: Binder) -> Term:
     def start() -> str:
         return binder.bind(ms * 1000, "bigint")
 
@@ -177,39 +308,39 @@ def _instant(order: Order, ms: int, column: str, binder: Binder) -> Term:
             assert_never(order)
 
 
-def _temporal(branch: Temporals, stored: Text, binder: Binder) -> Term:
+def _compile_temporal(branch: Temporals, stored: Text, binder: Binder) -> Term:
     period = PERIODS.get(branch.subtype)
     if period is not None:
-        return _period(branch, period, stored, binder)
+        return _compile_period(branch, period, stored, binder)
     if branch.subtype in (DataType.LOCAL_DATE_TIME, DataType.ZONED_DATE_TIME):
-        return _window(branch, stored, binder)
-    return is_string(stored)
+        return _compile_window(branch, stored, binder)
+    return require_string(stored)
 
 
-def _period(branch: Temporals, period: Period, stored: Text, binder: Binder) -> Term:
-    texts = [(order, _date_text(ms)) for order, ms in branch.comparisons]
+def _compile_period(branch: Temporals, period: Period, stored: Text, binder: Binder) -> Term:
+    texts = [(order, _format_date(ms)) for order, ms in branch.comparisons]
     if not all(text for _, text in texts):
-        return is_string(stored)
-    compared = _compared([(order, text[: period.length]) for order, text in texts], stored, binder)
+        return require_string(stored)
+    compared = _compile_comparisons([(order, text[: period.length]) for order, text in texts], stored, binder)
     if texts[0][0] is Order.EQUALS:
         return compared
-    return all_of((compared, Term(f"{stored.head} ~ {binder.bind(period.shape, 'text')}")))
+    return join_all((compared, Term(f"{stored.head} ~ {binder.bind(period.shape, 'text')}")))
 
 
-def _window(branch: Temporals, stored: Text, binder: Binder) -> Term:
+def _compile_window(branch: Temporals, stored: Text, binder: Binder) -> Term:
     """Date-times have several spellings; in byte order only their dates count. The letter tells them from dates."""
-    slack = _LONGEST_OFFSET_MS if branch.subtype is DataType.ZONED_DATE_TIME else 0
+    slack = _MAX_OFFSET_MS if branch.subtype is DataType.ZONED_DATE_TIME else 0
     terms = [Term(f"substr({stored.head}, 11, 1) = 'T'", is_exact=False)]
     for order, ms in branch.comparisons:
-        first, day_after = _date_text(ms - slack), _date_text(ms + slack + MS_PER_DAY)
+        first, day_after = _format_date(ms - slack), _format_date(ms + slack + MS_PER_DAY)
         if order in _FROM and first:
             terms.append(Term(f"{stored.head} >= {binder.bind(first, 'text')}"))
         if order in _UP_TO and day_after:
             terms.append(Term(f"{stored.head} < {binder.bind(day_after, 'text')}"))
-    return all_of(terms)
+    return join_all(terms)
 
 
-def _date_text(epoch_ms: int) -> str:
+def _format_date(epoch_ms: int) -> str:
     """The date of an instant; empty outside the years 1 to 9999, which ``date`` does not know."""
     ordinal = _EPOCH_ORDINAL + epoch_ms // MS_PER_DAY
     return date.fromordinal(ordinal).isoformat() if 1 <= ordinal <= date.max.toordinal() else ""

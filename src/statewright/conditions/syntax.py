@@ -1,6 +1,6 @@
-"""The syntax tree of conditions: what was written, with nothing looked up yet (spec/search.md §2).
+"""The syntax tree of conditions: what was written, with nothing looked up yet (docs/reference/conditions.md#form).
 
-Operators, fields and paths are kept as they came, also when nobody knows them: :mod:`~statewright.conditions.checks`
+Operators, fields and paths are kept as they came, also unknown ones: :mod:`~statewright.conditions.checks`
 decides which consumer refuses what, and a criterion is stored whatever it says.
 """
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from statewright.jsonval.values import JsonObject, JsonValue
 
-DEPTH_LIMIT = 50
+MAX_DEPTH = 50
 """Most groups around a leaf; the root is at depth 0."""
 
 

@@ -1,4 +1,4 @@
-"""Conditions that differ in their operands only are planned and compiled once.
+"""Conditions that differ in their operands only are planned and compiled once (docs/adr/0021-a-search-is-one-type.md).
 
 Applications ask the same few questions with other values. A condition is split into its *shape* (groups, paths,
 operators, kinds of operands) and its operands. A shape is compiled with marks for operands, and the place of each mark
@@ -6,41 +6,34 @@ among the arguments shows where an operand belongs.
 
 That takes for granted that no operand of a kind steers the compilation. So only those are taken for which that is so: a
 plain text or number, where the declared types leave no choice of what it could mean. All else, and every condition that
-would be refused, is left to the long way, which stays the measure: text and arguments are the same, as a test over
-random conditions shows.
+would be refused, is compiled each time, to a template without operands. What both ways make of a condition is the same,
+as a test over random conditions shows.
+
+Only :mod:`~statewright.conditions.search` uses this module.
 """
 
-from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from itertools import count
-from types import MappingProxyType
-from typing import Final
+from itertools import accumulate, count
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
 from statewright.conditions.checks import check
-from statewright.conditions.lookup import has_wildcard
-from statewright.conditions.marks import FIRST_NUMBER, NUMBER_MARK, TEXT_MARK, Arguments, Operand, arguments_of, marked
-from statewright.conditions.operands import operand_text
-from statewright.conditions.operators import COMPARISONS, RANGES
-from statewright.conditions.paths import WORTH_REMEMBERING, parse_path, types_at
-from statewright.conditions.plan import Plan
-from statewright.conditions.planning import Fields, plan_of
+from statewright.conditions.paths import MAX_CACHED_PATH_CHARS, has_wildcard, parse_path, types_at
+from statewright.conditions.plan import Leaf, Plan, describe_leaf
+from statewright.conditions.planning import Fields, build_plan, format_operand
 from statewright.conditions.sql import compile_sql
-from statewright.conditions.sql_terms import HEAD, is_sendable
-from statewright.conditions.sql_texts import LAST_CHARACTER
-from statewright.conditions.sql_values import is_moderate
-from statewright.conditions.syntax import DEPTH_LIMIT, Condition, Group, Simple
-from statewright.conditions.wire import parse
+from statewright.conditions.sql_terms import HEAD_CHARS, Argument, is_sendable
+from statewright.conditions.sql_values import LAST_CHARACTER, find_successor, is_moderate
+from statewright.conditions.syntax import MAX_DEPTH, Condition, Group, Simple
+from statewright.conditions.vocabulary import COMPARISONS, RANGES
 from statewright.failures import Failure
-from statewright.jsonval.datatypes import DataType
 from statewright.jsonval.numbers import NUMERIC_TYPES, parse_number
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import DataType, JsonObject, JsonValue
 
-MOST_TEMPLATES: Final = 512
-MOST_OPERANDS: Final = 32
-LONGEST: Final = 16_000
+MAX_OPERANDS: Final = 32
+MAX_SQL_CHARS: Final = 16_000
 """Characters of compiled SQL that are worth remembering: memory is finite, and others write conditions."""
 
 TEXT_TESTS: Final = frozenset(
@@ -51,116 +44,85 @@ TEXT_TESTS: Final = frozenset(
 _GROUPS: Final = ("AND", "OR")
 _ONE_OPERAND: Final = frozenset((*COMPARISONS, *TEXT_TESTS))
 _TEXT, _NUMBER = "text", "number"
+
+Operand: TypeAlias = str
+"""As an argument: a number is its text."""
+
+TEXT_MARK: Final = "\ue000"
+_END: Final = "a"
 _DIGITS: Final = 30
+FIRST_NUMBER: Final = 10**_DIGITS
+"""Marks of numbers begin here, beyond all operands that are taken."""
+NUMBER_MARK: Final = str(FIRST_NUMBER)[:-3]
 
 
-class Expression(Struct, frozen=True):
-    """A condition of one shape as an exact boolean expression."""
+class Arguments(Struct, frozen=True, kw_only=True):
+    """How arguments are put together of operands: ``pick`` from the operands, their ``successors``, the sets of
+    ``texts`` and ``numbers`` among them, and what is ``fixed``, in this order.
+    """
+
+    successors: tuple[int, ...] = ()
+    texts: tuple[tuple[int, ...], ...] = ()
+    numbers: tuple[tuple[int, ...], ...] = ()
+    fixed: tuple[Argument, ...]
+    pick: tuple[int, ...]
+
+    def fill(self, operands: Sequence[Operand]) -> list[Argument]:
+        """The arguments for these operands."""
+        values: list[Argument] = [*operands]
+        for index in self.successors:
+            values.append(find_successor(operands[index]))  # noqa: PERF401 - nearly always none
+        if self.texts or self.numbers:
+            values += [tuple(dict.fromkeys([operands[index] for index in members])) for members in self.texts]
+            values += [
+                tuple(dict.fromkeys([Decimal(operands[index]) for index in members])) for members in self.numbers
+            ]
+        values += self.fixed
+        return [values[index] for index in self.pick]
+
+
+class SqlCondition(Struct, frozen=True):
+    """A boolean expression that every entity satisfies for which a condition of one shape holds."""
 
     text: str
     arguments: Arguments
+    residual: tuple[Leaf, ...]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no other entity satisfies it."""
+        return not self.residual
+
+    def describe_residual(self) -> tuple[str, ...]:
+        """The parts of the condition that SQL only approximates, in words."""
+        return tuple(dict.fromkeys(map(describe_leaf, self.residual)))
 
 
 class Template(Struct, frozen=True, eq=False):
     """What conditions of one shape have in common. ``plan`` is theirs but for the operands, of which it has marks."""
 
     plan: Plan
-    operands: int
-    """How many there are."""
+    operands: int = 0
+    """How many there are; none when the plan is that of one condition."""
 
-    def compile(self, *, first: int = 1, names: Mapping[str, str] = MappingProxyType({})) -> Expression | None:
-        """As ``compile_sql``; None when the shape is not worth it."""
-        narrowing = compile_sql(self.plan, first=first, names=names)
-        if not narrowing.is_exact or len(narrowing.text) > LONGEST:
-            return None
-        arguments = arguments_of(narrowing.args, self.operands)
-        return None if arguments is None else Expression(narrowing.text, arguments)
-
-
-class Filled:
-    """A condition that needs no check, for a model that declares certain fields: a template with operands."""
-
-    __slots__ = ("_declared", "_plan", "_question", "operands", "template")
-
-    def __init__(self, template: Template, question: "Shaped", declared: Fields) -> None:
-        self.template = template
-        self.operands = question.operands
-        self._question = question
-        self._declared = declared
-        self._plan: Plan | None = None
-
-    @property
-    def plan(self) -> Plan:
-        """The plan, which is made when somebody asks for it."""
-        if self._plan is None:
-            self._plan = plan_of(self._question.condition, self._declared)
-        return self._plan
+    def compile(self, *, first: int, names: Mapping[str, str]) -> SqlCondition:
+        """As ``compile_sql``, with places for the operands."""
+        compiled = compile_sql(self.plan, first=first, names=names)
+        arguments = locate_arguments(compiled.args, self.operands)
+        assert arguments is not None, "a template whose marks cannot be found is not built"  # noqa: S101
+        return SqlCondition(compiled.text, arguments, compiled.residual)
 
 
-class _Known(Struct, frozen=True):
-    """A shape in a model. That the fields are held here is what makes their identity a key."""
-
-    declared: Fields
-    template: Template | None
-
-
-_known: OrderedDict[tuple[int, Hashable], _Known] = OrderedDict()
-
-
-class Shaped:
-    """A condition as its shape and its operands. It has no defect of form."""
-
-    __slots__ = ("_condition", "_raw", "operands", "shape")
-
-    def __init__(self, raw: JsonValue, shape: Hashable, operands: Sequence[Operand]) -> None:
-        self._raw = raw
-        self._condition: Condition | None = None
-        self.shape = shape
-        self.operands = operands
-
-    @property
-    def condition(self) -> Condition:
-        """The condition, which is parsed when somebody asks for it."""
-        if self._condition is None:
-            self._condition = parse(self._raw)
-        return self._condition
-
-
-def shaped(raw: JsonValue) -> Shaped | None:
-    """The condition that the JSON value describes, split so; None when it is not of a kind that templates are made for,
-    or not written in the plain way, or none at all.
-    """
-    operands: list[Operand] = []
-    shape = _shape(raw, operands, 0)
-    return None if shape is None else Shaped(raw, shape, operands)
-
-
-def filled(question: Shaped, declared: Fields) -> Filled | None:
-    """The condition as a template with operands, when it is one that ``check`` accepts and that can be one.
-
-    ``declared`` must never change.
-    """
-    key = id(declared), question.shape
-    known = _known.get(key)
-    if known is None:
-        known = _known[key] = _Known(declared, _template(question.condition, declared))
-        if len(_known) > MOST_TEMPLATES:
-            _known.popitem(last=False)
-    else:
-        _known.move_to_end(key)
-    return None if known.template is None else Filled(known.template, question, declared)
-
-
-def _shape(raw: JsonValue, operands: list[Operand], depth: int) -> Hashable | None:
+def read_shape(raw: JsonValue, operands: list[Operand], depth: int = 0) -> Hashable | None:
     """What tells the condition from others but for its operands, which are added; None when it is none for a template.
 
     As :func:`parse` reads it, members with other names have no say beside those with the primary ones.
     """
-    if not isinstance(raw, dict) or depth > DEPTH_LIMIT:
+    if not isinstance(raw, dict) or depth > MAX_DEPTH:
         return None
     kind = raw.get("type")
     if kind == "simple":
-        return _shape_of_leaf(raw, operands)
+        return _read_leaf_shape(raw, operands)
     operator, children = raw.get("operator"), raw.get("conditions")
     if kind != "group" or not isinstance(operator, str) or operator not in _GROUPS:
         return None
@@ -168,33 +130,33 @@ def _shape(raw: JsonValue, operands: list[Operand], depth: int) -> Hashable | No
         return None
     shapes: list[Hashable] = [operator]
     for child in children:
-        shape = _shape(child, operands, depth + 1)
-        if shape is None or len(operands) > MOST_OPERANDS:
+        shape = read_shape(child, operands, depth + 1)
+        if shape is None or len(operands) > MAX_OPERANDS:
             return None
         shapes.append(shape)
     return tuple(shapes)
 
 
-def _shape_of_leaf(raw: JsonObject, operands: list[Operand]) -> Hashable | None:
+def _read_leaf_shape(raw: JsonObject, operands: list[Operand]) -> Hashable | None:
     path, operator, value = raw.get("jsonPath"), raw.get("operatorType"), raw.get("value")
-    if not isinstance(path, str) or not isinstance(operator, str) or len(path) > WORTH_REMEMBERING:
+    if not isinstance(path, str) or not isinstance(operator, str) or len(path) > MAX_CACHED_PATH_CHARS:
         return None
     if operator in _ONE_OPERAND:
-        kind = _operand(value, operands)
+        kind = _read_operand(value, operands)
     elif operator in RANGES and isinstance(value, list) and len(value) == 2:
-        kind = _operand(value[0], operands)
-        if kind != _operand(value[1], operands):
+        kind = _read_operand(value[0], operands)
+        if kind != _read_operand(value[1], operands):
             return None
     else:
         return None
     return None if kind is None else (path, operator, kind)
 
 
-def _operand(value: JsonValue, operands: list[Operand]) -> str | None:
+def _read_operand(value: JsonValue, operands: list[Operand]) -> str | None:
     """The kind of an operand, which is added; None when it may mean something peculiar."""
     if isinstance(value, str):
-        # `isascii` spares nearly everybody the second question.
-        if not 0 < len(value) < HEAD or "\0" in value or not (value.isascii() or _is_well_formed(value)):
+        # `isascii` is the cheaper check, and is enough for nearly all texts.
+        if not 0 < len(value) < HEAD_CHARS or "\0" in value or not (value.isascii() or _is_well_formed(value)):
             return None
         operands.append(value)
         return _TEXT
@@ -202,7 +164,7 @@ def _operand(value: JsonValue, operands: list[Operand]) -> str | None:
         operands.append(str(value))
         return _NUMBER
     if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) < _DIGITS:
-        number = parse_number(operand_text(value))
+        number = parse_number(format_operand(value))
         if number is not None and is_moderate(number):
             operands.append(str(Decimal(number)))
             return _NUMBER
@@ -213,17 +175,24 @@ def _is_well_formed(text: str) -> bool:
     return is_sendable(text) and text[-1] != LAST_CHARACTER and TEXT_MARK not in text
 
 
-def _template(condition: Condition, declared: Fields) -> Template | None:
+def build_template(condition: Condition, declared: Fields) -> Template | None:
+    """What conditions of this shape have in common in a model; None when operands could steer the compilation, when the
+    condition would be refused, or when it is too much to be remembered.
+    """
     if not _is_parametric(condition, declared):
         return None
     marks = count()
-    sample = marked(condition, marks)
+    sample = _mark_operands(condition, marks)
     try:
         check(sample, declared)
     except Failure:
         return None
-    template = Template(plan_of(sample, declared), next(marks))
-    return template if template.compile() is not None else None
+    plan = build_plan(sample, declared)
+    compiled = compile_sql(plan)
+    if not compiled.is_exact or len(compiled.text) > MAX_SQL_CHARS:
+        return None
+    operands = next(marks)
+    return None if locate_arguments(compiled.args, operands) is None else Template(plan, operands)
 
 
 def _is_parametric(condition: Condition, declared: Fields) -> bool:
@@ -241,3 +210,69 @@ def _is_parametric(condition: Condition, declared: Fields) -> bool:
         return isinstance(sample, str)
     types = types_at(path, declared) - {DataType.NULL}
     return types == {DataType.STRING} if isinstance(sample, str) else bool(types) and types <= NUMERIC_TYPES
+
+
+def _mark_operands(condition: Condition, marks: Iterator[int]) -> Condition:
+    """The condition with a mark for each operand, numbered as they are collected."""
+    if isinstance(condition, Group):
+        parts = tuple([_mark_operands(child, marks) for child in condition.conditions])
+        return Group(operator=condition.operator, conditions=parts)
+    assert isinstance(condition, Simple)  # noqa: S101 - its shape says so
+    value = condition.value
+    operand = [_mark_operand(one, marks) for one in value] if isinstance(value, list) else _mark_operand(value, marks)
+    return Simple(path=condition.path, operator=condition.operator, value=operand)
+
+
+def _mark_operand(value: JsonValue, marks: Iterator[int]) -> JsonValue:
+    number = next(marks)
+    return f"{TEXT_MARK}{number}{_END}" if isinstance(value, str) else FIRST_NUMBER + number
+
+
+def locate_arguments(arguments: Sequence[Argument], operands: int) -> Arguments | None:
+    """Where the marks are; None when one has been made into something that is not known here."""
+    if not operands:
+        return Arguments(fixed=tuple(arguments), pick=tuple(range(len(arguments))))
+    successors: list[int] = []
+    texts: list[tuple[int, ...]] = []
+    numbers: list[tuple[int, ...]] = []
+    fixed: list[Argument] = []
+    places: list[tuple[int, int]] = []  # which of these, 0 being the operands, and where in it
+    for argument in arguments:
+        if isinstance(argument, tuple):
+            members = tuple([member for one in argument if (member := _read_mark(one)) is not None])
+            if len(members) < len(argument):
+                return None
+            kind, sets = (2, texts) if isinstance(argument[0], str) else (3, numbers)
+            places.append((kind, len(sets)))
+            sets.append(members)
+        elif (operand := _read_mark(argument)) is not None:
+            places.append((0, operand))
+        elif isinstance(argument, str) and TEXT_MARK in argument:
+            before = argument[:-1] + _END
+            operand = _read_mark(before)
+            if operand is None or find_successor(before) != argument:
+                return None
+            places.append((1, len(successors)))
+            successors.append(operand)
+        else:
+            places.append((4, len(fixed)))
+            fixed.append(argument)
+    starts = [0, *accumulate((operands, len(successors), len(texts), len(numbers)))]
+    return Arguments(
+        successors=tuple(successors),
+        texts=tuple(texts),
+        numbers=tuple(numbers),
+        fixed=tuple(fixed),
+        pick=tuple([starts[kind] + place for kind, place in places]),
+    )
+
+
+def _read_mark(argument: Argument) -> int | None:
+    """The number of the operand that is marked so."""
+    if isinstance(argument, tuple):
+        return None
+    text = str(argument)
+    if text.startswith(NUMBER_MARK) and text.isdigit() and len(text) == _DIGITS + 1:
+        return int(text) - FIRST_NUMBER
+    number = text[1:-1]
+    return int(number) if text[:1] == TEXT_MARK and text[-1:] == _END and number.isdigit() else None

@@ -1,39 +1,40 @@
-"""What the engine asks of calculation members, and how a callout is put together (spec/workflows.md §11.2)."""
+"""The callouts of the engine: how they are built from definitions, and how they are sent
+(docs/reference/workflows.md#requests-to-members).
+"""
 
 from collections.abc import Awaitable, Collection
 from typing import Protocol
 
 from msgspec import Struct
 
-from statewright.compute.callout import Callout, CalloutKind, Reply
+from statewright.compute.callout import Callout, CalloutKind, CalloutResult
 from statewright.conditions import Function
-from statewright.engine.run import Run
-from statewright.engine.subject import Subject
-from statewright.identity import IdSource
-from statewright.storage.unit_of_work import UnitOfWork
+from statewright.engine.run import EntityDraft, Run
+from statewright.engine.unit import Unit
+from statewright.ids import IdSource
 from statewright.workflow import Processor, ScheduleFunction, Transition
 
 
-class Callouts(Protocol):
-    """Whoever brings a callout to a calculation member and waits for its answer."""
+class CalloutTransport(Protocol):
+    """Delivers a callout to a calculation member and waits for its result, by way of another node if need be."""
 
-    def dispatch(self, callout: Callout, *, avoiding: Collection[str] = ()) -> Awaitable[Reply]:
-        """The reply of a member, preferably none of those to be avoided.
+    def dispatch(self, callout: Callout, *, avoiding: Collection[str] = ()) -> Awaitable[CalloutResult]:
+        """The result of a member, of one whose id is in ``avoiding`` only if there is no other.
 
         Raises ``NoComputeMember``, ``DispatchTimeout`` or ``ComputeMemberDisconnected``.
         """
         ...
 
 
-class Tokens(Protocol):
-    """Whoever lets callbacks into a transaction."""
+class TransactionTokenIssuer(Protocol):
+    """Issues transaction tokens."""
 
-    def token(self, unit: UnitOfWork) -> str:
-        """A token with which a callback joins the unit."""
+    def issue_token(self, unit: Unit) -> str:
+        """A token with which a callback joins the unit of work."""
         ...
 
 
-class Request(Struct, frozen=True, kw_only=True):
+class CalloutSpec(Struct, frozen=True, kw_only=True):
     """The part of a callout that its definition decides."""
 
     kind: CalloutKind
@@ -46,10 +47,10 @@ class Request(Struct, frozen=True, kw_only=True):
     target: str = ""
 
 
-def processor_request(processor: Processor) -> Request:
+def build_processor_spec(processor: Processor) -> CalloutSpec:
     """The callout that a processor definition describes."""
     config = processor.config
-    return Request(
+    return CalloutSpec(
         kind="processor",
         name=processor.name,
         tags=config.tags,
@@ -60,9 +61,9 @@ def processor_request(processor: Processor) -> Request:
     )
 
 
-def criterion_request(function: Function, *, target: str) -> Request:
+def build_criterion_spec(function: Function, *, target: str) -> CalloutSpec:
     """The callout that an external criterion describes; ``target`` is ``WORKFLOW`` or ``TRANSITION``."""
-    return Request(
+    return CalloutSpec(
         kind="criteria",
         name=function.name,
         tags=function.tags,
@@ -74,9 +75,9 @@ def criterion_request(function: Function, *, target: str) -> Request:
     )
 
 
-def function_request(function: ScheduleFunction) -> Request:
+def build_function_spec(function: ScheduleFunction) -> CalloutSpec:
     """The callout that decides when a scheduled transition fires."""
-    return Request(
+    return CalloutSpec(
         kind="function",
         name=function.name,
         tags=function.tags,
@@ -87,71 +88,74 @@ def function_request(function: ScheduleFunction) -> Request:
     )
 
 
-class Desk(Struct, frozen=True, kw_only=True):
-    """Where callouts leave from: puts them together, and lets go of the transaction while they are under way."""
+class CalloutDispatcher(Struct, frozen=True, kw_only=True):
+    """Builds callouts and sends them; the gate of the transaction is released while one is under way."""
 
-    callouts: Callouts
-    tokens: Tokens
+    transport: CalloutTransport
+    tokens: TransactionTokenIssuer
     ids: IdSource
 
     async def ask(
         self,
-        request: Request,
+        spec: CalloutSpec,
         run: Run,
-        subject: Subject,
+        draft: EntityDraft,
         transition: Transition | None,
         *,
         avoiding: Collection[str] = (),
-    ) -> Reply:
-        """The reply to a callout inside the run's transaction, which its callbacks may join.
+    ) -> CalloutResult:
+        """The result of a callout inside the run's transaction, which its callbacks may join.
 
-        ``transition`` is None while a workflow is being selected. Raises what ``Callouts.dispatch`` raises.
+        ``transition`` is None while a workflow is being selected. Raises what ``CalloutTransport.dispatch`` raises.
         """
-        token = self.tokens.token(run.unit)
-        callout = self._callout(request, run, subject, transition, transaction_id=run.unit.id, token=token)
-        async with run.unit.callout():
-            return await self.callouts.dispatch(callout, avoiding=avoiding)
+        token = self.tokens.issue_token(run.unit)
+        callout = self._build_callout(spec, run, draft, transition, transaction_id=run.unit.id, token=token)
+        async with run.unit.release_gate():
+            return await self.transport.dispatch(callout, avoiding=avoiding)
 
     async def ask_outside(
         self,
-        request: Request,
+        spec: CalloutSpec,
         run: Run,
-        subject: Subject,
+        draft: EntityDraft,
         transition: Transition | None,
         *,
         avoiding: Collection[str] = (),
-    ) -> Reply:
-        """The reply to a callout outside any transaction; its callbacks are requests of their own."""
-        callout = self._callout(request, run, subject, transition, transaction_id="", token=None)
-        return await self.callouts.dispatch(callout, avoiding=avoiding)
+    ) -> CalloutResult:
+        """The result of a callout outside any transaction; its callbacks are requests of their own.
 
-    def _callout(
+        Raises what ``CalloutTransport.dispatch`` raises.
+        """
+        callout = self._build_callout(spec, run, draft, transition, transaction_id="", token=None)
+        return await self.transport.dispatch(callout, avoiding=avoiding)
+
+    def _build_callout(
         self,
-        request: Request,
+        spec: CalloutSpec,
         run: Run,
-        subject: Subject,
+        draft: EntityDraft,
         transition: Transition | None,
         *,
         transaction_id: str,
         token: str | None,
     ) -> Callout:
         return Callout(
-            kind=request.kind,
+            kind=spec.kind,
             request_id=self.ids(),  # a new one for each attempt: a late answer to another must not be taken for its own
             tenant=run.unit.tenant,
-            name=request.name,
-            tags=request.tags,
-            tags_text=request.tags_text,
-            timeout_ms=request.timeout_ms,
-            entity_id=subject.id,
+            name=spec.name,
+            tags=spec.tags,
+            tags_text=spec.tags_text,
+            timeout_ms=spec.timeout_ms,
+            entity_id=draft.id,
             workflow=run.workflow.name,
             transition=transition.name if transition else "",
-            state_from=subject.state if transition else "",
+            state_from=draft.state if transition else "",
             state_to=transition.next if transition else "",
-            target=request.target,
+            target=spec.target,
             transaction_id=transaction_id,
-            parameters=request.context,
-            payload=subject.payload() if request.attach_entity else None,
+            parameters=spec.context,
+            payload=draft.build_payload() if spec.attach_entity else None,
             principal=run.unit.principal,
             tx_token=token,
         )

@@ -2,8 +2,9 @@
 
 In every state the automated transitions are looked at in declaration order; the first whose criterion holds fires, and
 the search starts again from the new state. It ends when nothing fires. Two limits stop what would never end: how often
-a state may be visited, and how many transitions one cascade may fire (spec/workflows.md §8.5). Nothing here waits: a
-criterion that only a calculation member can judge is a move too, and its answer comes back in the position.
+a state may be visited, and how many transitions one cascade may fire (docs/reference/workflows.md#the-cascade). Nothing
+here waits: a criterion that only a calculation member can evaluate is a move too, and its result comes back in the
+position.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,19 +15,18 @@ from msgspec.structs import replace
 from statewright.conditions import Function
 from statewright.workflow import Transition, Workflow
 
-MAX_STEPS = 100
-"""A cascade that has fired so many transitions is aborted."""
+MAX_CASCADE_STEPS = 100
+"""Transitions that one cascade may fire; one that wants to fire more is aborted."""
 
 Holds = Callable[[Transition], bool]
-"""Whether the criterion of a transition, which has one of its own to evaluate in memory, holds for the entity as it is
-now.
+"""Whether a transition's criterion, which is there and can be evaluated in memory, holds for the entity as it is now.
 """
 
 
 class Position(Struct, frozen=True, kw_only=True):
-    """Where a cascade stands.
+    """Where a cascade stands: its state, how often it has been in each state, and the transitions it has fired.
 
-    ``answers`` holds what members said of criteria of the current state, by name of transition.
+    ``answers`` says whether external criteria of the current state hold, by name of transition.
     """
 
     state: str
@@ -35,41 +35,41 @@ class Position(Struct, frozen=True, kw_only=True):
     answers: Mapping[str, bool] = {}
 
     @classmethod
-    def at(cls, state: str) -> "Position":
+    def start_at(cls, state: str) -> "Position":
         """The beginning of a cascade."""
         return cls(state=state, visits={state: 1})
 
-    def moved(self, state: str) -> "Position":
+    def move_to(self, state: str) -> "Position":
         """The position after a transition into ``state``."""
         return Position(state=state, visits={**self.visits, state: self.visits.get(state, 0) + 1}, steps=self.steps + 1)
 
-    def answered(self, transition: str, *, matches: bool) -> "Position":
-        """The position after a member judged the criterion of ``transition``."""
+    def with_answer(self, transition: str, *, matches: bool) -> "Position":
+        """The position after a member evaluated the criterion of ``transition``."""
         return replace(self, answers={**self.answers, transition: matches})
 
 
 class Fire(Struct, frozen=True):
-    """Take this transition. ``declined``: those before it whose criterion did not hold, judged in memory."""
+    """Take this transition. ``declined``: those before it whose criterion, evaluated in memory, did not hold."""
 
     transition: Transition
     declined: tuple[Transition, ...] = ()
 
 
 class Ask(Struct, frozen=True):
-    """Let a member judge the criterion of this transition."""
+    """Have a member evaluate the criterion of this transition; ``declined`` as for :class:`Fire`."""
 
     transition: Transition
     declined: tuple[Transition, ...] = ()
 
 
 class Settled(Struct, frozen=True):
-    """Nothing more fires here."""
+    """Nothing fires any more: the cascade ends in the present state."""
 
     declined: tuple[Transition, ...] = ()
 
 
 class Abort(Struct, frozen=True):
-    """A limit is exceeded."""
+    """A limit is exceeded, and the run must fail for ``reason``."""
 
     reason: str
 
@@ -77,17 +77,17 @@ class Abort(Struct, frozen=True):
 Move = Fire | Ask | Settled | Abort
 
 
-def next_move(workflow: Workflow, position: Position, holds: Holds, *, max_visits: int) -> Move:
-    """What the cascade wants next.
+def decide_next_move(workflow: Workflow, position: Position, holds: Holds, *, max_visits: int) -> Move:
+    """What the cascade does next. ``max_visits``: how often it may be in one state.
 
-    ``declined`` names each transition once, although a question interrupts the search.
+    ``declined`` names each transition once, although the evaluation by a member interrupts the search.
     """
-    if position.steps >= MAX_STEPS:
-        return Abort(f'cascade depth exceeded ({MAX_STEPS}) at state "{position.state}"')
+    if position.steps >= MAX_CASCADE_STEPS:
+        return Abort(f'cascade depth exceeded ({MAX_CASCADE_STEPS}) at state "{position.state}"')
     if position.visits[position.state] > max_visits:
         return Abort(f'state "{position.state}" visited {position.visits[position.state]} times (limit: {max_visits})')
     declined: list[Transition] = []
-    for transition in _unjudged(workflow.automated_of(position.state), position.answers):
+    for transition in _skip_declined(workflow.list_automated(position.state), position.answers):
         answer = position.answers.get(transition.name)
         if answer is None and is_external(transition):
             return Ask(transition, tuple(declined))
@@ -99,11 +99,11 @@ def next_move(workflow: Workflow, position: Position, holds: Holds, *, max_visit
 
 
 def is_external(transition: Transition) -> bool:
-    """Whether only a calculation member can judge the transition's criterion."""
+    """Whether only a calculation member can evaluate the transition's criterion."""
     return transition.criterion is not None and isinstance(transition.criterion.condition, Function)
 
 
-def _unjudged(transitions: tuple[Transition, ...], answers: Mapping[str, bool]) -> tuple[Transition, ...]:
+def _skip_declined(transitions: tuple[Transition, ...], answers: Mapping[str, bool]) -> tuple[Transition, ...]:
     """The transitions from the last answered one on: those before it have been declined already."""
     if not answers:
         return transitions

@@ -1,23 +1,25 @@
-"""Judging criteria: in memory, or by a calculation member (spec/workflows.md §9)."""
+"""Evaluating criteria: in memory, or by a calculation member (docs/reference/workflows.md#criteria)."""
 
 from msgspec import Struct
 
-from statewright.compute.callout import Reply
+from statewright.compute.callout import CalloutResult
 from statewright.conditions import EvaluationError, Function
-from statewright.engine.callouts import Desk, criterion_request
-from statewright.engine.model import Model
-from statewright.engine.run import Run
-from statewright.engine.subject import Subject
+from statewright.engine.callouts import CalloutDispatcher, build_criterion_spec
+from statewright.engine.models import Model
+from statewright.engine.run import EntityDraft, Run
 from statewright.workflow import Criterion, Transition
 
 NO_REASON = "criterion did not match"
-"""What the audit trail says when nobody gave a reason (spec/workflows.md §9)."""
+"""What the audit trail says of a criterion that does not hold when its member gave no reason
+(docs/reference/workflows.md#criteria).
+"""
 
 MAX_REASON_BYTES = 2048
+"""UTF-8 bytes of a member's reason that are kept."""
 
 
-class Judgement(Struct, frozen=True):
-    """Whether a criterion holds, and what its member said when it does not."""
+class CriterionResult(Struct, frozen=True):
+    """Whether a criterion holds; ``reason`` is the member's own when it does not, None when it gave none."""
 
     matches: bool
     reason: str | None = None
@@ -27,40 +29,42 @@ class Judgement(Struct, frozen=True):
         return self.reason or NO_REASON
 
 
-class Judge(Struct, frozen=True, kw_only=True):
-    """Judges any criterion."""
+class CriterionEvaluator(Struct, frozen=True, kw_only=True):
+    """Evaluates any criterion, external ones by a calculation member."""
 
-    desk: Desk
+    dispatcher: CalloutDispatcher
 
-    async def judge(
-        self, run: Run, subject: Subject, criterion: Criterion | None, transition: Transition | None
-    ) -> Judgement:
+    async def evaluate(
+        self, run: Run, draft: EntityDraft, criterion: Criterion | None, transition: Transition | None
+    ) -> CriterionResult:
         """Whether the criterion holds; none always does. ``transition`` is None while a workflow is being selected.
 
-        Raises ``EvaluationError`` when it cannot be told, and the failures of ``Callouts.dispatch``.
+        Raises ``EvaluationError`` when it cannot be evaluated, and the failures of ``CalloutTransport.dispatch``.
         """
         if criterion is None:
-            return Judgement(True)
+            return CriterionResult(True)
         if isinstance(criterion.condition, Function):
-            return await self._ask(run, subject, criterion.condition, transition)
-        return Judgement(holds(run.model, criterion, subject))
+            return await self._ask(run, draft, criterion.condition, transition)
+        return CriterionResult(evaluate_in_memory(run.model, criterion, draft))
 
-    async def _ask(self, run: Run, subject: Subject, function: Function, transition: Transition | None) -> Judgement:
-        request = criterion_request(function, target="TRANSITION" if transition else "WORKFLOW")
-        reply = await self.desk.ask(request, run, subject, transition)
+    async def _ask(
+        self, run: Run, draft: EntityDraft, function: Function, transition: Transition | None
+    ) -> CriterionResult:
+        spec = build_criterion_spec(function, target="TRANSITION" if transition else "WORKFLOW")
+        reply = await self.dispatcher.ask(spec, run, draft, transition)
         run.unit.warnings += [f"criteria {function.name}: {warning}" for warning in reply.warnings]
         if not reply.success:
             raise EvaluationError(f"criteria dispatch failed: {reply.error or 'criteria returned failure'}")
-        return Judgement(reply.matches, None if reply.matches else _reason(reply))
+        return CriterionResult(reply.matches, None if reply.matches else _truncate_reason(reply))
 
 
-def holds(model: Model, criterion: Criterion, subject: Subject) -> bool:
+def evaluate_in_memory(model: Model, criterion: Criterion, draft: EntityDraft) -> bool:
     """Whether a criterion that needs no member holds. Raises ``EvaluationError``."""
     if criterion.condition is None:
         raise EvaluationError(criterion.defect)
-    return model.predicate(criterion)(subject.document, subject.meta())
+    return model.get_predicate(criterion)(draft.document, draft.to_meta())
 
 
-def _reason(reply: Reply) -> str | None:
-    """The member's reason, cut at a character boundary."""
+def _truncate_reason(reply: CalloutResult) -> str | None:
+    """The member's reason, cut to :data:`MAX_REASON_BYTES` at a character boundary; None when it gave none."""
     return reply.reason.encode()[:MAX_REASON_BYTES].decode(errors="ignore") if reply.reason else None

@@ -1,44 +1,44 @@
-"""Runs: what creating, updating or moving one entity makes of it (spec/workflows.md §8).
+"""Runs: what creating, updating or moving one entity makes of it (docs/reference/workflows.md#runs).
 
 The anchor entity is held in memory while the run lasts, and staged once at its end. Everything decided between two
-waits comes from pure functions (``cascade``, the workflow package's selection); this module loads, asks, records and
-stages. A run that fails raises; its unit of work is then dropped, and nothing of it remains.
+waits comes from pure functions (``cascade``, the workflow package's selection); this module loads, calls out, records
+and stages. A run that fails raises; its unit of work is then dropped, and nothing of it remains.
 """
 
 from typing import assert_never
 
 from msgspec import Struct
 
+from statewright import logs
 from statewright.conditions import EvaluationError
 from statewright.engine import criteria, events
-from statewright.engine.anchor import Anchor
-from statewright.engine.callouts import Desk
-from statewright.engine.cascade import Abort, Ask, Fire, Move, Position, Settled, next_move
-from statewright.engine.criteria import NO_REASON, Judge, Judgement
-from statewright.engine.model import Model
-from statewright.engine.processors import Pipeline, Retry
-from statewright.engine.run import Run, record
-from statewright.engine.schedules import Reconciler, Tasks
-from statewright.engine.subject import Subject
-from statewright.entity import Entity
+from statewright.engine.callouts import CalloutDispatcher
+from statewright.engine.cascade import Abort, Ask, Fire, Move, Position, Settled, decide_next_move
+from statewright.engine.criteria import NO_REASON, CriterionEvaluator, CriterionResult
+from statewright.engine.models import Model
+from statewright.engine.processors import ProcessorRunner, RetryPolicy
+from statewright.engine.run import EntityDraft, EntityWriter, Run, record
+from statewright.engine.schedules import Reconciler, TaskReader
+from statewright.engine.unit import Unit
+from statewright.entity import Entity, ScheduledTask
 from statewright.failures import TransitionNotFound, WorkflowFailed
-from statewright.identity import EntityId
+from statewright.ids import EntityId
 from statewright.jsonval.values import JsonValue
-from statewright.storage.schedules import ScheduledTask
-from statewright.storage.unit_of_work import UnitOfWork
 from statewright.workflow import (
     DEFAULT_WORKFLOW,
     SUBSTITUTION_WARNINGS,
     Selection,
     Transition,
     Workflow,
-    candidates,
-    governing,
-    substituted,
+    find_governing,
+    list_candidates,
+    substitute_default,
 )
 
+log = logs.logger(__name__)
 
-class Create(Struct, frozen=True, kw_only=True):
+
+class CreateEntity(Struct, frozen=True, kw_only=True):
     """A new entity. ``text`` is the encoded ``document``."""
 
     id: EntityId
@@ -46,7 +46,7 @@ class Create(Struct, frozen=True, kw_only=True):
     text: str
 
 
-class Update(Struct, frozen=True, kw_only=True):
+class UpdateEntity(Struct, frozen=True, kw_only=True):
     """A new document for an entity and the transition to fire with it.
 
     ``transition`` None is a loopback; ``if_match`` is the version the entity must still have, None for any.
@@ -70,23 +70,31 @@ class ScheduledFire(Struct, frozen=True, kw_only=True):
 
 
 class Engine:
-    """Runs entities through their workflows. ``max_visits``: how often one cascade may visit a state.
+    """Runs entities through their workflows. ``max_visits``: how often one cascade may be in a state.
 
     ``checks_output``: whether the documents of processors must fit the model (decision W13).
     """
 
     def __init__(
-        self, desk: Desk, tasks: Tasks, *, max_visits: int = 10, retry: Retry | None = None, checks_output: bool = False
+        self,
+        dispatcher: CalloutDispatcher,
+        tasks: TaskReader,
+        *,
+        max_visits: int = 10,
+        retry: RetryPolicy | None = None,
+        checks_output: bool = False,
     ) -> None:
-        self._reconciler = Reconciler(desk=desk, tasks=tasks)
-        self._judge = Judge(desk=desk)
-        self._pipeline = Pipeline(desk=desk, retry=retry or Retry(), checks_output=checks_output)
+        self._reconciler = Reconciler(dispatcher=dispatcher, tasks=tasks)
+        self._evaluator = CriterionEvaluator(dispatcher=dispatcher)
+        self._processors = ProcessorRunner(
+            dispatcher=dispatcher, retry=retry or RetryPolicy(), checks_output=checks_output
+        )
         self._max_visits = max_visits
 
-    async def create(self, unit: UnitOfWork, model: Model, request: Create) -> None:
+    async def create(self, unit: Unit, model: Model, request: CreateEntity) -> None:
         """Run a new entity through its workflow and stage it."""
         now = unit.started_at
-        subject = Subject(
+        draft = EntityDraft(
             id=request.id,
             model=model.key,
             state="",
@@ -97,20 +105,22 @@ class Engine:
             transition="",
             transaction_id=unit.id,
         )
-        anchor = Anchor(request.id, model)
-        record(unit, request.id, events.started("State machine started", None))
-        selection = await self._select(unit, model, subject, anchor)
+        writer = EntityWriter(request.id, model)
+        record(unit, request.id, events.build_started_event("State machine started", None))
+        selection = await self._select_workflow(unit, model, draft, writer)
         workflow = selection.workflow
-        run = Run(unit=unit, model=model, workflow=workflow, remembers=selection.remembered_name, anchor=anchor)
-        subject = await self._settle(run, subject.in_state(workflow.initial_state))
-        await self._reconciler.reconcile(run, subject)
-        run.record(events.finished("State machine finished", subject.state))
-        run.stage(subject)
+        run = Run(
+            unit=unit, model=model, workflow=workflow, stored_workflow_name=selection.remembered_name, writer=writer
+        )
+        draft = await self._run_cascade(run, draft.with_state(workflow.initial_state))
+        await self._reconciler.reconcile(run, draft)
+        run.record(events.build_finished_event("State machine finished", draft.state))
+        run.stage(draft)
 
-    async def update(self, unit: UnitOfWork, model: Model, request: Update) -> None:
+    async def update(self, unit: Unit, model: Model, request: UpdateEntity) -> None:
         """Give an entity a new document, fire the named transition or look for automated ones, and stage the result."""
         entity = request.entity
-        subject = Subject(
+        draft = EntityDraft(
             id=entity.id,
             model=model.key,
             state=entity.state,
@@ -122,22 +132,25 @@ class Engine:
             transaction_id=unit.id,
         )
         name, if_match = request.transition, request.if_match
-        anchor = Anchor(entity.id, model, base=entity, transition=name, if_match=if_match)
-        workflow = governing(model.workflows, entity.state, entity.workflow)
+        writer = EntityWriter(entity.id, model, base=entity, transition=name, if_match=if_match)
+        workflow = find_governing(model.workflows, entity.state, entity.workflow)
         if workflow is None:
-            stay(unit, model, subject, name)
-            anchor.stage(unit, subject, workflow=entity.workflow, revision=entity.workflow_revision)
+            apply_without_workflow(unit, model, draft, name)
+            writer.stage(unit, draft, workflow=entity.workflow, revision=entity.workflow_revision)
             return
-        run = Run(unit=unit, model=model, workflow=workflow, remembers=entity.workflow, anchor=anchor)
-        run.stage(await (self._loopback(run, subject) if name is None else self._manual(run, subject, name)))
+        run = Run(unit=unit, model=model, workflow=workflow, stored_workflow_name=entity.workflow, writer=writer)
+        run.stage(
+            await (self._run_loopback(run, draft) if name is None else self._run_manual_transition(run, draft, name))
+        )
 
-    async def fire(self, unit: UnitOfWork, model: Model, request: ScheduledFire) -> bool:
-        """Take a scheduled transition and stage the result; whether its criterion let it (spec/workflows.md §13.5).
+    async def fire(self, unit: Unit, model: Model, request: ScheduledFire) -> bool:
+        """Take a scheduled transition and stage the result; False when its criterion does not hold
+        (docs/reference/workflows.md#firing).
 
         The task is relied on by the first segment and withdrawn by the last, so it stays while anything can fail.
         """
         entity, transition, task = request.entity, request.transition, request.task
-        subject = Subject(
+        draft = EntityDraft(
             id=entity.id,
             model=model.key,
             state=entity.state,
@@ -148,111 +161,124 @@ class Engine:
             transition=entity.transition,
             transaction_id=unit.id,
         )
-        anchor = Anchor(entity.id, model, base=entity, transition=entity.transition)
-        run = Run(unit=unit, model=model, workflow=request.workflow, remembers=entity.workflow, anchor=anchor)
+        writer = EntityWriter(entity.id, model, base=entity, transition=entity.transition)
+        run = Run(
+            unit=unit, model=model, workflow=request.workflow, stored_workflow_name=entity.workflow, writer=writer
+        )
         unit.tasks.expect(entity.id, task.key, task.armed_in)
-        judgement = await self._judge_transition(run, subject, transition)
-        if not judgement.matches:
-            run.record(_not_matched("Transition", run, subject, transition, judgement.audit_reason))
+        result = await self._evaluate_transition(run, draft, transition)
+        if not result.matches:
+            run.record(_build_not_matched_event("Transition", run, draft, transition, result.audit_reason))
             unit.tasks.withdraw(entity.id, task.key, task.armed_in)
             return False
-        subject = await self._settle(run, await self._fire(run, subject, transition))
+        draft = await self._run_cascade(run, await self._fire_transition(run, draft, transition))
         unit.tasks.withdraw(entity.id, task.key, task.armed_in)
-        await self._reconciler.reconcile(run, subject)
-        run.record(events.schedule_fired(transition.name, subject.state))
-        run.stage(subject)
+        await self._reconciler.reconcile(run, draft)
+        run.record(events.build_schedule_fired_event(transition.name, draft.state))
+        run.stage(draft)
         return True
 
-    async def _select(self, unit: UnitOfWork, model: Model, subject: Subject, anchor: Anchor) -> Selection:
-        """The first active workflow that takes the new entity, else the default one (spec/workflows.md §7.1)."""
+    async def _select_workflow(self, unit: Unit, model: Model, draft: EntityDraft, writer: EntityWriter) -> Selection:
+        """The first active workflow that takes the new entity, else the default one
+        (docs/reference/workflows.md#create).
+        """
         skipped: list[Workflow] = []
-        for workflow in candidates(model.workflows):
-            run = Run(unit=unit, model=model, workflow=workflow, remembers=workflow.name, anchor=anchor)
-            judgement = await self._judge_selection(run, subject)
-            if judgement.matches:
-                run.record(events.workflow_found(workflow.name, guarded=workflow.criterion is not None))
+        for workflow in list_candidates(model.workflows):
+            run = Run(unit=unit, model=model, workflow=workflow, stored_workflow_name=workflow.name, writer=writer)
+            result = await self._evaluate_selection(run, draft)
+            if result.matches:
+                run.record(events.build_workflow_found_event(workflow.name, guarded=workflow.criterion is not None))
                 return Selection(workflow=workflow, skipped=tuple(skipped))
-            run.record(events.workflow_skipped(workflow.name, judgement.audit_reason))
+            run.record(events.build_workflow_skipped_event(workflow.name, result.audit_reason))
             skipped.append(workflow)
-        selection = substituted(model.workflows, skipped)
-        assert selection.substitution is not None  # noqa: S101 - that is what substituted() means
+        selection = substitute_default(model.workflows, skipped)
+        assert selection.substitution is not None  # noqa: S101 - substitute_default() sets it
         unit.warnings.append(SUBSTITUTION_WARNINGS[selection.substitution])
-        record(unit, subject.id, events.default_workflow_found())
+        if selection.substitution == "no_criterion_matched":
+            log.warning(
+                "workflow_default_taken",
+                tenant=unit.tenant,
+                entityName=model.key.name,
+                modelVersion=model.key.version,
+                entity=draft.id,
+                passedOver=[workflow.name for workflow in model.workflows],
+            )
+        record(unit, draft.id, events.build_default_workflow_event())
         return selection
 
-    async def _judge_selection(self, run: Run, subject: Subject) -> Judgement:
+    async def _evaluate_selection(self, run: Run, draft: EntityDraft) -> CriterionResult:
         try:
-            return await self._judge.judge(run, subject, run.workflow.criterion, None)
+            return await self._evaluator.evaluate(run, draft, run.workflow.criterion, None)
         except EvaluationError as error:
             raise WorkflowFailed(f'failed to evaluate workflow criterion for "{run.workflow.name}": {error}') from error
 
-    async def _loopback(self, run: Run, subject: Subject) -> Subject:
-        run.record(events.started("Loopback started", subject.state))
-        subject = await self._settle(run, subject)
-        await self._reconciler.reconcile(run, subject)
-        run.record(events.finished("Loopback finished", subject.state))
-        return subject
+    async def _run_loopback(self, run: Run, draft: EntityDraft) -> EntityDraft:
+        run.record(events.build_started_event("Loopback started", draft.state))
+        draft = await self._run_cascade(run, draft)
+        await self._reconciler.reconcile(run, draft)
+        run.record(events.build_finished_event("Loopback finished", draft.state))
+        return draft
 
-    async def _manual(self, run: Run, subject: Subject, name: str) -> Subject:
-        run.record(events.started("Manual transition started", subject.state))
-        transition = fireable(run.workflow, subject.state, name)
-        judgement = await self._judge_transition(run, subject, transition)
-        if not judgement.matches:
-            reason = f": {judgement.reason}" if judgement.reason else ""
+    async def _run_manual_transition(self, run: Run, draft: EntityDraft, name: str) -> EntityDraft:
+        run.record(events.build_started_event("Manual transition started", draft.state))
+        transition = find_fireable_transition(run.workflow, draft.state, name)
+        result = await self._evaluate_transition(run, draft, transition)
+        if not result.matches:
+            reason = f": {result.reason}" if result.reason else ""
             raise WorkflowFailed(f'transition "{name}" criterion not matched{reason}')
-        subject = await self._settle(run, await self._fire(run, subject, transition))
-        await self._reconciler.reconcile(run, subject)
-        run.record(events.finished("Manual transition finished", subject.state))
-        return subject
+        draft = await self._run_cascade(run, await self._fire_transition(run, draft, transition))
+        await self._reconciler.reconcile(run, draft)
+        run.record(events.build_finished_event("Manual transition finished", draft.state))
+        return draft
 
-    async def _settle(self, run: Run, subject: Subject) -> Subject:
+    async def _run_cascade(self, run: Run, draft: EntityDraft) -> EntityDraft:
         """Fire automated transitions until none does."""
-        position = Position.at(subject.state)
+        position = Position.start_at(draft.state)
         while True:
-            move = self._next_move(run, position, subject)
+            move = self._decide_next_move(run, position, draft)
             match move:
                 case Settled(declined):
-                    _record_declined(run, subject, declined)
-                    return subject
+                    _record_declined(run, draft, declined)
+                    return draft
                 case Fire(transition, declined):
-                    _record_declined(run, subject, declined)
-                    subject = await self._fire(run, subject, transition)
-                    position = position.moved(subject.state)
+                    _record_declined(run, draft, declined)
+                    draft = await self._fire_transition(run, draft, transition)
+                    position = position.move_to(draft.state)
                 case Ask(transition, declined):
-                    _record_declined(run, subject, declined)
-                    judgement = await self._judge_transition(run, subject, transition)
-                    if not judgement.matches:
-                        run.record(_declined(run, subject, transition, judgement.audit_reason))
-                    position = position.answered(transition.name, matches=judgement.matches)
+                    _record_declined(run, draft, declined)
+                    result = await self._evaluate_transition(run, draft, transition)
+                    if not result.matches:
+                        run.record(_build_declined_event(run, draft, transition, result.audit_reason))
+                    position = position.with_answer(transition.name, matches=result.matches)
                 case Abort(reason):
                     raise WorkflowFailed(f"state machine aborted: {reason}")
                 case _:
                     assert_never(move)
 
-    def _next_move(self, run: Run, position: Position, subject: Subject) -> Move:
+    def _decide_next_move(self, run: Run, position: Position, draft: EntityDraft) -> Move:
         def holds(transition: Transition) -> bool:
-            return transition.criterion is None or criteria.holds(run.model, transition.criterion, subject)
+            return transition.criterion is None or criteria.evaluate_in_memory(run.model, transition.criterion, draft)
 
         try:
-            return next_move(run.workflow, position, holds, max_visits=self._max_visits)
+            return decide_next_move(run.workflow, position, holds, max_visits=self._max_visits)
         except EvaluationError as error:
-            raise _unjudgeable(error) from error
+            raise _to_workflow_failed(error) from error
 
-    async def _judge_transition(self, run: Run, subject: Subject, transition: Transition) -> Judgement:
+    async def _evaluate_transition(self, run: Run, draft: EntityDraft, transition: Transition) -> CriterionResult:
         try:
-            return await self._judge.judge(run, subject, transition.criterion, transition)
+            return await self._evaluator.evaluate(run, draft, transition.criterion, transition)
         except EvaluationError as error:
-            raise _unjudgeable(error) from error
+            raise _to_workflow_failed(error) from error
 
-    async def _fire(self, run: Run, subject: Subject, transition: Transition) -> Subject:
-        subject = await self._pipeline.process(run, subject, transition)
-        run.record(events.made(transition.name, subject.state, transition.next))
-        return subject.in_state(transition.next)
+    async def _fire_transition(self, run: Run, draft: EntityDraft, transition: Transition) -> EntityDraft:
+        draft = await self._processors.run_processors(run, draft, transition)
+        run.record(events.build_transition_event(transition.name, draft.state, transition.next))
+        return draft.with_state(transition.next)
 
 
-def fireable(workflow: Workflow, state: str, name: str) -> Transition:
+def find_fireable_transition(workflow: Workflow, state: str, name: str) -> Transition:
     """The transition a client may fire by name; automated ones are among them. Raises ``TransitionNotFound``."""
-    transition = workflow.transition_named(state, name)
+    transition = workflow.find_transition(state, name)
     if transition is None:
         raise TransitionNotFound(f'transition "{name}" not found in state "{state}": transition not found')
     if transition.disabled:
@@ -265,38 +291,42 @@ def fireable(workflow: Workflow, state: str, name: str) -> Transition:
     return transition
 
 
-def listed(model: Model, entity: Entity) -> tuple[str, ...]:
-    """Names of all transitions declared in the entity's state, in order; a pure read (spec/workflows.md §8.8, decision
-    W9).
+def list_declared_transitions(model: Model, entity: Entity) -> tuple[str, ...]:
+    """Names of all transitions declared in the entity's state, in order; a pure read
+    (docs/reference/entities.md#list-transitions, decision W9).
     """
-    workflow = governing(model.workflows, entity.state, entity.workflow) or DEFAULT_WORKFLOW
-    return tuple(transition.name for transition in workflow.transitions_of(entity.state))
+    workflow = find_governing(model.workflows, entity.state, entity.workflow) or DEFAULT_WORKFLOW
+    return tuple(transition.name for transition in workflow.list_transitions(entity.state))
 
 
-def stay(unit: UnitOfWork, model: Model, subject: Subject, transition: str | None) -> None:
-    """What becomes of an entity whose state no workflow contains: a loopback saves the data, nothing fires (§7.2)."""
+def apply_without_workflow(unit: Unit, model: Model, draft: EntityDraft, transition: str | None) -> None:
+    """Stage an entity whose state no workflow contains: a loopback saves the document, nothing fires
+    (docs/reference/workflows.md#afterwards).
+    """
     if transition is not None:
         raise WorkflowFailed(
-            f'no workflow contains state "{subject.state}" for model {model.key.name}.{model.key.version}'
+            f'no workflow contains state "{draft.state}" for model {model.key.name}.{model.key.version}'
         )
-    record(unit, subject.id, events.started("Loopback started", subject.state))
-    record(unit, subject.id, events.state_unknown(subject.state))
-    record(unit, subject.id, events.finished("Loopback finished (state not in workflow)", subject.state))
+    record(unit, draft.id, events.build_started_event("Loopback started", draft.state))
+    record(unit, draft.id, events.build_state_unknown_event(draft.state))
+    record(unit, draft.id, events.build_finished_event("Loopback finished (state not in workflow)", draft.state))
 
 
-def _record_declined(run: Run, subject: Subject, transitions: tuple[Transition, ...]) -> None:
+def _record_declined(run: Run, draft: EntityDraft, transitions: tuple[Transition, ...]) -> None:
     for transition in transitions:
-        run.record(_declined(run, subject, transition, NO_REASON))
+        run.record(_build_declined_event(run, draft, transition, NO_REASON))
 
 
-def _declined(run: Run, subject: Subject, transition: Transition, reason: str) -> events.Event:
-    return _not_matched("Automated transition", run, subject, transition, reason)
+def _build_declined_event(run: Run, draft: EntityDraft, transition: Transition, reason: str) -> events.Event:
+    return _build_not_matched_event("Automated transition", run, draft, transition, reason)
 
 
-def _not_matched(kind: str, run: Run, subject: Subject, transition: Transition, reason: str) -> events.Event:
-    return events.not_matched(
+def _build_not_matched_event(
+    kind: str, run: Run, draft: EntityDraft, transition: Transition, reason: str
+) -> events.Event:
+    return events.build_not_matched_event(
         f'{kind} "{transition.name}" criterion not matched',
-        state=subject.state,
+        state=draft.state,
         workflow=run.workflow.name,
         transition=transition.name,
         criterion=transition.criterion.label if transition.criterion else "",
@@ -304,5 +334,5 @@ def _not_matched(kind: str, run: Run, subject: Subject, transition: Transition, 
     )
 
 
-def _unjudgeable(error: EvaluationError) -> WorkflowFailed:
+def _to_workflow_failed(error: EvaluationError) -> WorkflowFailed:
     return WorkflowFailed(f"failed to evaluate transition criterion: {error}")

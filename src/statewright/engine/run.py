@@ -1,69 +1,227 @@
-"""What every step of a run shares, and the trail it leaves."""
+"""The state of a run: its anchor entity, held in memory until the run is saved
+(docs/reference/workflows.md#what-holds-for-every-run), how that becomes the next version, and what every step of the
+run shares.
+"""
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright import logs
-from statewright.engine.anchor import Anchor
 from statewright.engine.events import Event
-from statewright.engine.model import Model
-from statewright.engine.subject import Subject
-from statewright.entity import AuditEvent
-from statewright.failures import Failure
-from statewright.identity import EntityId, TransactionId
-from statewright.storage.unit_of_work import UnitOfWork
+from statewright.engine.models import Model
+from statewright.engine.unit import Unit
+from statewright.entity import LOOPBACK, AuditEvent, Entity, EntityMeta, ModelKey
+from statewright.failures import EntityModified, Failure
+from statewright.ids import EntityId, TransactionId
+from statewright.instants import to_rfc3339
+from statewright.jsonval.codec import MalformedJson, canonicalise
+from statewright.jsonval.quoting import json_type
+from statewright.jsonval.values import JsonValue
+from statewright.schema import NULL_OR_INVALID
 from statewright.workflow import Workflow
 
-log = logs.logger("engine")
+_encode_text = msgspec.json.Encoder().encode
+
+
+class EntityDraft(Struct, frozen=True, kw_only=True):
+    """The entity as the run has made it so far. ``text`` is the encoded ``document``; times are in epoch microseconds.
+
+    ``transition`` is what lifecycle criteria see as the previous transition: the requested name, empty for create and
+    loopback (docs/reference/workflows.md#lifecycle-criteria).
+    """
+
+    id: EntityId
+    model: ModelKey
+    state: str
+    document: JsonValue
+    text: str
+    created_at: int
+    now: int
+    transition: str
+    transaction_id: TransactionId
+
+    def with_document(self, raw: bytes) -> "EntityDraft":
+        """The draft after a processor has replaced its document. Raises ``MalformedJson``, also for JSON that is no
+        object and so no document (decision W13).
+        """
+        if raw == self.text.encode():  # unchanged to the byte: no need to decode it
+            return self
+        document, text = canonicalise(raw)
+        if not isinstance(document, dict):
+            raise MalformedJson(f"expected object, got {json_type(document)}")
+        return replace(self, document=document, text=text.decode())
+
+    def with_state(self, state: str) -> "EntityDraft":
+        """The draft after a transition."""
+        return replace(self, state=state)
+
+    def to_meta(self) -> EntityMeta:
+        """The metadata that lifecycle conditions compare."""
+        return EntityMeta(
+            id=self.id,
+            state=self.state,
+            creation_date=self.created_at // 1000,
+            last_update_time=self.now // 1000,
+            transition=self.transition,
+            transaction_id=self.transaction_id,
+        )
+
+    def build_payload(self) -> bytes:
+        """``{type, data, meta}`` of a callout, spliced around the encoded document."""
+        created, now = to_rfc3339(self.created_at), to_rfc3339(self.now)
+        name, state = _encode_text(self.model.name).decode(), _encode_text(self.state).decode()
+        return (
+            f'{{"type":"JSON","data":{self.text},"meta":{{"id":"{self.id}",'
+            f'"modelKey":{{"name":{name},"version":{self.model.version}}},"state":{state},'
+            f'"creationDate":"{created}","lastUpdateTime":"{now}","transactionId":"{self.transaction_id}"}}}}'
+        ).encode()
+
+
+class EntityWriter:
+    """Stages the anchor entity of one run: once at its end, and once at each segment boundary.
+
+    ``base`` is the stored version, None for a new entity; ``transition`` is the name the client asked for, None for a
+    create or a loopback; ``if_match`` is the version the client demands, consumed by the first segment
+    (docs/reference/workflows.md#preconditions).
+    """
+
+    def __init__(
+        self,
+        entity_id: EntityId,
+        model: Model,
+        *,
+        base: Entity | None = None,
+        transition: str | None = None,
+        if_match: str | None = None,
+    ) -> None:
+        self.id = entity_id
+        self._model = model
+        self._base = base
+        self._transition = transition or LOOPBACK
+        self._if_match = if_match
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing of the entity is stored yet."""
+        return self._base is None
+
+    def stage(self, unit: Unit, draft: EntityDraft, *, workflow: str, revision: int) -> None:
+        """Stage the draft as the next version, with the unique keys it claims as processors left it.
+
+        Raises ``InvalidUniqueKey``, and ``EntityModified`` when the client demanded another version.
+        """
+        claims = self._model.documents.compute_claims(draft.document, refusal=NULL_OR_INVALID)
+        if self._base is None:
+            unit.create(
+                self._build_first_version(unit, draft, workflow, revision), claims=claims, lock=self._model.lock
+            )
+            return
+        if self._if_match is not None:
+            check_if_match(self._base, self._if_match)
+        version = replace(
+            self._base,
+            state=draft.state,
+            transaction_id=unit.id,
+            entry_transaction_id=unit.label,
+            updated_at=draft.now,
+            transition=self._transition,
+            workflow=workflow,
+            workflow_revision=revision,
+            attributed=unit.attributed,
+            executor=unit.executor,
+            document=draft.text,
+        )
+        unit.save(version, if_match=self._if_match is not None, claims=claims)
+
+    async def commit_segment(
+        self, unit: Unit, draft: EntityDraft, *, workflow: str, revision: int, next_id: TransactionId
+    ) -> None:
+        """Make the draft durable as it is and go on in a new segment, which must find this very version again."""
+        self.stage(unit, draft, workflow=workflow, revision=revision)
+        self._base = self._build_first_version(unit, draft, workflow, revision) if self._base is None else self._base
+        segment = unit.id
+        await unit.commit_segment(next_id)
+        self._if_match = None
+        unit.expect(self.id, segment)
+
+    def _build_first_version(self, unit: Unit, draft: EntityDraft, workflow: str, revision: int) -> Entity:
+        return Entity(
+            tenant=unit.tenant,
+            id=draft.id,
+            model=self._model.id,
+            state=draft.state,
+            transaction_id=unit.id,
+            entry_transaction_id=unit.label,
+            created_at=draft.created_at,
+            updated_at=draft.now,
+            transition=LOOPBACK,
+            workflow=workflow,
+            workflow_revision=revision,
+            attributed=unit.attributed,
+            executor=unit.executor,
+            document=draft.text,
+        )
+
+
+def check_if_match(entity: Entity, if_match: str) -> None:
+    """Refuse a stale ``If-Match``; the id that the client of a segmented run got counts like its last version (W8)."""
+    if if_match not in {entity.transaction_id, entity.entry_transaction_id}:
+        raise EntityModified(entity.id, expected=if_match, actual=entity.transaction_id)
+
+
+log = logs.logger(__name__)
 
 
 class Run(Struct, frozen=True, kw_only=True):
-    """One entity on its way through one workflow, within one unit of work.
+    """The run of one entity through one workflow, within one unit of work.
 
-    ``remembers`` is the name of the workflow to keep with the entity (decision W12).
+    ``stored_workflow_name`` is the name of the workflow to keep with the entity (decision W12).
     """
 
-    unit: UnitOfWork
+    unit: Unit
     model: Model
     workflow: Workflow
-    remembers: str
-    anchor: Anchor
+    stored_workflow_name: str
+    writer: EntityWriter
 
-    def within(self, unit: UnitOfWork) -> "Run":
+    def with_unit(self, unit: Unit) -> "Run":
         """The same run as part of a savepoint."""
         return replace(self, unit=unit)
 
     def record(self, event: Event) -> None:
-        """File an audit event, later than all before it; it becomes durable with the unit."""
-        self.unit.record(self.anchor.id, audited(self.unit, event))
+        """Stage an audit event, later than all before it; it becomes durable with the unit."""
+        self.unit.record(self.writer.id, to_audit_event(self.unit, event))
 
-    def stage(self, subject: Subject) -> None:
-        """Hand the subject to the unit as the entity's next version."""
-        self.anchor.stage(self.unit, subject, workflow=self.remembers, revision=self.model.workflows_revision)
+    def stage(self, draft: EntityDraft) -> None:
+        """Hand the draft to the unit as the entity's next version."""
+        self.writer.stage(self.unit, draft, workflow=self.stored_workflow_name, revision=self.model.workflows_revision)
 
-    async def commit_segment(self, subject: Subject, next_id: TransactionId) -> None:
-        """Make everything so far durable, the subject in its present state included, and go on under ``next_id``."""
+    async def commit_segment(self, draft: EntityDraft, next_id: TransactionId) -> None:
+        """Make everything so far durable, the draft in its present state included, and go on under ``next_id``."""
         revision = self.model.workflows_revision
-        await self.anchor.commit_segment(
-            self.unit, subject, workflow=self.remembers, revision=revision, next_id=next_id
+        await self.writer.commit_segment(
+            self.unit, draft, workflow=self.stored_workflow_name, revision=revision, next_id=next_id
         )
 
-    async def abandon(self, event: Event) -> None:
-        """Keep one event on record although the open segment is going to be dropped.
+    async def record_outside_segment(self, event: Event) -> None:
+        """Commit one event by itself, since the open segment is going to be dropped.
 
         Best effort, like all audit: its failure must not hide the failure of the run.
         """
         try:
-            await self.unit.commit_event(self.anchor.id, audited(self.unit, event))
+            await self.unit.commit_event(self.writer.id, to_audit_event(self.unit, event))
         except Failure as failure:
-            log.warning("audit_event_lost", type=event.type, entity=self.anchor.id, error=failure.detail)
+            log.warning("audit_event_lost", type=event.type, entity=self.writer.id, error=failure.detail)
 
 
-def record(unit: UnitOfWork, entity_id: EntityId, event: Event) -> None:
-    """File an audit event of an entity whose workflow is not known yet."""
-    unit.record(entity_id, audited(unit, event))
+def record(unit: Unit, entity_id: EntityId, event: Event) -> None:
+    """Stage an audit event of an entity whose workflow is not known yet."""
+    unit.record(entity_id, to_audit_event(unit, event))
 
 
-def audited(unit: UnitOfWork, event: Event) -> AuditEvent:
+def to_audit_event(unit: Unit, event: Event) -> AuditEvent:
     """The event with its instant."""
-    return AuditEvent(type=event.type, at=unit.event_time(), details=event.details, state=event.state, data=event.data)
+    return AuditEvent(
+        type=event.type, at=unit.take_event_time(), details=event.details, state=event.state, data=event.data
+    )

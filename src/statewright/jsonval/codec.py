@@ -1,4 +1,4 @@
-"""JSON text to values and back, without loss (spec/entities.md §4.1, decisions S1 and S6).
+"""JSON text to values and back, without loss (docs/reference/entities.md#json-documents, decisions S1 and S6).
 
 Decoding is one pass of msgspec, then byte counts that prove the text free of what msgspec lets through:
 
@@ -8,9 +8,9 @@ Decoding is one pass of msgspec, then byte counts that prove the text free of wh
 * A NUL character can only be spelled as an escape; PostgreSQL cannot store it.
 * Nesting is no deeper than there are opening brackets.
 
-A text that fails one of the tests, or msgspec, may still be well: the standard library's scanner then reads it again,
-leaving marks where a hook meets something to refuse, and a walk finds the first mark together with its path. So the
-common case pays about a microsecond for certainty, and the rare one pays for a good message.
+A text that fails one of the tests, or msgspec, may still be valid: the standard library's scanner then reads it again,
+leaving marks where a hook meets something to refuse, and a search finds the first mark together with its path. So
+checking costs about a microsecond in the common case, and only a refused text pays for a good message.
 """
 
 import json
@@ -22,16 +22,15 @@ from typing import Final, NoReturn, cast
 import msgspec
 
 from statewright.jsonval.literals import UnusableNumber, read_fraction, read_whole
-from statewright.jsonval.paths import item_path, member_path
-from statewright.jsonval.values import JsonValue
+from statewright.jsonval.values import JsonValue, item_path, member_path
 
-NESTING_LIMIT: Final = 256
-"""Most arrays and objects around a value."""
+MAX_NESTING: Final = 256
+"""Arrays and objects that may surround a value."""
 
 _DECODER = msgspec.json.Decoder(float_hook=read_fraction)
 _ENCODER = msgspec.json.Encoder(decimal_format="number", order="deterministic")
 _UNSORTED = msgspec.json.Encoder(decimal_format="number")
-_LONG_INT_BITS: Final = 14_000
+_MAX_PLAIN_INT_BITS: Final = 14_000
 """Fewer bits than 4300 decimal digits have: an ``int`` of up to so many can be written as it is."""
 _CONTAINERS: Final = frozenset((dict, list))
 
@@ -65,8 +64,9 @@ def decode(raw: bytes | str) -> JsonValue:
     return _decode_slowly(raw)
 
 
-def canonical(raw: bytes | str) -> tuple[JsonValue, bytes]:
-    """What :func:`decode` makes of a text, and what :func:`encode` makes of that; cheaper than both in turn.
+def canonicalise(raw: bytes | str) -> tuple[JsonValue, bytes]:
+    """What :func:`decode` makes of a text, and what :func:`encode` makes of that; cheaper than both one after the
+    other.
 
     Raises :class:`MalformedJson`, and nothing else.
     """
@@ -77,11 +77,11 @@ def canonical(raw: bytes | str) -> tuple[JsonValue, bytes]:
         if _is_faithful(data, value, text):
             return value, text
     except (msgspec.DecodeError, UnicodeError, RecursionError, ValueError):
-        return _canonical_slowly(raw)  # which says what is wrong
-    return _canonical_slowly(raw)
+        return _canonicalise_slowly(raw)  # which says what is wrong
+    return _canonicalise_slowly(raw)
 
 
-def _canonical_slowly(raw: bytes | str) -> tuple[JsonValue, bytes]:
+def _canonicalise_slowly(raw: bytes | str) -> tuple[JsonValue, bytes]:
     value = _decode_slowly(raw)
     return value, encode(value)
 
@@ -91,55 +91,55 @@ def encode(value: JsonValue) -> bytes:
     try:
         return _ENCODER.encode(value)
     except ValueError:  # an int of more digits than Python writes
-        return _ENCODER.encode(_with_long_ints_as_decimals(value))
+        return _ENCODER.encode(_convert_long_ints(value))
 
 
 def _is_faithful(data: bytes, value: JsonValue, encoded: bytes | None = None) -> bool:
-    """Whether the counts prove that the text has no defect; ``False`` means that they cannot tell.
+    """Whether the counts prove that the text has no defect; ``False`` means that they do not show it.
 
     ``encoded`` is any encoding of the value, when there is one already.
     """
     if b"\\" in data and (b"u0000" in data or b"u003a" in data or b"u003A" in data):
         return False
-    if data.count(b"{") + data.count(b"[") > NESTING_LIMIT and is_nested_too_deep(value):
+    if data.count(b"{") + data.count(b"[") > MAX_NESTING and is_nested_too_deep(value):
         return False
     return data.count(b":") == (encoded or _UNSORTED.encode(value)).count(b":")
 
 
 def is_nested_too_deep(value: JsonValue) -> bool:
-    """Whether more than :data:`NESTING_LIMIT` arrays and objects surround some value."""
+    """Whether more than :data:`MAX_NESTING` arrays and objects surround some value."""
     level = [value]
-    for _ in range(NESTING_LIMIT):
-        level = [child for parent in level for child in _children(parent) if type(child) in _CONTAINERS]
+    for _ in range(MAX_NESTING):
+        level = [child for parent in level for child in _list_children(parent) if type(child) in _CONTAINERS]
         if not level:
             return False
     return True
 
 
-def _children(value: JsonValue) -> Iterable[JsonValue]:
+def _list_children(value: JsonValue) -> Iterable[JsonValue]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
 
 
-def _with_long_ints_as_decimals(value: JsonValue) -> JsonValue:
+def _convert_long_ints(value: JsonValue) -> JsonValue:
     if isinstance(value, dict):
-        return {name: _with_long_ints_as_decimals(member) for name, member in value.items()}
+        return {name: _convert_long_ints(member) for name, member in value.items()}
     if isinstance(value, list):
-        return [_with_long_ints_as_decimals(item) for item in value]
-    if isinstance(value, int) and value.bit_length() > _LONG_INT_BITS:
+        return [_convert_long_ints(item) for item in value]
+    if isinstance(value, int) and value.bit_length() > _MAX_PLAIN_INT_BITS:
         return Decimal(value)
     return value
 
 
-class _Refused:
+class _InvalidValue:
     """Stands in a scanned document where a value cannot be accepted."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
 
 
-class _Repeating(dict[str, object]):
+class _RepeatedMembers(dict[str, object]):
     """An object that names a member twice."""
 
     name = ""
@@ -162,14 +162,14 @@ def _scan(raw: bytes | str) -> object:
             raise MalformedJson("the document is empty") from None
         raise MalformedJson(f"{error.msg} (line {error.lineno}, column {error.colno})") from None
     except RecursionError:
-        raise MalformedJson(_too_deep()) from None
+        raise MalformedJson(_format_depth_error()) from None
 
 
 def _scan_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     members = dict(pairs)
     if len(members) == len(pairs):
         return members
-    repeating = _Repeating(members)
+    repeating = _RepeatedMembers(members)
     occurrences = Counter(name for name, _ in pairs)
     repeating.name = next(name for name, count in occurrences.items() if count > 1)
     return repeating
@@ -179,18 +179,18 @@ def _scan_whole(text: str) -> object:
     try:
         return read_whole(text)
     except UnusableNumber as refusal:
-        return _Refused(str(refusal))
+        return _InvalidValue(str(refusal))
 
 
 def _scan_fraction(text: str) -> object:
     try:
         return read_fraction(text)
     except UnusableNumber as refusal:
-        return _Refused(str(refusal))
+        return _InvalidValue(str(refusal))
 
 
 def _scan_constant(text: str) -> object:
-    return _Refused(f"{text} is not JSON")
+    return _InvalidValue(f"{text} is not JSON")
 
 
 _SCANNER = json.JSONDecoder(
@@ -205,7 +205,7 @@ def _inspect(value: object, path: str, nesting: int) -> None:
     """Raises the first defect in document order below ``path``; ``nesting`` counts ``value`` itself."""
     if isinstance(value, str):
         _inspect_text(value, "string", path)
-    elif isinstance(value, _Refused):
+    elif isinstance(value, _InvalidValue):
         raise MalformedJson(value.reason, path)
     elif isinstance(value, dict):
         _inspect_object(cast("dict[str, object]", value), path, nesting)
@@ -214,18 +214,18 @@ def _inspect(value: object, path: str, nesting: int) -> None:
 
 
 def _inspect_object(value: dict[str, object], path: str, nesting: int) -> None:
-    if nesting > NESTING_LIMIT:
+    if nesting > MAX_NESTING:
         _refuse_depth(path)
     for name in value:
         _inspect_text(name, "member name", path)
-    if isinstance(value, _Repeating):
+    if isinstance(value, _RepeatedMembers):
         raise MalformedJson("duplicate member", member_path(path, value.name))
     for name, member in value.items():
         _inspect(member, member_path(path, name), nesting + 1)
 
 
 def _inspect_array(value: list[object], path: str, nesting: int) -> None:
-    if nesting > NESTING_LIMIT:
+    if nesting > MAX_NESTING:
         _refuse_depth(path)
     for index, item in enumerate(value):
         _inspect(item, item_path(path, index), nesting + 1)
@@ -241,8 +241,8 @@ def _inspect_text(text: str, kind: str, path: str) -> None:
 
 
 def _refuse_depth(path: str) -> NoReturn:
-    raise MalformedJson(_too_deep(), path)
+    raise MalformedJson(_format_depth_error(), path)
 
 
-def _too_deep() -> str:
-    return f"nested more than {NESTING_LIMIT} levels deep"
+def _format_depth_error() -> str:
+    return f"nested more than {MAX_NESTING} levels deep"

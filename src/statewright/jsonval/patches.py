@@ -9,24 +9,44 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct, ValidationError, convert
 
-from statewright.jsonval.codec import NESTING_LIMIT
+from statewright.jsonval.codec import MAX_NESTING
 from statewright.jsonval.values import JsonObject, JsonValue
 
 Pointer: TypeAlias = tuple[str, ...]
 """The steps of a JSON Pointer (RFC 6901), none for the whole document."""
 
-COPY_LIMIT: Final = 10 * 1024 * 1024
-"""Characters that all ``copy`` operations of a patch may copy together; copying a copy doubles, and doubles again."""
+MAX_OPERATIONS: Final = 10_000
+"""Operations of one JSON Patch."""
 
-MAX_STEPS: Final = NESTING_LIMIT
-"""Of a pointer: no document is deeper."""
+MAX_COPIED_CHARS: Final = 10 * 1024 * 1024
+"""Characters that all ``copy`` operations of a patch may copy together; without a limit, copying a copy again and again
+would double the document each time.
+"""
+
+MAX_COPIED_VALUES: Final = 200_000
+"""Values that all ``copy`` operations of a patch may copy together, for the same reason: small ones cost their number,
+not their length.
+"""
+
+MAX_WORK: Final = 20_000_000
+"""What a JSON Patch may cost, in references copied: those of each container at its first change, and what making room
+in arrays and walking to the places amounts to.
+"""
+
+_WORK_PER_MEMBER: Final = 4
+_WORK_PER_STEP: Final = 50
+_SHIFTED_PER_WORK: Final = 8
+"""Items of an array that are shifted in the time in which one reference is copied."""
+
+MAX_STEPS: Final = MAX_NESTING
+"""Steps of a pointer: no document is nested deeper."""
 
 
 class PatchFailed(ValueError):
     """A JSON Patch that is malformed, or does not fit the document; the text names the operation."""
 
 
-def merge_patched(document: JsonValue, patch: JsonValue) -> JsonValue:
+def apply_merge_patch(document: JsonValue, patch: JsonValue) -> JsonValue:
     """The document after a merge patch: members are set, merged when both are objects, and removed by null."""
     if not isinstance(patch, dict):
         return patch
@@ -35,7 +55,7 @@ def merge_patched(document: JsonValue, patch: JsonValue) -> JsonValue:
         if change is None:
             merged.pop(name, None)
         else:
-            merged[name] = merge_patched(merged.get(name), change)
+            merged[name] = apply_merge_patch(merged.get(name), change)
     return merged
 
 
@@ -52,32 +72,32 @@ class _Operation(Struct, frozen=True, kw_only=True):
     value: JsonValue = None
 
 
-class _Misfit(Exception):
-    """An operation that the document has no place for."""
+class _PatchMismatch(Exception):
+    """An operation whose pointer leads nowhere in the document."""
 
 
-def json_patched(document: JsonValue, patch: JsonValue) -> JsonValue:
+def apply_json_patch(document: JsonValue, patch: JsonValue) -> JsonValue:
     """The document after all operations of a JSON Patch, or none. Raises :class:`PatchFailed`."""
     if not isinstance(patch, list):
         raise PatchFailed("a JSON Patch is an array of operations")
-    copied = 0
+    if len(patch) > MAX_OPERATIONS:
+        raise PatchFailed(f"operation {MAX_OPERATIONS}: a patch has at most {MAX_OPERATIONS} operations")
+    draft = _Draft(document)
     for number, raw in enumerate(patch):
         try:
-            operation = _read(raw)
-            if operation.op == "copy":
-                copied += _size(_at(document, operation.source), COPY_LIMIT - copied)
-            document = _OPERATIONS[operation.op](document, operation)
-        except _Misfit as misfit:
+            operation = _read_operation(raw)
+            _OPERATIONS[operation.op](draft, operation)
+        except _PatchMismatch as misfit:
             raise PatchFailed(f"operation {number}: {misfit}") from misfit
-    return document
+    return draft.document
 
 
-def same(a: JsonValue, b: JsonValue) -> bool:
+def is_json_equal(a: JsonValue, b: JsonValue) -> bool:
     """Equality of JSON values: numbers by value, and never equal to booleans (RFC 6902 §4.6)."""
     if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(same(member, b[name]) for name, member in a.items())
+        return a.keys() == b.keys() and all(is_json_equal(member, b[name]) for name, member in a.items())
     if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(same, a, b))
+        return len(a) == len(b) and all(map(is_json_equal, a, b))
     return _is_number(a) == _is_number(b) and a == b
 
 
@@ -85,73 +105,186 @@ def _is_number(value: JsonValue) -> bool:
     return isinstance(value, int | Decimal) and not isinstance(value, bool)
 
 
-def _read(raw: JsonValue) -> _Operation:
-    members = {"source" if name == "from" else name: value for name, value in _object(raw).items() if name != "source"}
+def _read_operation(raw: JsonValue) -> _Operation:
+    members = {
+        "source" if name == "from" else name: value for name, value in _require_object(raw).items() if name != "source"
+    }
     try:
         wire = convert(members, _Wire)
     except ValidationError as malformed:
-        raise _Misfit(f"malformed: {malformed}") from malformed
+        raise _PatchMismatch(f"malformed: {malformed}") from malformed
     if wire.op not in _OPERATIONS:
-        raise _Misfit(f'unknown op "{wire.op}"')
+        raise _PatchMismatch(f'unknown op "{wire.op}"')
     if wire.op in _TAKES_VALUE and "value" not in members:
-        raise _Misfit(f'"{wire.op}" needs a value')
+        raise _PatchMismatch(f'"{wire.op}" needs a value')
     if wire.op in _TAKES_SOURCE and wire.source is None:
-        raise _Misfit(f'"{wire.op}" needs a "from"')
+        raise _PatchMismatch(f'"{wire.op}" needs a "from"')
     return _Operation(
-        op=wire.op, path=_pointer(wire.path), source=_pointer(wire.source or ""), value=members.get("value")
+        op=wire.op, path=_parse_pointer(wire.path), source=_parse_pointer(wire.source or ""), value=members.get("value")
     )
 
 
-def _object(raw: JsonValue) -> JsonObject:
+def _require_object(raw: JsonValue) -> JsonObject:
     if not isinstance(raw, dict):
-        raise _Misfit("malformed: no object")
+        raise _PatchMismatch("malformed: no object")
     return raw
 
 
-def _pointer(text: str) -> Pointer:
+def _parse_pointer(text: str) -> Pointer:
     if not text:
         return ()
     if not text.startswith("/"):
-        raise _Misfit(f'"{text}" is no JSON Pointer')
+        raise _PatchMismatch(f'"{text}" is no JSON Pointer')
     steps = text[1:].split("/")
     if len(steps) > MAX_STEPS:
-        raise _Misfit(f"the pointer has more than {MAX_STEPS} steps")
+        raise _PatchMismatch(f"the pointer has more than {MAX_STEPS} steps")
+    if "~" not in text:
+        return tuple(steps)
     if any(rest[:1] not in ("0", "1") for step in steps for rest in step.split("~")[1:]):
-        raise _Misfit(f'"{text}" is no JSON Pointer')
+        raise _PatchMismatch(f'"{text}" is no JSON Pointer')
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in steps)
 
 
-def _add(document: JsonValue, operation: _Operation) -> JsonValue:
-    return _inserted(document, operation.path, operation.value)
+class _Draft:
+    """A document while its patch is applied.
+
+    A container is copied when it is first changed, and changed in place from then on: nothing else refers to the copy.
+    """
+
+    def __init__(self, document: JsonValue) -> None:
+        self.document = document
+        self._copies = dict[int, JsonValue]()
+        """Containers that nothing but this document refers to, by their identity, all the way down from its root."""
+        self._work = self._copied_chars = self._copied_values = 0
+
+    def get(self, path: Pointer) -> JsonValue:
+        self._spend(_WORK_PER_STEP * len(path))
+        return _get_at(self.document, path)
+
+    def replace(self, path: Pointer, value: JsonValue) -> None:
+        if not path:
+            self.document = value
+            return
+        container, step = self._open(path[:-1]), path[-1]
+        if isinstance(container, list):
+            container[int(step)] = value
+        elif isinstance(container, dict):
+            container[step] = value
+
+    def insert(self, path: Pointer, value: JsonValue) -> None:
+        if not path:
+            self.document = value
+            return
+        container, step = self._open(path[:-1]), path[-1]
+        if isinstance(container, dict):
+            container[step] = value
+        elif isinstance(container, list):
+            index = len(container) if step == "-" else _parse_index(step, len(container), path)
+            self._spend((len(container) - index) // _SHIFTED_PER_WORK)
+            container.insert(index, value)
+        else:
+            raise _PatchMismatch(f"nothing can be added at {_format_pointer(path)}")
+
+    def remove(self, path: Pointer) -> None:
+        if not path:
+            self.document = None
+            return
+        container, step = self._open(path[:-1]), path[-1]
+        if isinstance(container, list):
+            index = int(step)
+            self._spend((len(container) - index) // _SHIFTED_PER_WORK)
+            del container[index]
+        elif isinstance(container, dict):
+            del container[step]
+
+    def share(self, value: JsonValue) -> None:
+        """Let a value of this document stand at a second place of it: its containers can be changed no more."""
+        waiting = [value]
+        while waiting:
+            current = waiting.pop()
+            if isinstance(current, str):
+                self._count_copied(len(current), 0)
+            elif isinstance(current, dict):
+                self._count_copied(sum(map(len, current)), len(current))
+                self._copies.pop(id(current), None)
+                waiting.extend(current.values())
+            elif isinstance(current, list):
+                self._count_copied(0, len(current))
+                self._copies.pop(id(current), None)
+                waiting.extend(current)
+
+    def _count_copied(self, chars: int, values: int) -> None:
+        self._copied_chars += chars + values
+        self._copied_values += values
+        if self._copied_values > MAX_COPIED_VALUES or self._copied_chars > MAX_COPIED_CHARS:
+            raise _PatchMismatch(
+                f"too much is copied: {MAX_COPIED_VALUES} values and {MAX_COPIED_CHARS} characters are the most"
+            )
+
+    def _open(self, path: Pointer) -> JsonValue:
+        """The existing value at ``path``, which may be changed in place."""
+        self._spend(_WORK_PER_STEP * len(path))
+        self.document = current = self._own(self.document)
+        for step in path:
+            if isinstance(current, dict) and step in current:
+                current[step] = inner = self._own(current[step])
+            elif isinstance(current, list):
+                index = _parse_index(step, len(current) - 1, path)
+                current[index] = inner = self._own(current[index])
+            else:
+                raise _PatchMismatch(f"there is nothing at {_format_pointer(path)}")
+            current = inner
+        return current
+
+    def _own(self, value: JsonValue) -> JsonValue:
+        if not isinstance(value, dict | list) or id(value) in self._copies:
+            return value
+        self._spend(len(value) if isinstance(value, list) else len(value) * _WORK_PER_MEMBER)
+        copied = value.copy()
+        self._copies[id(copied)] = copied
+        return copied
+
+    def _spend(self, work: int) -> None:
+        self._work += work
+        if self._work > MAX_WORK:
+            raise _PatchMismatch(f"the patch takes too much work: {MAX_WORK} references copied are the most")
 
 
-def _remove(document: JsonValue, operation: _Operation) -> JsonValue:
-    return _removed(document, operation.path)
+def _add(draft: _Draft, operation: _Operation) -> None:
+    draft.insert(operation.path, operation.value)
 
 
-def _replace(document: JsonValue, operation: _Operation) -> JsonValue:
-    _at(document, operation.path)
-    return _changed(document, operation.path, lambda _: operation.value)
+def _remove(draft: _Draft, operation: _Operation) -> None:
+    draft.get(operation.path)
+    draft.remove(operation.path)
 
 
-def _move(document: JsonValue, operation: _Operation) -> JsonValue:
+def _replace(draft: _Draft, operation: _Operation) -> None:
+    draft.get(operation.path)
+    draft.replace(operation.path, operation.value)
+
+
+def _move(draft: _Draft, operation: _Operation) -> None:
     source, path = operation.source, operation.path
     if len(source) < len(path) and path[: len(source)] == source:
-        raise _Misfit(f"{_shown(source)} cannot be moved into itself")
-    return _inserted(_removed(document, source), path, _at(document, source))
+        raise _PatchMismatch(f"{_format_pointer(source)} cannot be moved into itself")
+    value = draft.get(source)
+    draft.remove(source)
+    draft.insert(path, value)
 
 
-def _copy(document: JsonValue, operation: _Operation) -> JsonValue:
-    return _inserted(document, operation.path, _at(document, operation.source))
+def _copy(draft: _Draft, operation: _Operation) -> None:
+    value = draft.get(operation.source)
+    draft.share(value)
+    draft.insert(operation.path, value)
 
 
-def _test(document: JsonValue, operation: _Operation) -> JsonValue:
-    if not same(_at(document, operation.path), operation.value):
-        raise _Misfit(f"the value at {_shown(operation.path)} is another")
-    return document
+def _test(draft: _Draft, operation: _Operation) -> None:
+    if not is_json_equal(draft.get(operation.path), operation.value):
+        raise _PatchMismatch(f"the value at {_format_pointer(operation.path)} is another")
 
 
-_OPERATIONS: Final[Mapping[str, Callable[[JsonValue, _Operation], JsonValue]]] = {
+_OPERATIONS: Final[Mapping[str, Callable[[_Draft, _Operation], None]]] = {
     "add": _add,
     "remove": _remove,
     "replace": _replace,
@@ -163,88 +296,26 @@ _TAKES_VALUE: Final = frozenset(("add", "replace", "test"))
 _TAKES_SOURCE: Final = frozenset(("move", "copy"))
 
 
-def _at(document: JsonValue, path: Pointer) -> JsonValue:
+def _get_at(document: JsonValue, path: Pointer) -> JsonValue:
     value = document
     for step in path:
         if isinstance(value, dict) and step in value:
             value = value[step]
         elif isinstance(value, list):
-            value = value[_index(step, len(value) - 1, path)]
+            value = value[_parse_index(step, len(value) - 1, path)]
         else:
-            raise _Misfit(f"there is nothing at {_shown(path)}")
+            raise _PatchMismatch(f"there is nothing at {_format_pointer(path)}")
     return value
 
 
-def _changed(document: JsonValue, path: Pointer, change: Callable[[JsonValue], JsonValue]) -> JsonValue:
-    """The document with the existing value at ``path`` changed, and everything around it copied."""
-    if not path:
-        return change(document)
-    step, inner = path[0], path[1:]
-    if isinstance(document, dict) and step in document:
-        return {**document, step: _changed(document[step], inner, change)}
-    if isinstance(document, list):
-        index = _index(step, len(document) - 1, path)
-        return [*document[:index], _changed(document[index], inner, change), *document[index + 1 :]]
-    raise _Misfit(f"there is nothing at {_shown(path)}")
-
-
-def _inserted(document: JsonValue, path: Pointer, value: JsonValue) -> JsonValue:
-    if not path:
-        return value
-    *parent, step = path
-
-    def insert(container: JsonValue) -> JsonValue:
-        if isinstance(container, dict):
-            return {**container, step: value}
-        if isinstance(container, list):
-            index = len(container) if step == "-" else _index(step, len(container), path)
-            return [*container[:index], value, *container[index:]]
-        raise _Misfit(f"nothing can be added at {_shown(path)}")
-
-    _at(document, tuple(parent))  # its failure names the whole path
-    return _changed(document, tuple(parent), insert)
-
-
-def _removed(document: JsonValue, path: Pointer) -> JsonValue:
-    _at(document, path)
-    if not path:
-        return None
-    *parent, step = path
-
-    def remove(container: JsonValue) -> JsonValue:
-        if isinstance(container, list):
-            index = int(step)
-            return [*container[:index], *container[index + 1 :]]
-        members: JsonObject = container if isinstance(container, dict) else {}
-        return {name: member for name, member in members.items() if name != step}
-
-    return _changed(document, tuple(parent), remove)
-
-
-def _index(step: str, last: int, path: Pointer) -> int:
+def _parse_index(step: str, last: int, path: Pointer) -> int:
     if not (step.isascii() and step.isdecimal()) or (step.startswith("0") and step != "0") or len(step) > 9:
-        raise _Misfit(f'"{step}" in {_shown(path)} is no index')
+        raise _PatchMismatch(f'"{step}" in {_format_pointer(path)} is no index')
     index = int(step)
     if index > last:
-        raise _Misfit(f"there is nothing at {_shown(path)}")
+        raise _PatchMismatch(f"there is nothing at {_format_pointer(path)}")
     return index
 
 
-def _shown(path: Pointer) -> str:
+def _format_pointer(path: Pointer) -> str:
     return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in path) or "the whole document"
-
-
-def _size(value: JsonValue, budget: int) -> int:
-    """About how many characters the value has. Raises when they are more than ``budget``."""
-    size, waiting = 0, [value]
-    while waiting:
-        current = waiting.pop()
-        size += len(current) + 1 if isinstance(current, str) else 1
-        if isinstance(current, dict):
-            size += sum(map(len, current))
-            waiting.extend(current.values())
-        elif isinstance(current, list):
-            waiting.extend(current)
-        if size > budget:
-            raise _Misfit("too much is copied")
-    return size

@@ -1,11 +1,12 @@
-"""Texts that denote a date or a time, recognised and reduced to instants (spec/models.md §5.4, spec/search.md §5.7).
+"""Texts that denote a date or a time, recognised and reduced to instants (docs/reference/models.md#texts,
+docs/reference/conditions.md#times).
 
 The subtypes form two chains. Downwards a value loses detail, upwards it is filled with the start of the period and UTC:
 
     ZONED_DATE_TIME -> LOCAL_DATE_TIME -> LOCAL_DATE -> YEAR_MONTH -> YEAR
                        LOCAL_DATE_TIME -> LOCAL_TIME
 
-``datetime`` is not used: it knows no year 0000, and only to microseconds what is written to any precision here.
+``datetime`` is not used: it has no year 0000, and cuts to microseconds what may be written to any precision here.
 """
 
 import re
@@ -14,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.jsonval.datatypes import DataType
+from statewright.jsonval.values import DataType
 
 TEMPORAL_TYPES: Final = frozenset(
     (
@@ -59,7 +60,7 @@ class Temporal(Struct, frozen=True, kw_only=True):
     """A parsed text.
 
     ``wall_ms`` counts milliseconds, floored, from 1970-01-01T00:00 to the clock reading of the text, whatever its zone.
-    ``has_rest`` tells of something finer than a millisecond. ``offset_minutes`` is 0 for texts without a zone.
+    ``has_rest``: the text says something finer than a millisecond. ``offset_minutes`` is 0 for texts without a zone.
     """
 
     subtype: DataType
@@ -73,7 +74,7 @@ class Temporal(Struct, frozen=True, kw_only=True):
         return self.wall_ms - self.offset_minutes * _MS_PER_MINUTE
 
 
-class Resolved(Struct, frozen=True, kw_only=True):
+class ResolvedTemporal(Struct, frozen=True, kw_only=True):
     """A temporal seen as another subtype; ``imprecise`` when something other than a zone was cut off on the way."""
 
     epoch_ms: int
@@ -81,21 +82,21 @@ class Resolved(Struct, frozen=True, kw_only=True):
 
 
 def classify_text(text: str) -> DataType:
-    """The temporal subtype whose form the whole text has, else ``STRING`` (spec/models.md §5.4)."""
+    """The temporal subtype whose form the whole text has, else ``STRING`` (docs/reference/models.md#texts)."""
     if not "0" <= text[:1] <= "9":
         return DataType.STRING
-    return _classify_short(text) if len(text) <= _SHORT else _classify(text)
+    return _classify_short(text) if len(text) <= _DATE_CHARS else _classify(text)
 
 
 def _classify(text: str) -> DataType:
     groups = _recognise(text)
-    return DataType.STRING if groups is None else _subtype(groups)
+    return DataType.STRING if groups is None else _choose_subtype(groups)
 
 
-_SHORT: Final = len("2024-02-29")
+_DATE_CHARS: Final = len("2024-02-29")
 
 _classify_short = lru_cache(maxsize=8192)(_classify)
-"""Days, months and years: the same few stand in many documents."""
+"""Cached for dates: the same few days, months and years stand in many documents."""
 
 
 def parse_temporal(text: str) -> Temporal | None:
@@ -108,31 +109,33 @@ def parse_temporal(text: str) -> Temporal | None:
     seconds = int(hour or 0) * 3600 + int(minute or 0) * 60 + int(second or 0)
     digits = fraction or ""
     return Temporal(
-        subtype=_subtype(groups),
+        subtype=_choose_subtype(groups),
         wall_ms=days * MS_PER_DAY + seconds * 1000 + int(digits[:3].ljust(3, "0")),
         has_rest=digits[3:].strip("0") != "",
         offset_minutes=_offset_minutes(offset),
     )
 
 
-def resolve(operand: Temporal, target: DataType) -> Resolved | None:
+def resolve(operand: Temporal, target: DataType) -> ResolvedTemporal | None:
     """The operand cut, or filled up, to the subtype ``target``; ``None`` when neither leads there."""
     if operand.subtype is target or target in _REFINABLE.get(operand.subtype, ()):
-        return Resolved(epoch_ms=operand.epoch_ms)
+        return ResolvedTemporal(epoch_ms=operand.epoch_ms)
     if target is DataType.LOCAL_TIME:
-        return _time_of_day(operand)
-    return _coarsened(operand, target)
+        return _resolve_time_of_day(operand)
+    return _coarsen(operand, target)
 
 
-def _time_of_day(operand: Temporal) -> Resolved | None:
+def _resolve_time_of_day(operand: Temporal) -> ResolvedTemporal | None:
     if operand.subtype not in (DataType.ZONED_DATE_TIME, DataType.LOCAL_DATE_TIME):
         return None
     day, time = divmod(operand.wall_ms, MS_PER_DAY)
-    return Resolved(epoch_ms=time, imprecise=day != 0)
+    return ResolvedTemporal(epoch_ms=time, imprecise=day != 0)
 
 
-def _coarsened(operand: Temporal, target: DataType) -> Resolved | None:
-    """Cuts step by step. Dropping the zone keeps the clock reading, so it is always precise."""
+def _coarsen(operand: Temporal, target: DataType) -> ResolvedTemporal | None:
+    """The operand cut to a coarser subtype, step by step. Dropping the zone keeps the clock reading, so it is always
+    precise.
+    """
     wall_ms, has_rest, subtype = operand.wall_ms, operand.has_rest, operand.subtype
     while subtype is not target:
         if subtype not in _COARSER:
@@ -140,7 +143,7 @@ def _coarsened(operand: Temporal, target: DataType) -> Resolved | None:
         subtype = _COARSER[subtype]
     start = _start_of_period(wall_ms, target)
     imprecise = start != wall_ms or (has_rest and target is not DataType.LOCAL_DATE_TIME)
-    return Resolved(epoch_ms=start, imprecise=imprecise)
+    return ResolvedTemporal(epoch_ms=start, imprecise=imprecise)
 
 
 def _start_of_period(wall_ms: int, subtype: DataType) -> int:
@@ -187,7 +190,7 @@ def _is_clock(groups: _Groups) -> bool:
     return offset is None or offset == "Z" or (offset[1:3] <= "24" and offset[4:] <= "60")
 
 
-def _subtype(groups: _Groups) -> DataType:
+def _choose_subtype(groups: _Groups) -> DataType:
     year, month, day, hour, *_, offset = groups
     if year is None:
         return DataType.LOCAL_TIME

@@ -1,13 +1,13 @@
-"""The token kernel that the process languages share: places, tokens, events in, effects out.
+"""The token kernel that the process languages share: nodes, tokens, events in, effects out.
 
-A front end compiles its definitions into a :class:`Net` and brings a :class:`Language`: how data reaches an activity,
-what a result changes, when a guard holds. The kernel moves the tokens. Everything here is a function over values,
-without I/O, clock or waiting; :func:`advance` is the whole of it (spec/playbook-routing.md Part B).
+A process language compiles its definitions into a :class:`Net` and brings a :class:`Language`: how data reaches an
+activity, what a result changes, when a guard holds. The kernel moves the tokens. Everything here is a function over
+values, without I/O, clock or waiting; :func:`start` and :func:`advance` are its two entries
+(docs/reference/kernel.md#a-function).
 """
 
-from statewright.net.advance import INTERRUPTED, Advance, advance, is_waiting, start
-from statewright.net.document import marking_from_document, marking_to_document
-from statewright.net.durations import Delay, due, parse_delay
+from statewright.net.advance import INTERRUPTED, KernelResult, advance, is_waiting, start
+from statewright.net.durations import Delay, add_delay, parse_delay
 from statewright.net.identifiers import (
     IDS_PER_MOMENT,
     ActivationId,
@@ -16,23 +16,35 @@ from statewright.net.identifiers import (
     NodeId,
     TimerId,
     WorkId,
-    ulid,
-    ulid_number,
+    format_ulid,
+    parse_ulid,
     ulid_to_uuid,
     uuid_to_ulid,
 )
 from statewright.net.language import Completed, Language, Problem
-from statewright.net.marking import Activation, Answer, Branch, Marking, Move, PendingTimer, Phase, Stage, Token
+from statewright.net.marking import (
+    Activation,
+    Branch,
+    HeldResult,
+    Marking,
+    Move,
+    PendingTimer,
+    Phase,
+    Stage,
+    Token,
+    marking_from_document,
+    marking_to_document,
+)
 from statewright.net.nodes import (
-    AllBranches,
-    AllOf,
+    AllInputs,
+    AnyInput,
     Arc,
     BoundaryTimer,
-    Each,
-    Human,
+    BranchJoin,
+    HumanTask,
     Net,
+    NoActivity,
     Node,
-    Nothing,
     Routing,
     SubNet,
     Task,
@@ -44,26 +56,26 @@ __all__ = [
     "INTERRUPTED",
     "Activation",
     "ActivationId",
-    "Advance",
-    "AllBranches",
-    "AllOf",
-    "Answer",
+    "AllInputs",
+    "AnyInput",
     "Arc",
     "BoundaryTimer",
     "Branch",
+    "BranchJoin",
     "Completed",
     "Delay",
-    "Each",
     "ExecutionId",
-    "Human",
+    "HeldResult",
+    "HumanTask",
+    "KernelResult",
     "Language",
     "Marking",
     "Moment",
     "Move",
     "Net",
+    "NoActivity",
     "Node",
     "NodeId",
-    "Nothing",
     "PendingTimer",
     "Phase",
     "Problem",
@@ -75,15 +87,15 @@ __all__ = [
     "Token",
     "Wait",
     "WorkId",
+    "add_delay",
     "advance",
-    "due",
+    "format_ulid",
     "is_waiting",
     "marking_from_document",
     "marking_to_document",
     "parse_delay",
+    "parse_ulid",
     "start",
-    "ulid",
-    "ulid_number",
     "ulid_to_uuid",
     "uuid_to_ulid",
 ]

@@ -1,4 +1,4 @@
-"""ISO-8601 durations: ``PnYnMnWnDTnHnMnS`` (spec/step-engine.md §8.2, decision J4)."""
+"""ISO-8601 durations: ``PnYnMnWnDTnHnMnS`` (docs/reference/steps.md#durations, decision J4)."""
 
 import re
 from calendar import monthrange
@@ -13,12 +13,19 @@ _PATTERN = re.compile(
     rf"P(?=.)(?:{_NUMBER}Y)?(?:{_NUMBER}M)?(?:{_NUMBER}W)?(?:{_NUMBER}D)?"
     rf"(?:T(?=.)(?:{_NUMBER}H)?(?:{_NUMBER}M)?(?:{_NUMBER}S)?)?"
 )
-_SECOND: Final = 1_000_000
-_DAY: Final = 86_400 * _SECOND
-_MICROSECONDS: Final = (30 * _DAY, 7 * _DAY, _DAY, 3600 * _SECOND, 60 * _SECOND, _SECOND)
-"""Of the components after the year; a month counts so only for its fraction."""
+_US_PER_SECOND: Final = 1_000_000
+_US_PER_DAY: Final = 86_400 * _US_PER_SECOND
+_MICROSECONDS: Final = (
+    30 * _US_PER_DAY,
+    7 * _US_PER_DAY,
+    _US_PER_DAY,
+    3600 * _US_PER_SECOND,
+    60 * _US_PER_SECOND,
+    _US_PER_SECOND,
+)
+"""Microseconds of each component after the year; the value of a month is used for its fraction only."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_LAST_YEAR: Final = 9999
+_MAX_YEAR: Final = 9999
 
 
 class Delay(Struct, frozen=True):
@@ -46,7 +53,7 @@ def parse_delay(text: str) -> Delay | None:
     return Delay(whole, round(sum(number * unit for number, unit in zip(exact, _MICROSECONDS, strict=True))))
 
 
-def due(at: int, delay: Delay) -> int | None:
+def add_delay(at: int, delay: Delay) -> int | None:
     """The instant ``delay`` after ``at``, both in microseconds of the epoch; ``None`` beyond the year 9999.
 
     A day that the month does not have becomes its last one.
@@ -54,7 +61,7 @@ def due(at: int, delay: Delay) -> int | None:
     start = _EPOCH + timedelta(microseconds=at)
     month = start.year * 12 + start.month - 1 + delay.months
     year = month // 12
-    if year > _LAST_YEAR:
+    if year > _MAX_YEAR:
         return None
     day = min(start.day, monthrange(year, month % 12 + 1)[1])
     try:

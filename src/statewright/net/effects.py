@@ -1,6 +1,6 @@
-"""What a step of the kernel asks of its shell, to be carried out in the transaction that stores the new marking.
+"""What the kernel asks of its host, to be carried out in the transaction that stores the new marking.
 
-Every task, human task and timer is closed exactly once: by an effect here, in the same step at the earliest.
+Every task, human task and timer is closed exactly once, by an effect of the same or of a later event.
 """
 
 from typing import Literal, TypeAlias
@@ -83,19 +83,21 @@ class ArmTimer(Struct, frozen=True, kw_only=True):
 
 
 class FireTimer(Struct, frozen=True):
-    """A timer had its effect and is used up."""
+    """A timer fired and had its effect: remove it."""
 
     timer: TimerId
 
 
 class DisarmTimer(Struct, frozen=True):
-    """A timer must not fire any more."""
+    """A timer must not fire any more: remove it."""
 
     timer: TimerId
 
 
 class StartChild(Struct, frozen=True, kw_only=True):
-    """Start an instance of another definition; ``awaited_by`` ``None``: nobody waits for its end."""
+    """Start an instance of another definition; ``awaited_by`` is the execution that goes on at its end, ``None`` for
+    none.
+    """
 
     net: str
     input: JsonValue

@@ -26,8 +26,8 @@ class TaskFailed(Struct, frozen=True):
     reason: str
 
 
-class HumanCompleted(Struct, frozen=True):
-    """A person finished a task. ``by`` may be unknown."""
+class HumanTaskCompleted(Struct, frozen=True):
+    """A person finished a task; ``by`` is the id of that person, ``None`` when unknown."""
 
     task: WorkId
     output: JsonValue = None
@@ -56,18 +56,26 @@ class ChildEnded(Struct, frozen=True):
 
 
 class Cancelled(Struct, frozen=True):
-    """Somebody stops the instance."""
+    """The instance is to be stopped for ``reason``."""
 
     reason: str
 
 
 class Retried(Struct, frozen=True):
-    """Somebody has the failed node of a failed instance run again, after ``changes`` to the data."""
+    """The failed node of a failed instance is to be entered again, after ``changes`` to the data."""
 
     node: NodeId
     changes: JsonObject
 
 
 Event: TypeAlias = (
-    Started | TaskCompleted | TaskFailed | HumanCompleted | Signalled | TimerFired | ChildEnded | Cancelled | Retried
+    Started
+    | TaskCompleted
+    | TaskFailed
+    | HumanTaskCompleted
+    | Signalled
+    | TimerFired
+    | ChildEnded
+    | Cancelled
+    | Retried
 )

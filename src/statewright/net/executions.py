@@ -1,4 +1,4 @@
-"""Executions: entering a node, and leaving it with everything that was set up for it taken down."""
+"""Executions: entering a node, leaving it with all that was set up for it taken down, and how an instance ends."""
 
 from typing import assert_never
 
@@ -6,15 +6,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.jsonval.values import JsonValue
-from statewright.net.durations import due
+from statewright.net.durations import add_delay
 from statewright.net.effects import (
     ArmTimer,
     CancelChild,
+    ChangePhase,
     CloseHumanTask,
     CloseTask,
     DisarmTimer,
     EnqueueTask,
     ExitStatus,
+    HoldWork,
     OpenHumanTask,
     RecordEntry,
     RecordExit,
@@ -24,8 +26,8 @@ from statewright.net.effects import (
 from statewright.net.identifiers import ExecutionId, NodeId, TimerId, WorkId
 from statewright.net.language import Problem
 from statewright.net.marking import Branch, Move, PendingTimer, Token
-from statewright.net.nodes import Human, Node, Nothing, SubNet, Task, Wait
-from statewright.net.run import Run
+from statewright.net.nodes import HumanTask, NoActivity, Node, SubNet, Task, Wait
+from statewright.net.run import KernelRun
 
 
 class Closing(Struct, frozen=True, kw_only=True):
@@ -33,54 +35,56 @@ class Closing(Struct, frozen=True, kw_only=True):
 
     status: ExitStatus
     work: WorkStatus
-    """What becomes of its task."""
+    """The status with which its task is closed, if it has one."""
     output: JsonValue = None
-    """For the history."""
+    """The output that the history shows."""
     reason: str | None = None
     result: JsonValue = None
-    """What a person sent."""
+    """The result that is stored with a human task."""
     by: str | None = None
 
 
 SKIPPED = Closing(status="SKIPPED", work="CANCELLED")
-"""The instance ended elsewhere."""
+"""The closing of what still ran when the instance ended."""
 
 
-def failing(reason: str, *, work: WorkStatus = "FAILED") -> Closing:
+def build_failed_closing(reason: str, *, work: WorkStatus = "FAILED") -> Closing:
     """The end of an execution that failed."""
     return Closing(status="FAILED", work=work, reason=reason)
 
 
-def enter(run: Run, node: NodeId, move: Move, branches: tuple[Branch, ...], entry_input: JsonValue) -> Token:
-    """A new execution of a node, with its token put down there."""
+def enter(run: KernelRun, node: NodeId, move: Move, branches: tuple[Branch, ...], entry_input: JsonValue) -> Token:
+    """Begin a new execution of a node: record it with its input, and put its token at the node."""
     attempt = run.attempts.get(node, 0) + 1
     run.attempts[node] = attempt
     run.entered += 1
     token = Token(
-        id=ExecutionId(run.mint()),
+        id=ExecutionId(run.next_id()),
         node=node,
         attempt=attempt,
         branches=branches,
         source=move.source,
         payloads=move.payloads,
     )
-    run.rest(token)
-    run.tell(RecordEntry(execution=token.id, node=node, attempt=attempt, input=entry_input))
+    run.put_token(token)
+    run.emit(RecordEntry(execution=token.id, node=node, attempt=attempt, input=entry_input))
     return token
 
 
-def set_up(run: Run, token: Token, node: Node, entry_input: JsonValue) -> Token | Problem:
+def begin_activity(run: KernelRun, token: Token, node: Node, entry_input: JsonValue) -> Token | Problem:
     """Begin the node's activity and arm its timers."""
-    token = _begun(run, token, node, entry_input)
-    run.rest(token)
+    token = _request_activity(run, token, node, entry_input)
+    run.put_token(token)
     for index, timer in enumerate(node.timers):
-        at = due(run.at, timer.delay)
+        at = add_delay(run.at, timer.delay)
         if at is None:
-            return Problem(f'{run.net.noun} "{node.id}" boundaryEvents[{index}]: duration ends after the year 9999')
-        armed = PendingTimer(TimerId(run.mint()), index)
+            return Problem(
+                f'{run.net.node_label} "{node.id}" boundaryEvents[{index}]: duration ends after the year 9999'
+            )
+        armed = PendingTimer(TimerId(run.next_id()), index)
         token = replace(token, timers=(*token.timers, armed))
-        run.rest(token)
-        run.tell(
+        run.put_token(token)
+        run.emit(
             ArmTimer(
                 timer=armed.id,
                 execution=token.id,
@@ -93,34 +97,34 @@ def set_up(run: Run, token: Token, node: Node, entry_input: JsonValue) -> Token 
     return token
 
 
-def _begun(run: Run, token: Token, node: Node, entry_input: JsonValue) -> Token:
+def _request_activity(run: KernelRun, token: Token, node: Node, entry_input: JsonValue) -> Token:
     match node.activity:
         case Task(kind=kind, retries=retries):
-            work = WorkId(run.mint())
-            run.tell(
+            work = WorkId(run.next_id())
+            run.emit(
                 EnqueueTask(task=work, execution=token.id, node=node.id, kind=kind, retries=retries, input=entry_input)
             )
             return replace(token, work=work)
-        case Human(kind=kind):
-            work = WorkId(run.mint())
-            run.tell(OpenHumanTask(task=work, execution=token.id, node=node.id, kind=kind, input=entry_input))
+        case HumanTask(kind=kind):
+            work = WorkId(run.next_id())
+            run.emit(OpenHumanTask(task=work, execution=token.id, node=node.id, kind=kind, input=entry_input))
             return replace(token, work=work)
         case SubNet(net=net):
-            run.tell(StartChild(net=net, input=entry_input, awaited_by=token.id))
+            run.emit(StartChild(net=net, input=entry_input, awaited_by=token.id))
             return token
-        case Nothing() | Wait():
+        case NoActivity() | Wait():
             return token
         case unknown:
             assert_never(unknown)
 
 
-def close(run: Run, token: Token, closing: Closing) -> Token:
-    """End a token's execution. The token stays where it is, without work and timers."""
+def close(run: KernelRun, token: Token, closing: Closing) -> Token:
+    """End a token's execution: record it, close its task and disarm its timers. The token stays where it is."""
     current = run.tokens.get(token.id, token)
     for timer in current.timers:
-        run.tell(DisarmTimer(timer.id))
+        run.emit(DisarmTimer(timer.id))
     _close_work(run, current, closing)
-    run.tell(
+    run.emit(
         RecordExit(
             execution=current.id,
             node=current.node,
@@ -130,19 +134,67 @@ def close(run: Run, token: Token, closing: Closing) -> Token:
         )
     )
     idle = replace(current, work=None, timers=())
-    run.rest(idle)
+    run.put_token(idle)
     return idle
 
 
-def _close_work(run: Run, token: Token, closing: Closing) -> None:
-    match run.node_of(token).activity:
+def _close_work(run: KernelRun, token: Token, closing: Closing) -> None:
+    match run.get_node(token).activity:
         case Task() if token.work is not None:
-            run.tell(CloseTask(task=token.work, status=closing.work))
-        case Human() if token.work is not None:
-            run.tell(
+            run.emit(CloseTask(task=token.work, status=closing.work))
+        case HumanTask() if token.work is not None:
+            run.emit(
                 CloseHumanTask(task=token.work, status=closing.work, result=closing.result, by=closing.by),
             )
         case SubNet() if closing.work == "CANCELLED":
-            run.tell(CancelChild(token.id))
+            run.emit(CancelChild(token.id))
         case _:
             pass
+
+
+def mark_completed(run: KernelRun, successor: str | None = None) -> None:
+    """The instance is complete: executions that still run are skipped, and the successor starts (decision J5)."""
+    _withdraw(run)
+    run.tokens.clear()
+    run.phase = "COMPLETED"
+    run.emit(ChangePhase(phase="COMPLETED"))
+    if successor is not None:
+        run.emit(StartChild(net=successor, input=run.data))
+
+
+def mark_cancelled(run: KernelRun, reason: str) -> None:
+    """The instance is cancelled for ``reason``; its tokens stay and show how far it came."""
+    _withdraw(run)
+    for token in list(run.tokens.values()):
+        run.put_token(replace(token, stage="WITHDRAWN"))
+    run.phase = "CANCELLED"
+    run.reason = reason
+    run.emit(ChangePhase(phase="CANCELLED", reason=reason))
+
+
+def mark_failed(run: KernelRun, reason: str) -> None:
+    """The instance failed for ``reason``; its other tasks, timers and tokens are held for a retry."""
+    run.phase = "FAILED"
+    run.reason = reason
+    run.emit(ChangePhase(phase="FAILED", reason=reason))
+    run.emit(HoldWork())
+
+
+def complete_if_quiescent(run: KernelRun) -> None:
+    """Complete a net that has no end nodes, once no token moves, works or waits for others."""
+    if run.phase != "RUNNING" or run.net.ending != "QUIESCENCE":
+        return
+    if not any(token.stage in ("WORKING", "WAITING") for token in run.tokens.values()):
+        mark_completed(run)
+
+
+def _withdraw(run: KernelRun) -> None:
+    for token in list(run.tokens.values()):
+        if _has_running_execution(token):
+            close(run, token, SKIPPED)
+    run.agenda.clear()
+    run.held_results.clear()
+
+
+def _has_running_execution(token: Token) -> bool:
+    return token.stage == "WORKING"

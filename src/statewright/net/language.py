@@ -1,4 +1,6 @@
-"""What a process language plugs into the kernel: its data rule and its expressions (spec/playbook-routing.md §19.5)."""
+"""What a process language brings to the kernel: its data rule and its expressions
+(docs/reference/kernel.md#languages).
+"""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,13 +12,13 @@ from statewright.net.nodes import Node
 
 
 class Problem(Struct, frozen=True):
-    """Why something cannot be done; becomes the reason of a failure."""
+    """Why something cannot be done; it becomes the reason for which an instance fails."""
 
     reason: str
 
 
 class Completed(Struct, frozen=True, kw_only=True):
-    """What a finished activity leaves behind."""
+    """What the result of an activity changes."""
 
     data: JsonObject
     """The instance's shared data from now on."""
@@ -32,7 +34,7 @@ class Language(Protocol):
     A language with shared variables ignores payloads; one that sends values along edges ignores the data.
     """
 
-    def consume(self, data: JsonObject, node: Node, payloads: Sequence[JsonValue]) -> JsonValue:
+    def build_input(self, data: JsonObject, node: Node, payloads: Sequence[JsonValue]) -> JsonValue:
         """The input of the node's activity, made when tokens with these payloads fire it."""
         ...
 
@@ -40,10 +42,10 @@ class Language(Protocol):
         """The result of the node's activity; ``output`` is what a worker, a person, a signal or a child sent."""
         ...
 
-    def holds(self, guard: str, data: JsonObject, payloads: Sequence[JsonValue], at: int) -> bool | Problem:
-        """Whether an arc with this guard is open."""
+    def evaluate_guard(self, guard: str, data: JsonObject, payloads: Sequence[JsonValue], at: int) -> bool | Problem:
+        """Whether an arc with this guard may be taken."""
         ...
 
     def patch(self, data: JsonObject, changes: JsonObject) -> JsonObject:
-        """The data after a change from the outside."""
+        """The data after the changes of a retry."""
         ...

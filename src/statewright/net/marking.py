@@ -1,10 +1,17 @@
-"""The marking: everything an instance knows about where it stands, as one value."""
+"""The marking: the whole state of an instance as one value, and its form as JSON.
+
+A marking is stored as a document beside the data it belongs to, and read back unchanged.
+"""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
+from statewright.jsonval.values import JsonObject
 from statewright.net.identifiers import ActivationId, ExecutionId, NodeId, TimerId, WorkId
 
 if TYPE_CHECKING:
@@ -16,7 +23,7 @@ Phase: TypeAlias = Literal["RUNNING", "COMPLETED", "FAILED", "CANCELLED"]
 """``COMPLETED`` and ``CANCELLED`` are final; ``FAILED`` can be retried."""
 
 Stage: TypeAlias = Literal["WORKING", "ANSWERED", "WAITING", "PARKED", "FAILED", "STRANDED", "WITHDRAWN"]
-"""What a token is at.
+"""What a token is doing, or waiting for.
 
 | stage | its execution | moves on when |
 |---|---|---|
@@ -72,17 +79,18 @@ class Token(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel
 
 
 class Move(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A token on its way."""
+    """A token on its way along an arc."""
 
     target: NodeId
     source: NodeId | None = None
     branches: tuple[Branch, ...] = ()
     payloads: tuple[JsonValue, ...] = ()
     admitted: bool = False
-    """Whether it already took others with it and fires its target at once: a retried node."""
+    """Whether it fires its target at once, whatever the arrival rule: tokens it had to wait for are part of it already.
+    """
 
 
-class Answer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class HeldResult(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A result that came while the instance was failed."""
 
     token: ExecutionId
@@ -103,13 +111,30 @@ class Marking(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
     """In the order in which they came to rest."""
     activations: tuple[Activation, ...] = ()
     attempts: Mapping[NodeId, int] = {}
-    """How often each node was entered."""
+    """Entries into each node so far."""
     pending: tuple[Move, ...] = ()
     """Moves that a failure stopped, the next one last."""
-    answers: tuple[Answer, ...] = ()
-    """In the order in which they came."""
+    answers: tuple[HeldResult, ...] = ()
+    """Results held while the instance is failed, in the order in which they came."""
 
     @property
     def current_nodes(self) -> tuple[NodeId, ...]:
         """The nodes that hold a token, each once, in order."""
         return tuple(dict.fromkeys(token.node for token in self.tokens))
+
+
+def marking_to_document(marking: Marking) -> JsonObject:
+    """The marking as JSON, without its data, which are stored in a place of their own."""
+    bare = replace(marking, data={})
+    document = msgspec.to_builtins(bare, builtin_types=(Decimal,), order="deterministic")
+    members = cast("JsonObject", document)  # structs of JSON values become nothing else
+    del members["data"]
+    return members
+
+
+def marking_from_document(document: JsonObject, data: JsonObject) -> Marking:
+    """The marking that :func:`marking_to_document` wrote. Raises ValueError for anything else."""
+    try:
+        return replace(msgspec.convert({**document, "data": {}}, Marking), data=data)
+    except msgspec.ValidationError as defect:
+        raise ValueError(f"stored marking is damaged: {defect}") from defect

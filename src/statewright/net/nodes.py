@@ -1,4 +1,4 @@
-"""Nets: what a definition of any of the process languages is compiled into (spec/playbook-routing.md §19.2).
+"""Nets: what a definition of any of the process languages is compiled into (docs/reference/kernel.md#nets).
 
 A node has an arrival rule (when do tokens make it fire?), an activity (what is done then?) and a routing rule (where do
 tokens go afterwards?). How data reaches an activity and what its result changes is the language's business: see
@@ -14,11 +14,11 @@ from statewright.net.durations import Delay
 from statewright.net.identifiers import NodeId
 
 
-class Each(Struct, frozen=True):
+class AnyInput(Struct, frozen=True):
     """Every token that arrives fires the node."""
 
 
-class AllOf(Struct, frozen=True):
+class AllInputs(Struct, frozen=True):
     """Tokens wait until every source of one of the sets has sent one; the oldest of each are taken together.
 
     The sets are tried in order. A token counts for the node it comes from.
@@ -27,8 +27,8 @@ class AllOf(Struct, frozen=True):
     sets: tuple[tuple[NodeId, ...], ...]
 
 
-class AllBranches(Struct, frozen=True):
-    """Tokens wait until all branches of the activation they belong to have arrived, however long those are.
+class BranchJoin(Struct, frozen=True):
+    """Tokens wait until all branches of the activation they belong to have arrived.
 
     Such a node has no activity: its work is to wait. ``unmatched`` is the reason to fail when a token belongs to no
     activation that ends here.
@@ -37,28 +37,28 @@ class AllBranches(Struct, frozen=True):
     unmatched: str
 
 
-Arrival: TypeAlias = Each | AllOf | AllBranches
+Arrival: TypeAlias = AnyInput | AllInputs | BranchJoin
 
 
-class Nothing(Struct, frozen=True):
+class NoActivity(Struct, frozen=True):
     """No activity: the node completes as soon as it fires. Its work is its data rule and its routing."""
 
 
 class Task(Struct, frozen=True):
-    """Work for the job queue. ``retries``: how often a failed attempt is repeated before it counts."""
+    """Work for the job queue. ``retries``: attempts after the first before a failure counts."""
 
     kind: str
     retries: int = 0
 
 
-class Human(Struct, frozen=True):
-    """Work for a person. ``kind``: which form or list it belongs to, maybe empty."""
+class HumanTask(Struct, frozen=True):
+    """Work for a person. ``kind``: the form or list it belongs to, maybe empty."""
 
     kind: str = ""
 
 
 class Wait(Struct, frozen=True):
-    """Parked until a signal comes."""
+    """The token waits until a signal comes."""
 
 
 class SubNet(Struct, frozen=True):
@@ -67,11 +67,11 @@ class SubNet(Struct, frozen=True):
     net: str
 
 
-Activity: TypeAlias = Nothing | Task | Human | Wait | SubNet
+Activity: TypeAlias = NoActivity | Task | HumanTask | Wait | SubNet
 
 
 class Arc(Struct, frozen=True):
-    """A way on. ``guard``: an expression of the language, ``None`` = always open."""
+    """A connection to another node. ``guard``: an expression of the language; ``None``: always open."""
 
     target: NodeId
     guard: str | None = None
@@ -90,7 +90,7 @@ class Routing(Struct, frozen=True, kw_only=True):
     """Why the node fails when it has arcs and none is taken; ``None``: the token ends."""
     stays: bool = False
     """Whether a token without any arc remains at the node for ever, or ends."""
-    joined_at: NodeId | None = None
+    join_node: NodeId | None = None
     """The node that collects the branches this one opens, one branch per arc taken; ``None``: they are independent."""
 
 
@@ -103,11 +103,11 @@ class BoundaryTimer(Struct, frozen=True, kw_only=True):
 
 
 class Node(Struct, frozen=True, kw_only=True):
-    """A place where tokens arrive, work is done, and tokens leave."""
+    """Where tokens arrive, an activity is done, and tokens leave."""
 
     id: NodeId
-    arrival: Arrival = Each()
-    activity: Activity = Nothing()
+    arrival: Arrival = AnyInput()
+    activity: Activity = NoActivity()
     routing: Routing = Routing()
     timers: tuple[BoundaryTimer, ...] = ()
     ends: bool = False
@@ -118,9 +118,9 @@ class Node(Struct, frozen=True, kw_only=True):
     """Why the node cannot be entered: it fails as soon as it is."""
 
     @property
-    def parks(self) -> bool:
+    def waits_for_outside(self) -> bool:
         """Whether an instance waits for the outside world, not for a worker, while it is here."""
-        return isinstance(self.activity, Human | Wait)
+        return isinstance(self.activity, HumanTask | Wait)
 
 
 class Net(Struct, frozen=True, kw_only=True):
@@ -131,6 +131,7 @@ class Net(Struct, frozen=True, kw_only=True):
     ending: Literal["END_NODE", "QUIESCENCE"] = "END_NODE"
     """``QUIESCENCE``: the instance is complete when no token works or waits for others."""
     max_entries: int = 10_000
-    """How many nodes may be entered in one step before the instance fails: it would never pause."""
-    noun: str = "node"
+    """Nodes that may be entered for one event before the instance fails: a loop without activities would never pause.
+    """
+    node_label: str = "node"
     """What the language calls a node, for messages."""

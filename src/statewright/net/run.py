@@ -1,24 +1,24 @@
-"""One step of the kernel while it is being worked out: a marking taken apart, and the effects so far."""
+"""The state of the kernel while it handles one event: a marking taken apart, and the effects so far."""
 
 from collections.abc import Iterable
 
 from msgspec.structs import replace
 
 from statewright.net.effects import Effect
-from statewright.net.identifiers import ActivationId, ExecutionId, Mint, Moment, NodeId
+from statewright.net.identifiers import ActivationId, ExecutionId, IdGenerator, Moment, NodeId
 from statewright.net.language import Language
 from statewright.net.marking import Activation, Marking, Move, Phase, Stage, Token
 from statewright.net.nodes import Net, Node
 
 
-class Run:
-    """Mutable, and therefore never seen outside the step that made it."""
+class KernelRun:
+    """One call of the kernel. Mutable, and therefore never visible outside that call."""
 
     def __init__(self, net: Net, language: Language, marking: Marking, moment: Moment) -> None:
         self.net = net
         self.language = language
         self.at = moment.at
-        self.mint = Mint(moment)
+        self.next_id = IdGenerator(moment)
         self.data = marking.data
         self.phase: Phase = marking.phase
         self.reason = marking.reason
@@ -27,51 +27,51 @@ class Run:
         self.attempts = dict(marking.attempts)
         self.agenda = list(marking.pending)
         """What moves next is at the end, so that a branch goes on until it rests before the next one starts."""
-        self.answers = list(marking.answers)
+        self.held_results = list(marking.answers)
         self.entered = 0
         self.effects: list[Effect] = []
 
-    def node_of(self, token: Token) -> Node:
-        """The node the token is at. A token never gets to one that its net does not have."""
+    def get_node(self, token: Token) -> Node:
+        """The node the token is at. The net has it: tokens move along its arcs only."""
         return self.net.nodes[token.node]
 
-    def tell(self, effect: Effect) -> None:
+    def emit(self, effect: Effect) -> None:
         """Add an effect."""
         self.effects.append(effect)
 
-    def rest(self, token: Token) -> None:
-        """Put a token down, or replace it where it is."""
+    def put_token(self, token: Token) -> None:
+        """Add a token, or replace the one with its id, which keeps its place in the order."""
         self.tokens[token.id] = token
 
-    def take(self, token: Token) -> None:
-        """Take a token up."""
+    def remove_token(self, token: Token) -> None:
+        """Remove a token."""
         del self.tokens[token.id]
 
     def send(self, moves: Iterable[Move]) -> None:
-        """Set tokens on their way, the first one next."""
+        """Send tokens along their arcs; the first one moves next."""
         self.agenda.extend(reversed(list(moves)))
 
-    def oldest_at(self, node: NodeId, stage: Stage, source: NodeId | None = None) -> Token | None:
+    def find_oldest(self, node: NodeId, stage: Stage, source: NodeId | None = None) -> Token | None:
         """The token that came first to rest at ``node`` in this stage, if any; from ``source`` if that is given."""
         for token in self.tokens.values():
             if token.node == node and token.stage == stage and source in (None, token.source):
                 return token
         return None
 
-    def marking(self) -> Marking:
-        """The state after the step."""
+    def to_marking(self) -> Marking:
+        """The marking after the event."""
         return Marking(
             data=self.data,
             phase=self.phase,
             reason=self.reason,
             tokens=tuple(self.tokens.values()),
-            activations=tuple(self._remembered()),
+            activations=tuple(self._list_open_activations()),
             attempts=self.attempts,
             pending=tuple(self.agenda),
-            answers=tuple(self.answers),
+            answers=tuple(self.held_results),
         )
 
-    def _remembered(self) -> Iterable[Activation]:
+    def _list_open_activations(self) -> Iterable[Activation]:
         """Activations that some token can still arrive for."""
         if not self.activations:
             return ()
@@ -79,8 +79,8 @@ class Run:
         used = {branch.activation for branches in memberships for branch in branches}
         return (each for each in self.activations.values() if each.id in used)
 
-    def arrived(self, activation: Activation, index: int) -> bool:
-        """Remember that a branch has reached the join of its activation; whether it was the last one."""
+    def record_arrival(self, activation: Activation, index: int) -> bool:
+        """Record that a branch has reached the join of its activation; True when it was the last one."""
         arrived = activation.arrived | {index}
         self.activations[activation.id] = replace(activation, arrived=arrived)
         return len(arrived) == activation.size

@@ -8,7 +8,7 @@ import grpc
 import grpc.aio
 
 from statewright.rpc.call import Call
-from statewright.rpc.heads import CallRefused, encoded
+from statewright.rpc.headers import CallRefused, encode_metadata
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
@@ -23,8 +23,8 @@ class Codec(Generic[RequestT, ResponseT]):
 
 
 class CallContext(grpc.aio.ServicerContext[RequestT, ResponseT]):
-    """Everything of ``grpc.aio.ServicerContext`` but TLS identities, which nobody has here, and compression of
-    responses, which are sent as they are."""
+    """Everything of ``grpc.aio.ServicerContext`` but the identities of client certificates, which no servicer asks
+    for, and compression of responses, which are sent as they are."""
 
     def __init__(self, call: Call, codec: Codec[RequestT, ResponseT], *, peer: str) -> None:
         self._call = call
@@ -45,28 +45,28 @@ class CallContext(grpc.aio.ServicerContext[RequestT, ResponseT]):
         message = await self._call.read()
         if message is None:
             raise StopAsyncIteration
-        return self._decoded(message)
+        return self._decode(message)
 
-    async def only_request(self) -> RequestT:
+    async def read_single_request(self) -> RequestT:
         """The one message of the client. Raises ``CallRefused`` when there is none, or more."""
         message = await self._call.read()
         if message is None:
             raise CallRefused(grpc.StatusCode.INTERNAL, "the request has no message")
         if await self._call.read() is not None:
             raise CallRefused(grpc.StatusCode.INTERNAL, "the request has more than one message")
-        return self._decoded(message)
+        return self._decode(message)
 
     async def read(self) -> RequestT:
         message = await self._call.read()
         if message is None:
             return grpc.aio.EOF  # type: ignore[return-value]  # as grpc.aio has it, whatever its types say
-        return self._decoded(message)
+        return self._decode(message)
 
     async def write(self, message: ResponseT) -> None:
         await self._call.write(self._codec.encode(message))
 
     async def send_initial_metadata(self, initial_metadata: Iterable[tuple[str, str | bytes]]) -> None:
-        self._call.begin(encoded(initial_metadata))
+        self._call.begin(encode_metadata(initial_metadata))
 
     async def abort(
         self, code: grpc.StatusCode, details: str = "", trailing_metadata: Iterable[tuple[str, str | bytes]] = ()
@@ -82,14 +82,14 @@ class CallContext(grpc.aio.ServicerContext[RequestT, ResponseT]):
         """Sends the status that was set, if none was sent."""
         self._call.finish(self._code, self._details, self._trailing)
 
-    def ended(self) -> None:
+    def notify_done(self) -> None:
         """Tells those who wanted to know that the call is over."""
         for observer in self._observers:
             observer(self)
 
     def invocation_metadata(self) -> grpc.aio.Metadata:
         if self._metadata is None:
-            self._metadata = grpc.aio.Metadata(*self._call.head.metadata)
+            self._metadata = grpc.aio.Metadata(*self._call.headers.metadata)
         return self._metadata
 
     def set_trailing_metadata(self, trailing_metadata: Iterable[tuple[str, str | bytes]]) -> None:
@@ -120,10 +120,10 @@ class CallContext(grpc.aio.ServicerContext[RequestT, ResponseT]):
 
     def cancelled(self) -> bool:
         """Whether the client has gone, or its time is up."""
-        return self._call.is_broken_off
+        return self._call.is_aborted
 
     def done(self) -> bool:
-        return self._call.is_over
+        return self._call.has_ended
 
     def add_done_callback(self, callback: "Callable[[CallContext[RequestT, ResponseT]], None]") -> None:
         self._observers.append(callback)
@@ -143,7 +143,7 @@ class CallContext(grpc.aio.ServicerContext[RequestT, ResponseT]):
     def auth_context(self) -> Mapping[str, Iterable[bytes]]:
         return {}
 
-    def _decoded(self, message: bytes) -> RequestT:
+    def _decode(self, message: bytes) -> RequestT:
         try:
             return self._codec.decode(message)
         except Exception as error:  # protobuf's, whichever

@@ -26,7 +26,7 @@ class UnreadableMessage(ValueError):
     """What came is no message, or cannot be decompressed."""
 
 
-def framed(message: bytes) -> bytes:
+def frame_message(message: bytes) -> bytes:
     """A message as it goes over a stream, uncompressed."""
     return _PREFIX.pack(0, len(message)) + message
 
@@ -43,7 +43,7 @@ class MessageReader:
         self._missing = 0
 
     @property
-    def held(self) -> int:
+    def pending_bytes(self) -> int:
         """Bytes of a message that has not come completely."""
         return len(self._partial)
 
@@ -71,13 +71,13 @@ class MessageReader:
                 self._missing = _PREFIX.size + size
                 break
             body = part[at + _PREFIX.size : after]
-            messages.append(self._decompressed(body, compressed) if compressed else body)
+            messages.append(self._decompress(body, compressed) if compressed else body)
             at = after
         self._partial += part[at:]
         self._missing -= end - at
         return messages
 
-    def _decompressed(self, body: bytes, flag: int) -> bytes:
+    def _decompress(self, body: bytes, flag: int) -> bytes:
         bits = WINDOW_BITS.get(self._encoding)
         if flag != 1 or bits is None:
             raise UnreadableMessage("a message is marked as compressed, and nothing was said of how")

@@ -1,4 +1,4 @@
-"""The two ways in which a model shows its schema (spec/models.md §7)."""
+"""The two formats in which a schema is exported (docs/reference/models.md#export-formats)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -6,9 +6,8 @@ from typing import Final
 import msgspec
 
 from statewright.jsonval.codec import encode
-from statewright.jsonval.datatypes import DataType
-from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.schema.node import Kind, Node, TypeSet, element_of
+from statewright.jsonval.values import DataType, JsonObject, JsonValue
+from statewright.schema.node import Kind, SchemaNode, TypeSet, element_of
 from statewright.schema.unique_keys import UniqueKey
 
 _JSON_TYPES: Final[Mapping[DataType, tuple[str, str | None]]] = {
@@ -33,10 +32,12 @@ _JSON_TYPES: Final[Mapping[DataType, tuple[str, str | None]]] = {
     DataType.BOOLEAN: ("boolean", None),
     DataType.NULL: ("null", None),
 }
-"""Data type -> JSON Schema ``type`` and ``format`` (spec/models.md §7.2)."""
+"""Data type -> JSON Schema ``type`` and ``format`` (docs/reference/models.md#json_schema)."""
 
 _ESCAPED: Final = {text.encode(): f"\\u{ord(text):04x}".encode() for text in "<>&\u2028\u2029"}
-"""Characters that exports write as escapes (spec/models.md §2). In JSON text they can only stand inside strings."""
+"""Characters that exports write as escapes (docs/reference/models.md#requests-and-answers). In JSON text they can
+only stand inside strings.
+"""
 
 
 def export_document(model: JsonValue, *, state: str, unique_keys: Sequence[UniqueKey] = ()) -> bytes:
@@ -49,7 +50,7 @@ def export_document(model: JsonValue, *, state: str, unique_keys: Sequence[Uniqu
     return text + b"}"
 
 
-def simple_view(node: Node) -> JsonValue:
+def to_simple_view(node: SchemaNode) -> JsonValue:
     """A flat map from the paths of objects to what stands in them; empty when the root is no object."""
     view: JsonObject = {}
     if node.kind is Kind.OBJECT:
@@ -57,29 +58,32 @@ def simple_view(node: Node) -> JsonValue:
     return view
 
 
-def json_schema(node: Node) -> JsonValue:
+def to_json_schema(node: SchemaNode) -> JsonValue:
     """A minimal JSON Schema; scalars of mixed slots and nullability of containers do not show."""
     if node.kind is Kind.OBJECT:
         properties: JsonObject = {}
         for name, child in node.children.items():
-            properties[name] = json_schema(child)
+            properties[name] = to_json_schema(child)
         return {"type": "object", "properties": properties}
     if node.kind is Kind.ARRAY:
-        return {"type": "array", "items": json_schema(element_of(node))}
-    return _json_schema_of_leaf(node.types)
+        return {"type": "array", "items": to_json_schema(element_of(node))}
+    return _describe_leaf(node.types)
 
 
-EXPORTS: Final[Mapping[str, Callable[[Node], JsonValue]]] = {"JSON_SCHEMA": json_schema, "SIMPLE_VIEW": simple_view}
+EXPORTS: Final[Mapping[str, Callable[[SchemaNode], JsonValue]]] = {
+    "JSON_SCHEMA": to_json_schema,
+    "SIMPLE_VIEW": to_simple_view,
+}
 """Converter of an export request -> what it puts into ``model``."""
 
 
-def _describe(node: Node, path: str, view: JsonObject) -> JsonObject:
+def _describe(node: SchemaNode, path: str, view: JsonObject) -> JsonObject:
     """Adds the object at ``path``, and those below it, to the view; the descriptor of the object itself."""
     descriptor: JsonObject = {}
     view[path] = descriptor
     for name, child in sorted(node.children.items()):  # sorted: of names that make equal paths the same one always wins
         if child.kind is Kind.LEAF:
-            descriptor[f".{name}"] = _type_text(child.types)
+            descriptor[f".{name}"] = _format_types(child.types)
         elif child.kind is Kind.OBJECT:
             descriptor[f"#.{name}"] = "OBJECT"
             _describe(child, f"{path}.{name}", view)
@@ -87,23 +91,23 @@ def _describe(node: Node, path: str, view: JsonObject) -> JsonObject:
             descriptor[f"#.{name}"] = "OBJECT"
             _describe(element, f"{path}.{name}[*]", view)["#"] = "ARRAY_ELEMENT"
         else:
-            descriptor[f".{name}[*]"] = _type_text(element.types)
+            descriptor[f".{name}[*]"] = _format_types(element.types)
     return descriptor
 
 
-def _type_text(types: TypeSet) -> str:
+def _format_types(types: TypeSet) -> str:
     if not types:
         return "NULL"
     return types[0] if len(types) == 1 else f"[{', '.join(types)}]"
 
 
-def _json_schema_of_leaf(types: TypeSet) -> JsonValue:
-    alternatives: list[JsonValue] = [_json_schema_of_type(data_type) for data_type in types]
+def _describe_leaf(types: TypeSet) -> JsonValue:
+    alternatives: list[JsonValue] = [_describe_type(data_type) for data_type in types]
     if not alternatives:
         return {}
     return alternatives[0] if len(alternatives) == 1 else {"oneOf": alternatives}
 
 
-def _json_schema_of_type(data_type: DataType) -> JsonValue:
+def _describe_type(data_type: DataType) -> JsonValue:
     json_type, text_format = _JSON_TYPES[data_type]
     return {"type": json_type} if text_format is None else {"type": json_type, "format": text_format}

@@ -1,4 +1,4 @@
-"""The form in which a schema is kept with its model: a table of nodes that refer to each other by position.
+"""The form in which a schema is stored with its model: a table of nodes that refer to each other by position.
 
 ``[["OBJECT", [], {"sku": 1, "tags": 2}], ["LEAF", ["STRING"]], ["ARRAY", [], 3], ["LEAF", ["STRING"]]]``
 
@@ -11,7 +11,7 @@ from typing import TypeAlias
 from msgspec import Struct, ValidationError, convert
 
 from statewright.jsonval.values import JsonValue
-from statewright.schema.node import Kind, Node, TypeSet, element_of, type_set
+from statewright.schema.node import Kind, SchemaNode, TypeSet, element_of, type_set
 
 
 class _Leaf(Struct, frozen=True, array_like=True, tag="LEAF"):
@@ -32,11 +32,11 @@ _Row: TypeAlias = _Leaf | _Object | _Array
 
 
 class UnreadableSchema(ValueError):
-    """What is stored as a schema is none; it was not written by :func:`to_stored`."""
+    """What is stored as a schema is none; it was not written by :func:`schema_to_stored`."""
 
 
-def to_stored(node: Node) -> JsonValue:
-    """The table of a tree in normal form; :func:`from_stored` gives the tree back."""
+def schema_to_stored(node: SchemaNode) -> JsonValue:
+    """The table of a tree in normal form; :func:`schema_from_stored` gives the tree back."""
     nodes, rows = [node], list[JsonValue]()
     for current in nodes:  # grows while it is read
         types: list[JsonValue] = [str(data_type) for data_type in current.types]
@@ -52,24 +52,26 @@ def to_stored(node: Node) -> JsonValue:
     return rows
 
 
-def from_stored(value: JsonValue) -> Node:
+def schema_from_stored(value: JsonValue) -> SchemaNode:
     """The tree of a table. Raises :class:`UnreadableSchema`."""
     try:
         rows = convert(value, list[_Row])
-        nodes = dict[int, Node]()
+        nodes = dict[int, SchemaNode]()
         for position in reversed(range(len(rows))):
-            nodes[position] = _node(rows[position], nodes)
+            nodes[position] = _build_node(rows[position], nodes)
         return nodes[0]
     except (ValidationError, KeyError) as error:
         raise UnreadableSchema(f"stored schema: {error}") from error
 
 
-def _node(row: _Row, later: dict[int, Node]) -> Node:
+def _build_node(row: _Row, later: dict[int, SchemaNode]) -> SchemaNode:
     types = type_set(row.types)
     match row:
         case _Leaf():
-            return Node(kind=Kind.LEAF, types=types)
+            return SchemaNode(kind=Kind.LEAF, types=types)
         case _Object(children=children):
-            return Node(kind=Kind.OBJECT, types=types, children={name: later[at] for name, at in children.items()})
+            return SchemaNode(
+                kind=Kind.OBJECT, types=types, children={name: later[at] for name, at in children.items()}
+            )
         case _Array(element=element):
-            return Node(kind=Kind.ARRAY, types=types, element=later[element])
+            return SchemaNode(kind=Kind.ARRAY, types=types, element=later[element])

@@ -1,9 +1,10 @@
-"""Composite unique keys: which definitions a schema allows, and what a document claims under them (spec/models.md §11).
+"""Composite unique keys: which definitions a schema allows, and what a document claims under them
+(docs/reference/models.md#unique-keys).
 
 A claim is the key's id and its values as bytes. Equal bytes mean equal values: each value is written with its type and
 its length, so no choice of texts in one field can imitate another split over two.
 
-Numbers are compared by value, and what disqualifies one is judged by value too, because a stored document keeps the
+Numbers are compared by value, and what disqualifies one is decided by value too, because a stored document keeps the
 value of a number and not its spelling: a key once accepted must not be refused when its document is read and saved.
 """
 
@@ -16,12 +17,12 @@ from msgspec import Struct
 
 from statewright.failures import Failure
 from statewright.jsonval.values import JsonValue
-from statewright.schema.node import Kind, Node, is_mixed
+from statewright.schema.node import Kind, SchemaNode, is_mixed
 
 _PREFIX: Final = "$."
 _MAX_DIGITS: Final = 64
 _MAX_EXPONENT: Final = 6144
-"""Bounds of a number's significant digits and of its exponent in a key (spec/models.md §11.2)."""
+"""Bounds of a number's significant digits and of its exponent in a key (docs/reference/models.md#claims)."""
 
 
 class UniqueKey(Struct, frozen=True):
@@ -51,14 +52,16 @@ class InvalidUniqueKey(Failure):
 
 
 INCOMPLETE: Final = "composite unique key incomplete"
-"""Said of a document as submitted (spec/models.md §11.3)."""
+"""The message about a document as submitted (docs/reference/models.md#enforcement)."""
 
 NULL_OR_INVALID: Final = "one or more unique key fields are null or invalid"
-"""Said of a document as processors left it (spec/models.md §11.3)."""
+"""The message about a document as processors left it (docs/reference/models.md#enforcement)."""
 
 
-def definition_fault(keys: Sequence[UniqueKey], node: Node) -> str | None:
-    """The first rule that the keys break on this schema, in words; ``None`` when they break none (§11.1)."""
+def find_definition_fault(keys: Sequence[UniqueKey], node: SchemaNode) -> str | None:
+    """A message about the first rule that the keys break on this schema; ``None`` when they break none
+    (docs/reference/models.md#definition).
+    """
     seen = set[str]()
     for key in keys:
         if not key.id:
@@ -66,18 +69,18 @@ def definition_fault(keys: Sequence[UniqueKey], node: Node) -> str | None:
         if key.id in seen:
             return f'duplicate key ID "{key.id}"'
         seen.add(key.id)
-        if fault := _fault_of_fields(key, node):
+        if fault := _find_field_fault(key, node):
             return fault
     return None
 
 
-def claims(keys: Sequence[UniqueKey], document: JsonValue, *, refusal: str = INCOMPLETE) -> tuple[Claim, ...]:
-    """What the document claims, one claim per key that it has any field of (§11.2).
+def read_claims(keys: Sequence[UniqueKey], document: JsonValue, *, refusal: str = INCOMPLETE) -> tuple[Claim, ...]:
+    """The document's claims, one per key of which it has any field (docs/reference/models.md#claims).
 
-    Raises :class:`InvalidUniqueKey`, saying ``refusal``.
+    Raises :class:`InvalidUniqueKey` with the message ``refusal``.
     """
     try:
-        found = [_claim(key, document) for key in keys]
+        found = [_read_claim(key, document) for key in keys]
     except _Unusable:
         raise InvalidUniqueKey(refusal) from None
     return tuple(claim for claim in found if claim is not None)
@@ -87,7 +90,7 @@ class _Unusable(Exception):
     """A value that cannot be part of a key."""
 
 
-def _fault_of_fields(key: UniqueKey, node: Node) -> str | None:
+def _find_field_fault(key: UniqueKey, node: SchemaNode) -> str | None:
     if not key.fields:
         return f'key "{key.id}" has no fields'
     for path, occurrences in Counter(key.fields).items():
@@ -99,27 +102,27 @@ def _fault_of_fields(key: UniqueKey, node: Node) -> str | None:
     return None
 
 
-def _is_scalar(path: str, root: Node) -> bool:
+def _is_scalar(path: str, root: SchemaNode) -> bool:
     """Whether the path leads, by member names only, to a leaf or to a slot that is also a scalar."""
     if not path.startswith(_PREFIX) or "[" in path or "*" in path:
         return False
-    node: Node | None = root
-    for name in _steps(path):
+    node: SchemaNode | None = root
+    for name in _split_path(path):
         if node is None or node.kind is not Kind.OBJECT:
             return False
         node = node.children.get(name)
     return node is not None and (node.kind is Kind.LEAF or (node.kind is Kind.OBJECT and is_mixed(node)))
 
 
-def _steps(path: str) -> list[str]:
+def _split_path(path: str) -> list[str]:
     return path.removeprefix(_PREFIX).split(".")
 
 
-def _claim(key: UniqueKey, document: JsonValue) -> Claim | None:
-    values = [_resolve(_steps(path), document) for path in key.fields]
+def _read_claim(key: UniqueKey, document: JsonValue) -> Claim | None:
+    values = [_resolve(_split_path(path), document) for path in key.fields]
     if all(value is None for value in values):
         return None
-    return Claim(key.id, b"".join(_typed(value) for value in values))
+    return Claim(key.id, b"".join(_encode_value(value) for value in values))
 
 
 def _resolve(steps: Sequence[str], document: JsonValue) -> JsonValue:
@@ -131,22 +134,22 @@ def _resolve(steps: Sequence[str], document: JsonValue) -> JsonValue:
     return value
 
 
-def _typed(value: JsonValue) -> bytes:
+def _encode_value(value: JsonValue) -> bytes:
     """Type, length and value: no two sequences of values are written alike. Null is missing, and so are containers."""
     if isinstance(value, str):
-        return _framed(b"s", value.encode())
+        return _frame(b"s", value.encode())
     if isinstance(value, bool):
-        return _framed(b"b", b"1" if value else b"0")
+        return _frame(b"b", b"1" if value else b"0")
     if isinstance(value, int | Decimal):
-        return _framed(b"n", _canonical_number(value).encode())
+        return _frame(b"n", _format_number(value).encode())
     raise _Unusable
 
 
-def _framed(kind: bytes, payload: bytes) -> bytes:
+def _frame(kind: bytes, payload: bytes) -> bytes:
     return b"%s%d:%s" % (kind, len(payload), payload)
 
 
-def _canonical_number(value: int | Decimal) -> str:
+def _format_number(value: int | Decimal) -> str:
     """Significant digits and exponent: ``7``, ``7.0`` and ``0.7e1`` are all ``7e0``."""
     number = Decimal(value)
     if not number:

@@ -1,11 +1,11 @@
-"""Strict validation: does a document fit a schema as it is (spec/models.md §8).
+"""Strict validation: does a document fit a schema as it is (docs/reference/models.md#strict-validation).
 
-Here a document is walked to say everything that is wrong with it and where; :mod:`statewright.schema.compiled` asks
+This module finds everything that is wrong with a document, and where; :mod:`statewright.schema.compiler` finds out
 first, and much faster, whether anything is.
 
 Objects and arrays offered to a leaf are refused as wrong containers. The reference counts them as strings, so that a
-``STRING`` field swallows whole objects; the list of quirks (§14, 1) calls this an accident. Whoever sends one gets a
-400 that names the place, as under a change level.
+``STRING`` field swallows whole objects; the list of quirks (docs/reference/models.md#strict-validation, 1) calls this
+an accident. Here they get a 400 that names the place, as under a change level.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,15 +16,13 @@ from msgspec import Struct
 
 from statewright.entity import ModelKey
 from statewright.failures import BadRequest, Failure, IncompatibleType, Property
-from statewright.jsonval.datatypes import DataType
 from statewright.jsonval.numbers import is_assignable
-from statewright.jsonval.paths import item_path, member_path
-from statewright.jsonval.values import JsonValue
+from statewright.jsonval.values import DataType, JsonValue, item_path, member_path
 from statewright.schema.inference import classify
-from statewright.schema.node import Kind, Node, TypeSet, element_of
+from statewright.schema.node import Kind, SchemaNode, TypeSet, element_of
 
 MAX_DEPTH: Final = 256
-"""Places at this depth, the root being at 0, are not looked at (spec/models.md §8, rule 1)."""
+"""Places at this depth, the root being at 0, are not looked at (docs/reference/models.md#strict-validation, rule 1)."""
 
 
 class Violation(Struct, frozen=True, kw_only=True):
@@ -39,7 +37,7 @@ class Violation(Struct, frozen=True, kw_only=True):
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
-def validate(node: Node, document: JsonValue) -> tuple[Violation, ...]:
+def validate(node: SchemaNode, document: JsonValue) -> tuple[Violation, ...]:
     """Everything that is wrong with the document, in document order; empty when it is valid."""
     found = list[Violation]()
     _examine(node, document, "", 0, found)
@@ -47,25 +45,25 @@ def validate(node: Node, document: JsonValue) -> tuple[Violation, ...]:
 
 
 MAX_DESCRIBED: Final = 100
-"""Violations that a refusal describes: a document may have as many as it has members."""
+"""Violations that a refusal describes: a document may have as many as members."""
 
 
-def describe(violations: Sequence[Violation]) -> str:
+def describe_violations(violations: Sequence[Violation]) -> str:
     """``<path>: <message>; <path>: <message>``, and how many more there are."""
     more = len(violations) - MAX_DESCRIBED
     return "; ".join([*map(str, violations[:MAX_DESCRIBED]), *([f"and {more} more"] if more > 0 else [])])
 
 
-def refuse(violations: Sequence[Violation], model: ModelKey) -> Failure:
+def build_validation_failure(violations: Sequence[Violation], model: ModelKey) -> Failure:
     """The failure of a write whose document is not valid; a wrong type of a scalar outweighs everything else."""
-    message = f"validation failed: {describe(violations)}"
+    message = f"validation failed: {describe_violations(violations)}"
     for violation in violations:
         if violation.actual is not None:
-            return IncompatibleType(message, _properties(violation, violation.actual, model))
+            return IncompatibleType(message, _build_properties(violation, violation.actual, model))
     return BadRequest(message)
 
 
-def _properties(violation: Violation, actual: DataType, model: ModelKey) -> dict[str, Property]:
+def _build_properties(violation: Violation, actual: DataType, model: ModelKey) -> dict[str, Property]:
     return {
         "entityName": model.name,
         "entityVersion": str(model.version),  # a text here, a number on all model endpoints
@@ -75,11 +73,11 @@ def _properties(violation: Violation, actual: DataType, model: ModelKey) -> dict
     }
 
 
-def _examine(node: Node, value: JsonValue, path: str, depth: int, found: list[Violation]) -> None:
+def _examine(node: SchemaNode, value: JsonValue, path: str, depth: int, found: list[Violation]) -> None:
     if depth >= MAX_DEPTH:
         found.append(Violation(path=path, message=f"validation depth exceeded (max {MAX_DEPTH})"))
     elif node.kind is Kind.LEAF:
-        found.extend(_misfits(node.types, value, path))
+        found.extend(_find_mismatches(node.types, value, path))
     elif admits_beside(node, value):
         pass
     elif node.kind is Kind.OBJECT and isinstance(value, dict):
@@ -87,16 +85,18 @@ def _examine(node: Node, value: JsonValue, path: str, depth: int, found: list[Vi
             if (child := node.children.get(name)) is not None:
                 _examine(child, member, member_path(path, name), depth + 1, found)
             else:
-                found.append(_unexpected(member_path(path, name)))
+                found.append(_build_unexpected(member_path(path, name)))
     elif node.kind is Kind.ARRAY and isinstance(value, list):
         for index, item in enumerate(value):
             _examine(element_of(node), item, item_path(path, index), depth + 1, found)
     else:
-        found.append(_wrong_container(node.kind.lower(), value, path))
+        found.append(_build_wrong_container(node.kind.lower(), value, path))
 
 
-def admits_beside(container: Node, value: JsonValue) -> bool:
-    """Whether a value that is no container may stand in place of this object or array (spec/models.md §8, rule 2)."""
+def admits_beside(container: SchemaNode, value: JsonValue) -> bool:
+    """Whether a value that is no container may stand in place of this object or array
+    (docs/reference/models.md#strict-validation, rule 2).
+    """
     if not container.types or isinstance(value, dict | list):
         return False
     return value is None or admits(container.types, classify(value))
@@ -107,24 +107,24 @@ def admits(types: TypeSet, actual: DataType) -> bool:
     return any(is_assignable(actual, declared) for declared in types)
 
 
-def _misfits(types: TypeSet, value: JsonValue, path: str) -> Iterator[Violation]:
+def _find_mismatches(types: TypeSet, value: JsonValue, path: str) -> Iterator[Violation]:
     if isinstance(value, dict | list):
-        yield _wrong_container("scalar", value, path)
+        yield _build_wrong_container("scalar", value, path)
     elif value is not None and not admits(types, actual := classify(value)):
         message = f"value of type {actual} is not compatible with [{' '.join(types)}]"
         yield Violation(path=path, message=message, actual=actual, expected=types)
 
 
-def _unexpected(path: str) -> Violation:
+def _build_unexpected(path: str) -> Violation:
     return Violation(path=path, message="unexpected field not present in model")
 
 
-def _wrong_container(expected: str, value: JsonValue, path: str) -> Violation:
+def _build_wrong_container(expected: str, value: JsonValue, path: str) -> Violation:
     return Violation(path=path, message=f"expected {expected}, got {kind_of(value)}")
 
 
 def kind_of(value: JsonValue) -> str:
-    """The JSON word for what the value is."""
+    """The JSON type of the value, as messages name it."""
     return _WORDS[type(value)]
 
 

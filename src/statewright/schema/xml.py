@@ -1,27 +1,31 @@
-"""XML documents as JSON values (spec/models.md §6, spec/entities.md §4.3).
+"""XML documents as JSON values (docs/reference/models.md#xml).
 
 ``<order id="7"><line>a</line><line>b</line><note lang="en">hi</note></order>`` is
 ``{"id": 7, "line": ["a", "b"], "note": {"lang": "en", "_text": "hi"}}``.
 
 Read as events, without namespace processing: prefixes are cut off, and ``xmlns`` attributes are fields like any other.
-Entities declared by a document are refused; there is no use for them in data, and they are how XML attacks its readers.
+Entities declared by a document are refused: data have no use for them, and they are the usual means of attack by XML.
 """
 
 from collections.abc import Callable
 from typing import Final, TypeAlias
 from xml.sax import SAXParseException
 from xml.sax.handler import ContentHandler
-from xml.sax.xmlreader import AttributesImpl
+from xml.sax.xmlreader import AttributesImpl, IncrementalParser
 
-from defusedxml import DefusedXmlException, sax
+from defusedxml import DefusedXmlException, expatreader
 
-from statewright.jsonval.codec import NESTING_LIMIT, is_nested_too_deep
+from statewright.jsonval.codec import MAX_NESTING, is_nested_too_deep
 from statewright.jsonval.literals import UnusableNumber, read_number
-from statewright.jsonval.paths import member_path
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue, member_path
 
-_Parse: TypeAlias = Callable[[bytes, ContentHandler], None]
-_parse: Final[_Parse] = sax.parseString
+_CreateParser: TypeAlias = Callable[[], IncrementalParser]
+_create_parser: Final[_CreateParser] = expatreader.create_parser
+
+MAX_TAG_BYTES: Final = 1024 * 1024
+"""Longest tag or comment; each is read without a pause, and again with each part of the document until it ends."""
+
+_PART_BYTES: Final = 64 * 1024
 
 _ROOT_TEXT: Final = "_value"
 _TEXT: Final = "_text"
@@ -52,12 +56,25 @@ def xml_to_json(raw: bytes) -> JsonValue:
         raise MalformedXml(str(error)) from error
     document = reader.document
     if is_nested_too_deep(document):
-        raise MalformedXml(_too_deep())
+        raise MalformedXml(_format_depth_error())
     return document
 
 
+def _parse(raw: bytes, reader: "_Reader") -> None:
+    parser = _create_parser()
+    parser.setContentHandler(reader)
+    seen, seen_at = 0, 0
+    for start in range(0, max(len(raw), 1), _PART_BYTES):
+        parser.feed(raw[start : start + _PART_BYTES])
+        if reader.events > seen:
+            seen, seen_at = reader.events, start
+        elif start - seen_at > MAX_TAG_BYTES:
+            raise MalformedXml(f"a tag or comment is longer than {MAX_TAG_BYTES} bytes")
+    parser.close()
+
+
 class _Element:
-    """An element that is being read."""
+    """An element that is being read: its members and text so far, and its path for messages."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -90,27 +107,31 @@ class _Reader(ContentHandler):
     def __init__(self) -> None:
         super().__init__()
         self.document: JsonObject = {}
+        self.events = 0
         self._open: list[_Element] = []
 
     def startElement(self, name: str, attrs: AttributesImpl) -> None:  # noqa: N802 - SAX names it
-        if len(self._open) == NESTING_LIMIT:
-            raise MalformedXml(_too_deep())
-        element = _Element(self._enter(_local(name)))
+        self.events += 1
+        if len(self._open) == MAX_NESTING:
+            raise MalformedXml(_format_depth_error())
+        element = _Element(self._enter(_strip_prefix(name)))
         for attribute, text in attrs.items():
-            field = _local(attribute)
-            element.add(field, _scalar(text, member_path(element.path, field)))
+            field = _strip_prefix(attribute)
+            element.add(field, _read_scalar(text, member_path(element.path, field)))
         self._open.append(element)
 
     def characters(self, content: str) -> None:
+        self.events += 1
         self._open[-1].add_text(content)
 
     def endElement(self, name: str) -> None:  # noqa: N802 - SAX names it
+        self.events += 1
         element = self._open.pop()
         element.end_text()
         if self._open:
-            self._open[-1].add(_local(name), _value(element))
+            self._open[-1].add(_strip_prefix(name), _build_value(element))
         else:
-            self.document = _with_text(element, _TEXT if element.fields else _ROOT_TEXT)
+            self.document = _add_text(element, _TEXT if element.fields else _ROOT_TEXT)
 
     def _enter(self, name: str) -> str:
         """The path of a new element; that of the root, whose name is dropped, is empty."""
@@ -120,19 +141,19 @@ class _Reader(ContentHandler):
         return member_path(self._open[-1].path, name)
 
 
-def _value(element: _Element) -> JsonValue:
+def _build_value(element: _Element) -> JsonValue:
     if element.fields or not element.text():
-        return _with_text(element, _TEXT)
-    return _scalar(element.text(), element.path)
+        return _add_text(element, _TEXT)
+    return _read_scalar(element.text(), element.path)
 
 
-def _with_text(element: _Element, field: str) -> JsonObject:
+def _add_text(element: _Element, field: str) -> JsonObject:
     if text := element.text():
-        element.add(field, _scalar(text, member_path(element.path, field)))
+        element.add(field, _read_scalar(text, member_path(element.path, field)))
     return element.object()
 
 
-def _scalar(text: str, path: str) -> JsonValue:
+def _read_scalar(text: str, path: str) -> JsonValue:
     if text in _BOOLEANS:
         return _BOOLEANS[text]
     try:
@@ -142,9 +163,9 @@ def _scalar(text: str, path: str) -> JsonValue:
     return text if number is None else number
 
 
-def _local(name: str) -> str:
+def _strip_prefix(name: str) -> str:
     return name.rpartition(":")[2]
 
 
-def _too_deep() -> str:
-    return f"nested more than {NESTING_LIMIT} levels deep"
+def _format_depth_error() -> str:
+    return f"nested more than {MAX_NESTING} levels deep"

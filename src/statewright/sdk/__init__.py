@@ -1,4 +1,4 @@
-"""What a calculation node imports.
+"""The public names of the SDK for calculation nodes.
 
     from statewright.sdk import Node
 
@@ -9,17 +9,13 @@
         context.client.create("notice", 1, {"text": "approved"})  # in the transaction of the transition
         return prize | {"approved": True}
 
-``statewright node module:node`` runs it, and so does ``node.run()``. Without a node of one's own, the module-level
+``statewright node module:node`` runs it, and so does ``node.run()``. In a module without a node, the module-level
 ``processor``, ``criterion``, ``schedule`` and ``job`` register with ``default_node``.
 """
 
 from statewright.sdk.client import AsyncClient, Client
 from statewright.sdk.context import Caller, Context
-from statewright.sdk.jobs import Job, NonRetryable
-from statewright.sdk.node import Node
-from statewright.sdk.operations import Entity, Written
-from statewright.sdk.outcomes import No, Schedule
-from statewright.sdk.refusals import (
+from statewright.sdk.errors import (
     CallFailed,
     Conflicting,
     Invalid,
@@ -33,6 +29,10 @@ from statewright.sdk.refusals import (
     Unavailable,
     Unreachable,
 )
+from statewright.sdk.jobs import Job, NonRetryable
+from statewright.sdk.node import Node
+from statewright.sdk.operations import Entity, WriteResult
+from statewright.sdk.outcomes import No, Rejected, Schedule
 from statewright.sdk.tokens import ClientCredentials, TokenUnavailable
 
 default_node = Node()
@@ -63,13 +63,14 @@ __all__ = [
     "NotAllowed",
     "Problem",
     "Refused",
+    "Rejected",
     "RunFailed",
     "Schedule",
     "TokenUnavailable",
     "TransactionOver",
     "Unavailable",
     "Unreachable",
-    "Written",
+    "WriteResult",
     "criterion",
     "default_node",
     "function",

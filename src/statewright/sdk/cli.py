@@ -1,4 +1,4 @@
-"""``statewright node module:app`` (the command itself is declared in ``statewright.cli``)."""
+"""``statewright node module:app`` (the command itself is declared in ``statewright.cli.main``)."""
 
 import importlib
 import sys
@@ -25,13 +25,13 @@ def run(
     tags: str | Iterable[str] | None = None,
     api: str | None = None,
 ) -> int:
-    """Runs the node that ``module:name`` names until it is told to stop; the exit status of the program.
+    """Runs the node that ``module:name`` names until a signal stops it; the exit status of the program.
 
     Modules are looked for in the current directory first. Without a name it is the module's only node, or the one
     behind the module-level decorators.
     """
     try:
-        node = find(target)
+        node = find_node(target)
         node.run(endpoint, token=token, tags=tags, api=api)
     except (UnusableTarget, UnfitSignature, UnusableEndpoint, UnusableAddress) as error:
         sys.stderr.write(f"statewright node: {error}\n")
@@ -39,7 +39,7 @@ def run(
     return 0
 
 
-def find(target: str) -> Node:
+def find_node(target: str) -> Node:
     """The node a target names. Raises :class:`UnusableTarget`."""
     module_name, _, name = target.partition(":")
     here = str(Path.cwd())
@@ -52,17 +52,17 @@ def find(target: str) -> Node:
             raise
         raise UnusableTarget(f"there is no module {module_name}") from error
     members: dict[str, object] = vars(module)
-    return _named(members, target, name) if name else _only(members, target)
+    return _get_named_node(members, target, name) if name else _get_only_node(members, target)
 
 
-def _named(members: dict[str, object], target: str, name: str) -> Node:
+def _get_named_node(members: dict[str, object], target: str, name: str) -> Node:
     node = members.get(name)
     if not isinstance(node, Node):
         raise UnusableTarget(f"{target} is not a Node")
     return node
 
 
-def _only(members: dict[str, object], target: str) -> Node:
+def _get_only_node(members: dict[str, object], target: str) -> Node:
     nodes = list({id(member): member for member in members.values() if isinstance(member, Node)}.values())
     if not nodes and default_node.functions:
         return default_node

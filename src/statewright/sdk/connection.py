@@ -1,4 +1,4 @@
-"""Keeping a node connected: one stream after another, with pauses in between."""
+"""Keeping a node connected: when a stream ends, another one is opened after a pause."""
 
 import asyncio
 import logging
@@ -8,27 +8,28 @@ import grpc
 import grpc.aio
 
 from statewright.proto.cyoda_cloud_api_pb2_grpc import CloudEventsServiceStub
-from statewright.sdk.backoff import BackOff
-from statewright.sdk.endpoint import Endpoint
-from statewright.sdk.session import NotAdmitted, Session
+from statewright.sdk.endpoint import BackOff, Endpoint
+from statewright.sdk.session import JoinRejected, Session
 from statewright.sdk.tokens import TokenSource, TokenUnavailable
 from statewright.sdk.wire import Greeting
-from statewright.sdk.worker import Worker
+from statewright.sdk.worker import CalloutWorker
 
 log = logging.getLogger("statewright.sdk")
 
 
-class Connection:
-    """Joins a server again and again; a good greeting makes the next pause a short one."""
+class NodeConnection:
+    """Joins the server again whenever the stream ends; after a greeting the pauses start with the shortest again."""
 
-    def __init__(self, endpoint: Endpoint, tokens: TokenSource, worker: Worker, *, tags: tuple[str, ...]) -> None:
+    def __init__(
+        self, endpoint: Endpoint, tokens: TokenSource, worker: CalloutWorker, *, tags: tuple[str, ...]
+    ) -> None:
         self._endpoint = endpoint
         self._tokens = tokens
         self._worker = worker
         self._tags = tags
-        self._pauses = BackOff()
+        self._backoff = BackOff()
 
-    async def keep_up(self, leave: asyncio.Event, *, grace: float) -> None:
+    async def run(self, leave: asyncio.Event, *, grace: float) -> None:
         """Returns when ``leave`` is set and the last stream has ended; ``grace`` is for functions still running
         then."""
         while not leave.is_set():
@@ -36,20 +37,20 @@ class Connection:
                 await self._connect(leave, grace=grace)
                 log.info("node_disconnected endpoint=%s", self._endpoint.target)
             except grpc.aio.AioRpcError as error:
-                self._rejected(error)
-            except (TimeoutError, NotAdmitted, TokenUnavailable) as error:
+                self._on_rejection(error)
+            except (TimeoutError, JoinRejected, TokenUnavailable) as error:
                 log.warning("node_disconnected endpoint=%s reason=%s", self._endpoint.target, error or "no greeting")
             await self._pause(leave)
 
     async def _connect(self, leave: asyncio.Event, *, grace: float) -> None:
-        token = await self._tokens.token()
+        token = await self._tokens.get_token()
         metadata = [("authorization", f"Bearer {token}")] if token else None
-        async with self._endpoint.channel() as channel:
+        async with self._endpoint.open_channel() as channel:
             call = CloudEventsServiceStub(channel).startStreaming(metadata=metadata)
-            await Session(call, self._worker, greeted=self._greeted).run(self._tags, leave, grace=grace)
+            await Session(call, self._worker, on_greeting=self._on_greeting).run(self._tags, leave, grace=grace)
 
-    def _greeted(self, greeting: Greeting) -> None:
-        self._pauses.reset()
+    def _on_greeting(self, greeting: Greeting) -> None:
+        self._backoff.reset()
         log.info(
             "node_joined endpoint=%s member=%s tenant=%s tags=%s",
             self._endpoint.target,
@@ -58,9 +59,9 @@ class Connection:
             ",".join(self._tags),
         )
 
-    def _rejected(self, error: grpc.aio.AioRpcError) -> None:
+    def _on_rejection(self, error: grpc.aio.AioRpcError) -> None:
         if error.code() is grpc.StatusCode.UNAUTHENTICATED:
-            self._tokens.rejected()
+            self._tokens.invalidate()
         log.warning(
             "node_disconnected endpoint=%s status=%s reason=%s",
             self._endpoint.target,
@@ -70,5 +71,5 @@ class Connection:
 
     async def _pause(self, leave: asyncio.Event) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._pauses.next()):
+            async with asyncio.timeout(self._backoff.next()):
                 await leave.wait()

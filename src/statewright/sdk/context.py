@@ -1,4 +1,4 @@
-"""What a function may know about the callout it serves, besides the document."""
+"""The context of a callout, which a function may have besides the document."""
 
 from msgspec import Struct
 
@@ -7,7 +7,9 @@ from statewright.sdk.client import AsyncClient, Client, Transport
 
 
 class Caller(Struct, frozen=True, kw_only=True):
-    """On whose behalf the callout runs; ``kind`` is ``user``, ``service`` or ``system`` (spec/grpc.md §2)."""
+    """The principal for whom the callout runs; ``kind`` is ``user``, ``service`` or ``system``
+    (docs/reference/grpc.md#envelope).
+    """
 
     id: str = ""
     kind: str = ""
@@ -15,19 +17,19 @@ class Caller(Struct, frozen=True, kw_only=True):
 
 
 class NoWayBack(RuntimeError):
-    """The context was made by hand, without a server behind it; ``statewright.sdk.testing`` makes one with."""
+    """The context has no server to send requests to; ``statewright.sdk.testing`` makes contexts that have one."""
 
     def __init__(self) -> None:
         super().__init__("this context has no server behind it; in tests, use statewright.sdk.testing.FakeEngine")
 
 
 class Context(Struct, frozen=True, kw_only=True):
-    """The surroundings of one callout (spec/grpc.md §14).
+    """What a callout says besides the document (docs/reference/grpc.md#callouts).
 
     ``state`` is the entity's state before the transition. ``transition`` and its two states are empty while a
     workflow is being selected. ``transaction_id`` is empty outside a transaction, and ``tx_token`` None.
     ``parameters`` is the text that the workflow configures as ``context``. ``meta`` is the entity's metadata, empty
-    when the entity is not attached. ``transport`` is the way back to the server.
+    when the entity is not attached. ``transport`` sends requests to the server.
     """
 
     name: str
@@ -47,16 +49,18 @@ class Context(Struct, frozen=True, kw_only=True):
 
     @property
     def client(self) -> Client:
-        """Requests back to the server, for plain functions; they join the transaction if there is one (§16)."""
-        return Client(self._way_back, self.tx_token)
+        """The client for requests to the server, for plain functions; they join the transaction if there is one
+        (docs/reference/grpc.md#transaction-tokens).
+        """
+        return Client(self._required_transport, self.tx_token)
 
     @property
     def async_client(self) -> AsyncClient:
-        """The same for async functions."""
-        return AsyncClient(self._way_back, self.tx_token)
+        """The client for requests to the server, for async functions."""
+        return AsyncClient(self._required_transport, self.tx_token)
 
     @property
-    def _way_back(self) -> Transport:
+    def _required_transport(self) -> Transport:
         if self.transport is None:
             raise NoWayBack
         return self.transport
@@ -76,9 +80,11 @@ class Context(Struct, frozen=True, kw_only=True):
 
     @property
     def callback_headers(self) -> dict[str, str]:
-        """What an HTTP request back to the server sends along to take part in the transaction (spec/grpc.md §16)."""
+        """The headers with which an HTTP request to the server joins the transaction
+        (docs/reference/grpc.md#transaction-tokens).
+        """
         return {"X-Tx-Token": self.tx_token} if self.tx_token else {}
 
     def warn(self, text: str) -> None:
-        """Adds a warning to the answer; the server passes it on to whoever caused the transition."""
+        """Adds a warning to the answer; the server adds it to its response to the client that caused the transition."""
         self.warnings.append(text)

@@ -1,6 +1,7 @@
-"""Where the server is, and how to reach it."""
+"""The address of the server, the connection to it, and the pauses between attempts to connect."""
 
-from collections.abc import Mapping, Sequence
+import random
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -19,7 +20,7 @@ _PORTS: Final = {"http": 9090, "grpc": 9090, "https": 443, "grpcs": 443}
 CHANNEL_OPTIONS: Final = [
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
-    # Finds out within 40 s that the network is gone although nobody said so.
+    # Finds out within 40 s that a connection is dead that was never closed.
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -43,12 +44,12 @@ class Endpoint(Struct, frozen=True):
     is_encrypted: bool
 
     @property
-    def usual_api(self) -> str:
-        """Where the REST API of the same server is, if nobody moved it."""
+    def default_api(self) -> str:
+        """The address of the REST API of the same server, if it has the default port and path."""
         host = self.target.rpartition(":")[0]
         return f"https://{host}/api" if self.is_encrypted else f"http://{host}:8080/api"
 
-    def channel(self) -> grpc.aio.Channel:
+    def open_channel(self) -> grpc.aio.Channel:
         if self.is_encrypted:
             return grpc.aio.secure_channel(self.target, grpc.ssl_channel_credentials(), options=CHANNEL_OPTIONS)
         return grpc.aio.insecure_channel(self.target, options=CHANNEL_OPTIONS)
@@ -70,6 +71,29 @@ def parse_endpoint(text: str) -> Endpoint:
     return Endpoint(target, parts.scheme in {"https", "grpcs"})
 
 
-def first_set(environment: Mapping[str, str], names: Sequence[str]) -> str | None:
+def get_first_set(environment: Mapping[str, str], names: Sequence[str]) -> str | None:
     """The value of the first variable that is set and not empty."""
     return next((value for name in names if (value := environment.get(name))), None)
+
+
+MIN_PAUSE_S: Final = 0.2
+MAX_PAUSE_S: Final = 10.0
+"""Pause before the second attempt to connect, and the longest one."""
+
+
+class BackOff:
+    """Doubling pauses, each shortened by up to a half at random so that nodes do not all reconnect at once."""
+
+    def __init__(self, chance: Callable[[], float] = random.random) -> None:
+        self._chance = chance
+        self._pause = MIN_PAUSE_S
+
+    def reset(self) -> None:
+        """Start with the shortest pause again, after a successful attempt."""
+        self._pause = MIN_PAUSE_S
+
+    def next(self) -> float:
+        """Seconds to wait before the next attempt."""
+        pause = self._pause
+        self._pause = min(2 * pause, MAX_PAUSE_S)
+        return pause * (1 - self._chance() / 2)

@@ -1,4 +1,4 @@
-"""Functions of a node, called as their signatures ask: with the document, with the context, in a thread or not."""
+"""Functions of a node, called with what their signatures declare: document, context; in a thread unless async."""
 
 import asyncio
 import contextvars
@@ -15,27 +15,28 @@ from msgspec import Struct
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonValue
 from statewright.sdk.context import Context
-from statewright.sdk.outcomes import overlaid
+from statewright.sdk.outcomes import overlay
 
 Kind: TypeAlias = Literal["processor", "criteria", "function", "job"]
-"""The kinds of callouts as the protocol speaks of them, and jobs of the step engine."""
+"""The kinds of callouts, as the protocol names them, and jobs of the step engine."""
 
 Handler: TypeAlias = Callable[..., object]
 """What users write: ``f()``, ``f(document)``, ``f(document, context)`` or ``f(context: Context)``, plain or async."""
 
-MOST_ARGUMENTS: Final = 2
+MAX_ARGUMENTS: Final = 2
+"""Arguments of a handler: the document and the context."""
 
 
 class UnfitDocument(ValueError):
-    """The document is not what the function's annotation asks for."""
+    """The document is not of the type of the function's annotation."""
 
 
 class UnfitSignature(TypeError):
     """A function cannot be called with a document and a context."""
 
 
-class Shape(Struct, frozen=True, kw_only=True):
-    """How a handler wants to be called. ``view`` is the struct its document is decoded into, None for plain values."""
+class HandlerSignature(Struct, frozen=True, kw_only=True):
+    """How a handler is to be called. ``view`` is the struct its document is decoded into, None for plain values."""
 
     takes_document: bool
     takes_context: bool
@@ -46,7 +47,7 @@ class Function:
     """One handler under one name."""
 
     def __init__(self, kind: Kind, name: str, handler: Handler, *, context: type[Struct] = Context) -> None:
-        """``context`` is the type of what the handler may ask for beside the document."""
+        """``context`` is the type of the argument that the handler may take beside the document."""
         self.kind: Kind = kind
         self.name = name
         self._context = context
@@ -54,10 +55,10 @@ class Function:
         self._is_async = inspect.iscoroutinefunction(handler)
 
     @cached_property
-    def shape(self) -> Shape:
+    def signature(self) -> HandlerSignature:
         """Read from the signature at the start of a node, when all annotations can be resolved. Raises
         ``TypeError``."""
-        return shape_of(self._handler, name=self.name, context=self._context)
+        return inspect_handler(self._handler, name=self.name, context=self._context)
 
     async def call(self, document: bytes | None, context: Struct, threads: Executor) -> object:
         """What the handler returns for a document, None when it is not attached; plain functions run in a thread.
@@ -65,27 +66,27 @@ class Function:
         A struct of the annotated type comes back as the whole document. Raises :class:`UnfitDocument`, or what the
         handler raises.
         """
-        value = self._decoded(document) if self.shape.takes_document else None
-        outcome = await self._run(self._arguments(value, context), threads)
-        if self.kind == "job":  # answers with what has changed: the rest may be older than what others have set by now
+        value = self._decode(document) if self.signature.takes_document else None
+        outcome = await self._run(self._build_arguments(value, context), threads)
+        if self.kind == "job":  # it answers with the changes only: the other members may have newer values by now
             return outcome
-        if document is not None and self.shape.view is not None and type(outcome) is self.shape.view:
-            return overlaid(decode(document), outcome)
+        if document is not None and self.signature.view is not None and type(outcome) is self.signature.view:
+            return overlay(decode(document), outcome)
         return outcome
 
     async def _run(self, arguments: list[object], threads: Executor) -> object:
         if self._is_async:
             return await cast("Awaitable[object]", self._handler(*arguments))  # which is what being async means
         # Context variables go along, as with asyncio.to_thread, whose threads are not limited by the node.
-        in_context = partial(contextvars.copy_context().run, _plainly, self._handler, *arguments)
+        in_context = partial(contextvars.copy_context().run, _call_plain, self._handler, *arguments)
         outcome = await asyncio.get_running_loop().run_in_executor(threads, in_context)
-        return await outcome if inspect.isawaitable(outcome) else outcome  # an async function in a plain disguise
+        return await outcome if inspect.isawaitable(outcome) else outcome  # a plain function that returned an awaitable
 
-    def _arguments(self, document: object, context: Struct) -> list[object]:
-        arguments: list[object] = [document] if self.shape.takes_document else []
-        return [*arguments, context] if self.shape.takes_context else arguments
+    def _build_arguments(self, document: object, context: Struct) -> list[object]:
+        arguments: list[object] = [document] if self.signature.takes_document else []
+        return [*arguments, context] if self.signature.takes_context else arguments
 
-    def _decoded(self, document: bytes | None) -> "Struct | JsonValue":
+    def _decode(self, document: bytes | None) -> "Struct | JsonValue":
         if document is None:
             return None
         try:
@@ -95,31 +96,33 @@ class Function:
 
     @cached_property
     def _decoder(self) -> msgspec.json.Decoder[Struct] | None:
-        view = self.shape.view
+        view = self.signature.view
         return msgspec.json.Decoder(view) if view else None
 
 
-def _plainly(handler: Handler, *arguments: object) -> object:
+def _call_plain(handler: Handler, *arguments: object) -> object:
     try:
         return handler(*arguments)
-    except StopIteration as error:  # which no future can carry: its waiter would wait for ever
+    except StopIteration as error:  # no future accepts it: the wait for the result would never end
         raise RuntimeError("the function raised StopIteration") from error
 
 
-def shape_of(handler: Handler, *, name: str, context: type[Struct] = Context) -> Shape:
+def inspect_handler(handler: Handler, *, name: str, context: type[Struct] = Context) -> HandlerSignature:
     """How to call a handler, by its parameters and their annotations. Raises :class:`UnfitSignature`."""
-    parameters = _positional(handler, name=name)
+    parameters = _list_positional(handler, name=name)
     required = [p for p in parameters if p.default is inspect.Parameter.empty]
-    if len(required) > MOST_ARGUMENTS:
+    if len(required) > MAX_ARGUMENTS:
         raise UnfitSignature(f"{name}: a function takes a document and a context, not {len(required)} arguments")
-    hints = _hints(handler, name=name)
-    types = [_plain(hints.get(parameter.name)) for parameter in parameters[:MOST_ARGUMENTS]]
+    hints = _resolve_hints(handler, name=name)
+    types = [_strip_optional(hints.get(parameter.name)) for parameter in parameters[:MAX_ARGUMENTS]]
     if types[:1] == [context]:
-        return Shape(takes_document=False, takes_context=True, view=None)
-    return Shape(takes_document=len(types) > 0, takes_context=len(types) > 1, view=_struct(types[0]) if types else None)
+        return HandlerSignature(takes_document=False, takes_context=True, view=None)
+    return HandlerSignature(
+        takes_document=len(types) > 0, takes_context=len(types) > 1, view=_as_struct(types[0]) if types else None
+    )
 
 
-def _positional(handler: Handler, *, name: str) -> list[inspect.Parameter]:
+def _list_positional(handler: Handler, *, name: str) -> list[inspect.Parameter]:
     try:
         parameters = inspect.signature(handler).parameters.values()
     except ValueError as error:  # some functions written in C
@@ -128,7 +131,7 @@ def _positional(handler: Handler, *, name: str) -> list[inspect.Parameter]:
     return [parameter for parameter in parameters if parameter.kind in kinds]
 
 
-def _hints(handler: Handler, *, name: str) -> dict[str, object]:
+def _resolve_hints(handler: Handler, *, name: str) -> dict[str, object]:
     function = handler if inspect.isroutine(handler) else type(handler).__call__
     try:
         return get_type_hints(function)
@@ -136,7 +139,7 @@ def _hints(handler: Handler, *, name: str) -> dict[str, object]:
         raise UnfitSignature(f"{name}: an annotation cannot be resolved: {error}") from error
 
 
-def _plain(hint: object) -> object:
+def _strip_optional(hint: object) -> object:
     """The annotation without ``None``: a document may always be missing."""
     if get_origin(hint) not in (Union, UnionType):
         return hint
@@ -144,5 +147,5 @@ def _plain(hint: object) -> object:
     return alternatives[0] if len(alternatives) == 1 else hint
 
 
-def _struct(hint: object) -> type[Struct] | None:
+def _as_struct(hint: object) -> type[Struct] | None:
     return hint if inspect.isclass(hint) and issubclass(hint, Struct) else None

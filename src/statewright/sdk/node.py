@@ -1,16 +1,15 @@
-"""A calculation node: named functions, and a connection that keeps itself up."""
+"""A calculation node: named functions, and a connection to the server that is kept up."""
 
 import asyncio
+import importlib
 import logging
 import os
 import signal
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar, cast
 
-import uvloop
-
-from statewright.sdk.connection import Connection
+from statewright.sdk.connection import NodeConnection
 from statewright.sdk.context import Context
 from statewright.sdk.endpoint import (
     DEFAULT_ENDPOINT,
@@ -18,21 +17,21 @@ from statewright.sdk.endpoint import (
     TAGS_VARIABLES,
     TOKEN_VARIABLES,
     Endpoint,
-    first_set,
+    get_first_set,
     parse_endpoint,
 )
 from statewright.sdk.functions import Function, Handler, Kind
+from statewright.sdk.grpc_jobs import GrpcJobs
 from statewright.sdk.http import HTTP_VARIABLES, HttpTransport
 from statewright.sdk.jobs import Job, JobWorker
-from statewright.sdk.jobs.rest import RestJobs
-from statewright.sdk.jobs.rpc import GrpcJobs
-from statewright.sdk.tokens import Token, TokenSource, token_source
-from statewright.sdk.worker import Worker
+from statewright.sdk.rest_jobs import RestJobs
+from statewright.sdk.tokens import Token, TokenSource, make_token_source
+from statewright.sdk.worker import CalloutWorker
 
 HandlerT = TypeVar("HandlerT", bound=Handler)
 
 DEFAULT_CONCURRENCY: Final = 64
-DEFAULT_GRACE: Final = 30.0
+DEFAULT_GRACE_S: Final = 30.0
 
 
 class Node:
@@ -50,7 +49,7 @@ class Node:
         tags: str | Iterable[str] | None = None,
         *,
         concurrency: int = DEFAULT_CONCURRENCY,
-        grace: float = DEFAULT_GRACE,
+        grace: float = DEFAULT_GRACE_S,
         jobs_over: Literal["rest", "grpc"] = "rest",
     ) -> None:
         self._tags = tags
@@ -62,7 +61,7 @@ class Node:
 
     @property
     def functions(self) -> tuple[Function, ...]:
-        """What is registered, in order."""
+        """The registered functions, in order."""
         return tuple(self._functions.values())
 
     def processor(self, name: str) -> Callable[[HandlerT], HandlerT]:
@@ -71,29 +70,29 @@ class Node:
         An exception fails the transition with its message. The function may take the document (as plain values with
         exact numbers, or as the ``msgspec.Struct`` its parameter is annotated with) and a :class:`Context`.
         """
-        return self._registrar("processor", name)
+        return self._make_registrar("processor", name)
 
     def criterion(self, name: str) -> Callable[[HandlerT], HandlerT]:
-        """Registers a function that says whether a transition may be taken; ``No(reason)`` is a refusal that says
+        """Registers a function that says whether a transition may be taken; ``Rejected(reason)`` is a refusal that says
         why."""
-        return self._registrar("criteria", name)
+        return self._make_registrar("criteria", name)
 
     def function(self, name: str) -> Callable[[HandlerT], HandlerT]:
-        """The same as :meth:`schedule`, by the name the protocol has for it."""
-        return self._registrar("function", name)
+        """An alias of :meth:`schedule`, by the name that the protocol has for such functions."""
+        return self._make_registrar("function", name)
 
     def schedule(self, name: str) -> Callable[[HandlerT], HandlerT]:
-        """Registers a function that tells when a scheduled transition fires: a ``Schedule``, a ``timedelta``, a
-        ``datetime`` or the result's members as a dict (spec/workflows.md §13.3)."""
-        return self._registrar("function", name)
+        """Registers a function that says when a scheduled transition fires: a ``Schedule``, a ``timedelta``, a
+        ``datetime`` or the result's members as a dict (docs/reference/workflows.md#schedule-functions)."""
+        return self._make_registrar("function", name)
 
     def job(self, type_: str) -> Callable[[HandlerT], HandlerT]:
-        """Registers a handler for jobs of this type, which SERVICE_TASK steps make (spec/step-engine.md §13).
+        """Registers a handler for jobs of this type, which SERVICE_TASK steps make (docs/reference/steps.md#workers).
 
         It may take the variables and a :class:`Job`, and returns the variables that it sets, or None. After an
         exception the job is tried again while its step has retries left; :class:`NonRetryable` fails the step at once.
         """
-        return self._registrar("job", type_)
+        return self._make_registrar("job", type_)
 
     def run(
         self,
@@ -107,9 +106,12 @@ class Node:
         :meth:`serve`."""
         if not logging.getLogger().handlers:
             logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-            logging.getLogger("httpx").setLevel(logging.WARNING)  # or it would tell of every callback
-        with suppress(KeyboardInterrupt, asyncio.CancelledError):
-            uvloop.run(self._run_until_told(endpoint, token=token, tags=tags, api=api))
+            logging.getLogger("httpx").setLevel(logging.WARNING)  # or it would log every request
+        with (
+            suppress(KeyboardInterrupt, asyncio.CancelledError),
+            asyncio.Runner(loop_factory=_find_loop_factory()) as runner,
+        ):
+            runner.run(self._run_until_signal(endpoint, token=token, tags=tags, api=api))
 
     async def serve(
         self,
@@ -129,23 +131,23 @@ class Node:
         ``CYODA_COMPUTE_HTTP_BASE`` (default: the usual port and path at the host of the endpoint). Raises
         ``UnusableEndpoint``, ``UnusableAddress``, ``UnfitSignature``.
         """
-        where = parse_endpoint(endpoint or first_set(os.environ, ENDPOINT_VARIABLES) or DEFAULT_ENDPOINT)
-        tokens = token_source(token if token is not None else first_set(os.environ, TOKEN_VARIABLES))
+        where = parse_endpoint(endpoint or get_first_set(os.environ, ENDPOINT_VARIABLES) or DEFAULT_ENDPOINT)
+        tokens = make_token_source(token if token is not None else get_first_set(os.environ, TOKEN_VARIABLES))
         for function in self.functions:
-            _ = function.shape  # so that a signature that cannot work stops the start, not the first callout
+            _ = function.signature  # so that a signature that cannot work stops the start, not the first callout
         leave = self._leave = asyncio.Event()
-        address = api or first_set(os.environ, HTTP_VARIABLES) or where.usual_api
+        address = api or get_first_set(os.environ, HTTP_VARIABLES) or where.default_api
         transport = HttpTransport(address, tokens)
-        jobs = self._job_worker(where, address, tokens)
-        worker = Worker(self._functions, concurrency=self._concurrency, transport=transport)
-        declared = several(tags if tags is not None else self._own_tags())
+        jobs = self._build_job_worker(where, address, tokens)
+        worker = CalloutWorker(self._functions, concurrency=self._concurrency, transport=transport)
+        declared = split_tags(tags if tags is not None else self._get_own_tags())
         try:
             async with asyncio.TaskGroup() as parts:
                 if jobs is not None:
                     parts.create_task(jobs.serve(leave, grace=self._grace))
                 if jobs is None or any(function.kind != "job" for function in self.functions):
-                    connection = Connection(where, tokens, worker, tags=declared)
-                    parts.create_task(connection.keep_up(leave, grace=self._grace))
+                    connection = NodeConnection(where, tokens, worker, tags=declared)
+                    parts.create_task(connection.run(leave, grace=self._grace))
         finally:
             await worker.close()
             await transport.close()
@@ -156,7 +158,7 @@ class Node:
         if self._leave is not None:
             self._leave.set()
 
-    def _registrar(self, kind: Kind, name: str) -> Callable[[HandlerT], HandlerT]:
+    def _make_registrar(self, kind: Kind, name: str) -> Callable[[HandlerT], HandlerT]:
         if (kind, name) in self._functions:
             raise ValueError(f"there is already a {kind} named {name}")
 
@@ -167,33 +169,42 @@ class Node:
 
         return register
 
-    def _job_worker(self, where: Endpoint, address: str, tokens: TokenSource) -> JobWorker | None:
-        """Who does the jobs; None when there are no handlers for any."""
+    def _build_job_worker(self, where: Endpoint, address: str, tokens: TokenSource) -> JobWorker | None:
+        """The worker for jobs; None when there are no handlers for any."""
         handlers = {function.name: function for function in self.functions if function.kind == "job"}
         if not handlers:
             return None
         source = RestJobs(address, tokens) if self._jobs_over == "rest" else GrpcJobs(where, tokens)
         return JobWorker(source, handlers, concurrency=self._concurrency)
 
-    def _own_tags(self) -> str | Iterable[str]:
-        return self._tags if self._tags is not None else first_set(os.environ, TAGS_VARIABLES) or ()
+    def _get_own_tags(self) -> str | Iterable[str]:
+        return self._tags if self._tags is not None else get_first_set(os.environ, TAGS_VARIABLES) or ()
 
-    async def _run_until_told(
+    async def _run_until_signal(
         self, endpoint: str | None, *, token: Token, tags: str | Iterable[str] | None, api: str | None
     ) -> None:
         serving = asyncio.ensure_future(self.serve(endpoint, token=token, tags=tags, api=api))
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, self._told, serving)
+            asyncio.get_running_loop().add_signal_handler(number, self._on_signal, serving)
         await serving
 
-    def _told(self, serving: "asyncio.Future[None]") -> None:
+    def _on_signal(self, serving: "asyncio.Future[None]") -> None:
         if self._leave is None or self._leave.is_set():
             serving.cancel()
         else:
             self.stop()
 
 
-def several(tags: str | Iterable[str]) -> tuple[str, ...]:
+def split_tags(tags: str | Iterable[str]) -> tuple[str, ...]:
     """The tags that a text separated by commas or semicolons, or a collection, names."""
     listed = tags.replace(";", ",").split(",") if isinstance(tags, str) else tags
     return tuple(trimmed for tag in listed if (trimmed := tag.strip()))
+
+
+def _find_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's, where it is installed: it is faster, and not there for every system."""
+    try:
+        uvloop = importlib.import_module("uvloop")
+    except ImportError:
+        return None
+    return cast("Callable[[], asyncio.AbstractEventLoop]", uvloop.new_event_loop)

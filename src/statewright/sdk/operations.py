@@ -1,4 +1,5 @@
-"""What a function may ask the server, as values: the request, and how its answer is read (spec/entities.md).
+"""The operations that functions have on the server, as values: the request, and how its answer is read
+(docs/reference/entities.md#entities-and-messages).
 
 Pure: the clients of ``client`` send what is made here, each in its own way.
 """
@@ -12,22 +13,22 @@ from msgspec import Struct
 
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonValue
-from statewright.sdk.outcomes import encode
-from statewright.sdk.refusals import refused_item
+from statewright.sdk.errors import build_item_error
+from statewright.sdk.outcomes import encode_json
 
 ResultT = TypeVar("ResultT")
 ViewT = TypeVar("ViewT")
 
-MOST_AT_ONCE: Final = 1000
-"""Documents that are created in one transaction (spec/entities.md §1.6)."""
+MAX_BATCH: Final = 1000
+"""Documents that are created in one transaction (docs/reference/entities.md#limits)."""
 
-PAGE: Final = 20
-MOST_MATCHES: Final = 1000
+DEFAULT_PAGE_SIZE: Final = 20
+MAX_MATCHES: Final = 1000
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    """A request. ``path`` starts below the base URL; ``name`` and ``target`` say what it means: the operation, and
-    whatever it is about (model and version, or entity and transition).
+    """A request. ``path`` starts below the base URL; ``name`` is the operation, ``target`` what it is about (model and
+    version, or entity and transition).
     """
 
     name: str
@@ -40,27 +41,27 @@ class Call(Struct, frozen=True, kw_only=True):
 
 
 class Operation(Struct, Generic[ResultT], frozen=True):
-    """A request, and what a successful answer to it means."""
+    """A request, and how the body of a successful answer is read."""
 
     call: Call
     read: Callable[[bytes], ResultT]
 
 
-class Written(Struct, frozen=True, kw_only=True):
-    """What a write did. In a joined transaction it is provisional until the owner commits."""
+class WriteResult(Struct, frozen=True, kw_only=True):
+    """The transaction and entities of a write. In a joined transaction it is provisional until the owner commits."""
 
     transaction_id: str
     entity_ids: tuple[str, ...]
 
     @property
     def id(self) -> str:
-        """The only entity."""
+        """The id of the only entity."""
         [entity_id] = self.entity_ids
         return entity_id
 
 
 class Entity(Struct, frozen=True, kw_only=True):
-    """A version of an entity. Times are RFC 3339 texts; ``transition`` is the last one asked for by name."""
+    """A version of an entity. Times are RFC 3339 texts; ``transition`` is the last one that was requested by name."""
 
     id: str
     model: str
@@ -74,84 +75,89 @@ class Entity(Struct, frozen=True, kw_only=True):
 
     def view(self, as_type: type[ViewT]) -> ViewT:
         """The document as a ``msgspec.Struct``, or any type msgspec knows. Raises ``msgspec.ValidationError``."""
-        return msgspec.json.decode(encode(self.data), type=as_type)
+        return msgspec.json.decode(encode_json(self.data), type=as_type)
 
 
-def create(model: str, version: int, data: object) -> Operation[Written]:
+def create(model: str, version: int, data: object) -> Operation[WriteResult]:
     """Create an entity and let its workflow run. ``data`` is a JSON object or a ``msgspec.Struct``."""
     call = Call(
         name="create",
         target=(model, str(version)),
         method="POST",
-        path=f"/entity/JSON/{_part(model)}/{version}",
-        body=encode(data),
+        path=f"/entity/JSON/{_quote_segment(model)}/{version}",
+        body=encode_json(data),
     )
-    return Operation(call, _created)
+    return Operation(call, _read_creation)
 
 
-def create_many(model: str, version: int, documents: Sequence[object]) -> Operation[Written]:
+def create_many(model: str, version: int, documents: Sequence[object]) -> Operation[WriteResult]:
     """Create up to a thousand entities, all or none. Raises ``ValueError`` for more of them."""
-    if len(documents) > MOST_AT_ONCE:
-        raise ValueError(f"{len(documents)} documents are too many for one transaction, which takes {MOST_AT_ONCE}")
+    if len(documents) > MAX_BATCH:
+        raise ValueError(f"{len(documents)} documents are too many for one transaction, which takes {MAX_BATCH}")
     call = Call(
         name="create_many",
         target=(model, str(version)),
         method="POST",
-        path=f"/entity/JSON/{_part(model)}/{version}",
-        query=(("transactionWindow", str(MOST_AT_ONCE)),),
-        body=encode(list(documents)),
+        path=f"/entity/JSON/{_quote_segment(model)}/{version}",
+        query=(("transactionWindow", str(MAX_BATCH)),),
+        body=encode_json(list(documents)),
     )
-    return Operation(call, _created)
+    return Operation(call, _read_creation)
 
 
 def get(entity_id: str, *, at: str | None = None) -> Operation[Entity]:
     """The entity as the transaction sees it; ``at`` (RFC 3339) asks for the version of an instant."""
     query = (("pointInTime", at),) if at else ()
     return Operation(
-        Call(name="get", target=(entity_id,), method="GET", path=f"/entity/{_part(entity_id)}", query=query), _entity
+        Call(name="get", target=(entity_id,), method="GET", path=f"/entity/{_quote_segment(entity_id)}", query=query),
+        _read_entity,
     )
 
 
-def page(model: str, version: int, *, size: int = PAGE, number: int = 0) -> Operation[list[Entity]]:
+def page(model: str, version: int, *, size: int = DEFAULT_PAGE_SIZE, number: int = 0) -> Operation[list[Entity]]:
     """A page of the model's entities, by ascending id."""
     query = (("pageSize", str(size)), ("pageNumber", str(number)))
-    path = f"/entity/{_part(model)}/{version}"
-    return Operation(Call(name="page", target=(model, str(version)), method="GET", path=path, query=query), _entities)
+    path = f"/entity/{_quote_segment(model)}/{version}"
+    return Operation(
+        Call(name="page", target=(model, str(version)), method="GET", path=path, query=query), _read_entities
+    )
 
 
 def update(
     entity_id: str, data: object, *, transition: str | None = None, if_match: str | None = None
-) -> Operation[Written]:
+) -> Operation[WriteResult]:
     """Replace the document, and fire the transition if one is named. ``if_match`` is a transaction id."""
     call = Call(
         name="update",
-        target=_named(entity_id, transition),
+        target=_build_target(entity_id, transition),
         method="PUT",
-        path=f"/entity/JSON/{_part(entity_id)}{_suffix(transition)}",
-        headers=_if_match(if_match),
-        body=encode(data),
+        path=f"/entity/JSON/{_quote_segment(entity_id)}{_build_suffix(transition)}",
+        headers=_build_if_match(if_match),
+        body=encode_json(data),
     )
-    return Operation(call, _written)
+    return Operation(call, _read_write)
 
 
-def patch(entity_id: str, change: object, *, transition: str | None = None, if_match: str = "*") -> Operation[Written]:
+def patch(
+    entity_id: str, change: object, *, transition: str | None = None, if_match: str = "*"
+) -> Operation[WriteResult]:
     """Merge a change into the document (RFC 7386), and fire the transition if one is named."""
-    headers = {**_if_match(if_match), "Content-Type": "application/merge-patch+json"}
-    path = f"/entity/JSON/{_part(entity_id)}{_suffix(transition)}"
+    headers = {**_build_if_match(if_match), "Content-Type": "application/merge-patch+json"}
+    path = f"/entity/JSON/{_quote_segment(entity_id)}{_build_suffix(transition)}"
     return Operation(
         Call(
             name="patch",
-            target=_named(entity_id, transition),
+            target=_build_target(entity_id, transition),
             method="PATCH",
             path=path,
             headers=headers,
-            body=encode(change),
+            body=encode_json(change),
         ),
-        _written,
+        _read_write,
     )
 
 
-def transition(entity_id: str, name: str) -> Operation[Written]:
+def transition(entity_id: str, name: str) -> Operation[WriteResult]:
     """Fire a transition; the document stays."""
     query = (("entityId", entity_id), ("transitionName", name))
     return Operation(
@@ -162,21 +168,22 @@ def transition(entity_id: str, name: str) -> Operation[Written]:
             path="/platform-api/entity/transition",
             query=query,
         ),
-        _written,
+        _read_write,
     )
 
 
-def delete(entity_id: str) -> Operation[Written]:
+def delete(entity_id: str) -> Operation[WriteResult]:
     """Delete the entity; its history stays."""
     return Operation(
-        Call(name="delete", target=(entity_id,), method="DELETE", path=f"/entity/{_part(entity_id)}"), _deleted
+        Call(name="delete", target=(entity_id,), method="DELETE", path=f"/entity/{_quote_segment(entity_id)}"),
+        _read_deletion,
     )
 
 
 def transitions(entity_id: str) -> Operation[list[str]]:
     """The names of all transitions declared in the entity's state."""
-    path = f"/entity/{_part(entity_id)}/transitions"
-    return Operation(Call(name="transitions", target=(entity_id,), method="GET", path=path), _names)
+    path = f"/entity/{_quote_segment(entity_id)}/transitions"
+    return Operation(Call(name="transitions", target=(entity_id,), method="GET", path=path), _decode_names)
 
 
 def search(
@@ -185,7 +192,7 @@ def search(
     condition: Mapping[str, JsonValue],
     *,
     sort: Sequence[str] = (),
-    limit: int = MOST_MATCHES,
+    limit: int = MAX_MATCHES,
     tracking: bool = False,
 ) -> Operation[list[Entity]]:
     """All entities that match; more than ``limit`` of them are refused.
@@ -197,32 +204,32 @@ def search(
         name="search",
         target=(model, str(version)),
         method="POST",
-        path=f"/search/direct/{_part(model)}/{version}",
+        path=f"/search/direct/{_quote_segment(model)}/{version}",
         query=(*query, ("trackingRead", "true")) if tracking else tuple(query),
-        body=encode(condition),
+        body=encode_json(condition),
     )
-    return Operation(call, _lines)
+    return Operation(call, _read_lines)
 
 
 def count(model: str, version: int) -> Operation[int]:
-    """How many entities the model has."""
-    path = f"/entity/stats/{_part(model)}/{version}"
-    return Operation(Call(name="count", target=(model, str(version)), method="GET", path=path), _count)
+    """The number of entities of the model."""
+    path = f"/entity/stats/{_quote_segment(model)}/{version}"
+    return Operation(Call(name="count", target=(model, str(version)), method="GET", path=path), _read_count)
 
 
-def _part(segment: str) -> str:
+def _quote_segment(segment: str) -> str:
     return quote(segment, safe="")
 
 
-def _named(entity_id: str, transition: str | None) -> tuple[str, ...]:
+def _build_target(entity_id: str, transition: str | None) -> tuple[str, ...]:
     return (entity_id, transition) if transition else (entity_id,)
 
 
-def _suffix(transition: str | None) -> str:
-    return f"/{_part(transition)}" if transition else ""
+def _build_suffix(transition: str | None) -> str:
+    return f"/{_quote_segment(transition)}" if transition else ""
 
 
-def _if_match(version: str | None) -> dict[str, str]:
+def _build_if_match(version: str | None) -> dict[str, str]:
     return {"If-Match": version} if version else {}
 
 
@@ -261,51 +268,51 @@ class _Count(Struct, frozen=True):
     count: int
 
 
-_result = msgspec.json.Decoder(_Result).decode
-_results = msgspec.json.Decoder(list[_Result]).decode
-_envelope = msgspec.json.Decoder(_Envelope).decode
-_envelopes = msgspec.json.Decoder(list[_Envelope]).decode
-_deletion = msgspec.json.Decoder(_Deleted).decode
-_names = msgspec.json.Decoder(list[str]).decode
-_counted = msgspec.json.Decoder(_Count).decode
+_decode_result = msgspec.json.Decoder(_Result).decode
+_decode_results = msgspec.json.Decoder(list[_Result]).decode
+_decode_envelope = msgspec.json.Decoder(_Envelope).decode
+_decode_envelopes = msgspec.json.Decoder(list[_Envelope]).decode
+_decode_deletion = msgspec.json.Decoder(_Deleted).decode
+_decode_names = msgspec.json.Decoder(list[str]).decode
+_decode_count = msgspec.json.Decoder(_Count).decode
 
 
-def _created(body: bytes) -> Written:
-    results = _results(body)
+def _read_creation(body: bytes) -> WriteResult:
+    results = _decode_results(body)
     for result in results:
         if result.error is not None:
-            raise refused_item(result.error)
+            raise build_item_error(result.error)
     ids = tuple(entity_id for result in results for entity_id in result.entity_ids)
-    return Written(transaction_id=results[-1].transaction_id, entity_ids=ids)
+    return WriteResult(transaction_id=results[-1].transaction_id, entity_ids=ids)
 
 
-def _written(body: bytes) -> Written:
-    result = _result(body)
-    return Written(transaction_id=result.transaction_id, entity_ids=result.entity_ids)
+def _read_write(body: bytes) -> WriteResult:
+    result = _decode_result(body)
+    return WriteResult(transaction_id=result.transaction_id, entity_ids=result.entity_ids)
 
 
-def _deleted(body: bytes) -> Written:
-    deletion = _deletion(body)
-    return Written(transaction_id=deletion.transaction_id, entity_ids=(deletion.id,))
+def _read_deletion(body: bytes) -> WriteResult:
+    deletion = _decode_deletion(body)
+    return WriteResult(transaction_id=deletion.transaction_id, entity_ids=(deletion.id,))
 
 
-def _entity(body: bytes) -> Entity:
-    return _from_envelope(_envelope(body))
+def _read_entity(body: bytes) -> Entity:
+    return _to_entity(_decode_envelope(body))
 
 
-def _entities(body: bytes) -> list[Entity]:
-    return [_from_envelope(envelope) for envelope in _envelopes(body)]
+def _read_entities(body: bytes) -> list[Entity]:
+    return [_to_entity(envelope) for envelope in _decode_envelopes(body)]
 
 
-def _lines(body: bytes) -> list[Entity]:
-    return [_entity(line) for line in body.splitlines() if line]
+def _read_lines(body: bytes) -> list[Entity]:
+    return [_read_entity(line) for line in body.splitlines() if line]
 
 
-def _count(body: bytes) -> int:
-    return _counted(body).count
+def _read_count(body: bytes) -> int:
+    return _decode_count(body).count
 
 
-def _from_envelope(envelope: _Envelope) -> Entity:
+def _to_entity(envelope: _Envelope) -> Entity:
     meta = envelope.meta
     return Entity(
         id=meta.id,

@@ -1,4 +1,4 @@
-"""One stream to the server, from joining to leaving (spec/grpc.md §13).
+"""One stream to the server, from joining to leaving (docs/reference/grpc.md#member-streams).
 
 As on the server, one task reads and one writes; answers and acknowledgements wait for the writer in a queue.
 """
@@ -13,31 +13,33 @@ import grpc.aio
 
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.sdk import wire
-from statewright.sdk.worker import Worker
+from statewright.sdk.worker import CalloutWorker
 
 log = logging.getLogger("statewright.sdk")
 
-Call: TypeAlias = "grpc.aio.StreamStreamCall[CloudEvent, CloudEvent]"
+EventStream: TypeAlias = "grpc.aio.StreamStreamCall[CloudEvent, CloudEvent]"
 
-GREETING_SECONDS: Final = 10.0
-"""How long the server may take to greet."""
+GREETING_TIMEOUT_S: Final = 10.0
+"""Limit of the wait for the server's greeting."""
 
-FAREWELL_SECONDS: Final = 2.0
-"""How long it may take to end the stream after the node has left."""
+LEAVE_TIMEOUT_S: Final = 2.0
+"""Limit of the wait for the server to end the stream after the node has left."""
 
 
-class NotAdmitted(Exception):
-    """The server's greeting is a refusal, or cannot be read."""
+class JoinRejected(Exception):
+    """The server refused the node in its greeting, or the greeting cannot be read."""
 
 
 class Session:
-    """A stream that is about to join; ``greeted`` is called when the server has accepted it."""
+    """A stream that is about to join; ``on_greeting`` is called when the server has accepted it."""
 
-    def __init__(self, call: Call, worker: Worker, *, greeted: Callable[[wire.Greeting], None]) -> None:
+    def __init__(
+        self, call: EventStream, worker: CalloutWorker, *, on_greeting: Callable[[wire.Greeting], None]
+    ) -> None:
         self._call = call
         self._worker = worker
-        self._greeted = greeted
-        # Not bounded: it holds an answer per callout the server sent, and it is the server's part to send no more.
+        self._on_greeting = on_greeting
+        # Not bounded: it holds an answer per callout, and the server bounds those.
         self._outbox: asyncio.Queue[CloudEvent | None] = asyncio.Queue()
         self._is_leaving = False
 
@@ -47,14 +49,14 @@ class Session:
         ``grace`` limits, in seconds, how long that may take. Raises ``grpc.aio.AioRpcError`` when the stream ends
         badly, and ``TimeoutError`` when the server does not greet.
         """
-        self._outbox.put_nowait(wire.join(tags))
+        self._outbox.put_nowait(wire.build_join(tags))
         reading, writing = asyncio.create_task(self._read()), asyncio.create_task(self._write())
         leaving = asyncio.create_task(leave.wait())
         try:
             await asyncio.wait([reading, leaving], return_when=asyncio.FIRST_COMPLETED)
             if not reading.done():
                 await self._leave(writing, grace=grace)
-                await asyncio.wait([reading], timeout=FAREWELL_SECONDS)
+                await asyncio.wait([reading], timeout=LEAVE_TIMEOUT_S)
             elif not leave.is_set():
                 reading.result()
         finally:
@@ -66,29 +68,29 @@ class Session:
     async def _leave(self, writing: "asyncio.Task[None]", *, grace: float) -> None:
         """Takes no more callouts, answers those it has, and closes its half of the stream.
 
-        The protocol has no word for leaving. Callouts that arrive meanwhile fail as soon as the server sees the
+        The protocol has no message for leaving. Callouts that arrive meanwhile fail as soon as the server sees the
         half-close.
         """
         self._is_leaving = True
-        await self._worker.finish(within=grace)
+        await self._worker.wait_finished(within=grace)
         self._outbox.put_nowait(None)
-        await asyncio.wait([writing], timeout=FAREWELL_SECONDS)
+        await asyncio.wait([writing], timeout=LEAVE_TIMEOUT_S)
 
     async def _read(self) -> None:
-        async with asyncio.timeout(GREETING_SECONDS) as until_greeted:
+        async with asyncio.timeout(GREETING_TIMEOUT_S) as until_greeted:
             while isinstance(event := await self._call.read(), CloudEvent):
                 if event.type == wire.GREET:
-                    self._greeted(admitted(event))
+                    self._on_greeting(check_greeting(event))
                     until_greeted.reschedule(None)
                 else:
-                    self._take(event)
+                    self._handle_event(event)
 
-    def _take(self, event: CloudEvent) -> None:
+    def _handle_event(self, event: CloudEvent) -> None:
         try:
             if event.type == wire.KEEP_ALIVE:
-                self._outbox.put_nowait(wire.acknowledgement(event))
+                self._outbox.put_nowait(wire.build_acknowledgement(event))
             elif event.type in wire.KINDS and not self._is_leaving:
-                self._worker.take(wire.read_request(event), self._outbox.put_nowait)
+                self._worker.submit(wire.read_request(event), self._outbox.put_nowait)
         except wire.UnreadableEvent as error:
             log.warning("event_unreadable reason=%s", error)
 
@@ -98,15 +100,15 @@ class Session:
                 await self._call.write(event)
             await self._call.done_writing()
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            return  # the stream is over; the reader learns why
+            return  # the stream has ended; the reader finds out why
 
 
-def admitted(event: CloudEvent) -> wire.Greeting:
-    """The greeting of a server that accepts the node. Raises :class:`NotAdmitted`."""
+def check_greeting(event: CloudEvent) -> wire.Greeting:
+    """The greeting of a server that accepts the node. Raises :class:`JoinRejected`."""
     try:
         greeting = wire.read_greeting(event)
     except wire.UnreadableEvent as error:
-        raise NotAdmitted(str(error)) from error
+        raise JoinRejected(str(error)) from error
     if not greeting.success:
-        raise NotAdmitted(greeting.error.message if greeting.error else "the server refused")
+        raise JoinRejected(greeting.error.message if greeting.error else "the server refused")
     return greeting

@@ -1,4 +1,4 @@
-"""Threads for plain functions."""
+"""A pool of threads for plain functions, which cannot keep a program from ending."""
 
 import threading
 from collections.abc import Callable
@@ -11,7 +11,7 @@ CallP = ParamSpec("CallP")
 ResultT = TypeVar("ResultT")
 
 
-class DaemonThreads(Executor):
+class DaemonThreadPool(Executor):
     """A pool of up to ``limit`` threads, started as needed and used again.
 
     The executor of the standard library waits at the end of a program for every function it runs. Here one that never
@@ -27,24 +27,24 @@ class DaemonThreads(Executor):
     def submit(  # pyright: ignore[reportIncompatibleMethodOverride]  # typeshed names the same parameters otherwise
         self, fn: Callable[CallP, ResultT], /, *args: CallP.args, **kwargs: CallP.kwargs
     ) -> Future[ResultT]:
-        """Runs a call in a thread, at once if one is free or may be started."""
+        """Run a call in a thread, at once if one is idle or may be started."""
         future: Future[ResultT] = Future()
-        self._calls.put(partial(_settle, future, partial(fn, *args, **kwargs)))
+        self._calls.put(partial(_run_call, future, partial(fn, *args, **kwargs)))
         if not self._idle.acquire(blocking=False) and self._started < self._limit:
             self._started += 1
-            threading.Thread(target=self._work, name=f"statewright-node-{self._started}", daemon=True).start()
+            threading.Thread(target=self._run_calls, name=f"statewright-node-{self._started}", daemon=True).start()
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Ends every thread as it becomes free; waits for none of them."""
+        """End every thread as it becomes idle; wait for none of them."""
         for _ in range(self._started):
             self._calls.put(None)
 
-    def _work(self) -> None:
-        while (call := self._next()) is not None:
+    def _run_calls(self) -> None:
+        while (call := self._take_call()) is not None:
             call()
 
-    def _next(self) -> Callable[[], None] | None:
+    def _take_call(self) -> Callable[[], None] | None:
         try:
             return self._calls.get_nowait()
         except Empty:
@@ -52,10 +52,10 @@ class DaemonThreads(Executor):
             return self._calls.get()
 
 
-def _settle(future: Future[ResultT], call: Callable[[], ResultT]) -> None:
+def _run_call(future: Future[ResultT], call: Callable[[], ResultT]) -> None:
     if not future.set_running_or_notify_cancel():
         return
     try:
         future.set_result(call())
-    except BaseException as error:  # it belongs to whoever waits for the result
+    except BaseException as error:  # the future passes it to the caller
         future.set_exception(error)

@@ -1,4 +1,4 @@
-"""Where a node's bearer token comes from."""
+"""Sources of a node's bearer token."""
 
 import asyncio
 import base64
@@ -14,12 +14,12 @@ import msgspec
 from msgspec import Struct
 
 Token: TypeAlias = "str | Callable[[], str | Awaitable[str]] | ClientCredentials | None"  # noqa: S105  # a type
-"""How users give it: the token, a plain or async function that makes one, client credentials, or nothing at all."""
+"""What users pass: the token, a plain or async function that makes one, client credentials, or None for no token."""
 
-REFRESH_SECONDS: Final = 60
-"""How long before its expiry a token is taken for old (spec/grpc.md §26)."""
+REFRESH_MARGIN_S: Final = 60
+"""Time before its expiry at which a token is renewed (docs/reference/grpc.md#applications-in-the-field)."""
 
-FETCH_SECONDS: Final = 10
+FETCH_TIMEOUT_S: Final = 10
 
 
 class TokenUnavailable(Exception):
@@ -37,40 +37,40 @@ class ClientCredentials(Struct, frozen=True, kw_only=True):
 class TokenSource(Protocol):
     """Makes the token for a new stream."""
 
-    async def token(self) -> str | None:
+    async def get_token(self) -> str | None:
         """A token believed to be valid; None to go without. Raises :class:`TokenUnavailable`."""
         ...
 
-    def rejected(self) -> None:
-        """The server refused the last token."""
+    def invalidate(self) -> None:
+        """Do not use the last token again: the server refused it."""
         ...
 
 
-def token_source(token: Token) -> TokenSource:
-    """The source for what a user gave."""
+def make_token_source(token: Token) -> TokenSource:
+    """The source for what a user passed."""
     if isinstance(token, ClientCredentials):
-        return GrantedToken(token)
-    return GivenToken(token)
+        return OAuthToken(token)
+    return ProvidedToken(token)
 
 
-class GivenToken:
+class ProvidedToken:
     """A fixed token, or one made anew by the user's function for every stream."""
 
     def __init__(self, token: str | Callable[[], str | Awaitable[str]] | None) -> None:
         self._token = token
 
-    async def token(self) -> str | None:
+    async def get_token(self) -> str | None:
         try:
             made = self._token() if callable(self._token) else self._token
             return await made if inspect.isawaitable(made) else made
         except Exception as error:  # a user's function may fail in any way, and may fare better next time
             raise TokenUnavailable(f"no token: {error!r}") from error
 
-    def rejected(self) -> None:
-        """Nothing is kept here."""
+    def invalidate(self) -> None:
+        """Does nothing: no token is kept here."""
 
 
-class GrantedToken:
+class OAuthToken:
     """A token granted for client credentials, used until shortly before it expires."""
 
     def __init__(self, credentials: ClientCredentials) -> None:
@@ -78,14 +78,14 @@ class GrantedToken:
         self._token: str | None = None
         self._expires = 0.0
 
-    async def token(self) -> str | None:
+    async def get_token(self) -> str | None:
         if self._token is None or time.monotonic() >= self._expires:
             grant = await asyncio.to_thread(_fetch, self._credentials)
             self._token = grant.access_token
-            self._expires = time.monotonic() + max(grant.expires_in - REFRESH_SECONDS, grant.expires_in / 2)
+            self._expires = time.monotonic() + max(grant.expires_in - REFRESH_MARGIN_S, grant.expires_in / 2)
         return self._token
 
-    def rejected(self) -> None:
+    def invalidate(self) -> None:
         self._token = None
 
 
@@ -95,15 +95,15 @@ class _Grant(Struct, frozen=True):
 
 
 def _fetch(credentials: ClientCredentials) -> _Grant:
-    request = _request(credentials)
+    request = _build_request(credentials)
     try:
-        with urllib.request.urlopen(request, timeout=FETCH_SECONDS) as reply:  # noqa: S310  # the scheme was checked
+        with urllib.request.urlopen(request, timeout=FETCH_TIMEOUT_S) as reply:  # noqa: S310  # the scheme was checked
             return msgspec.json.decode(reply.read(), type=_Grant)
     except (OSError, msgspec.DecodeError) as error:
         raise TokenUnavailable(f"no token from {credentials.token_url}: {error}") from error
 
 
-def _request(credentials: ClientCredentials) -> urllib.request.Request:
+def _build_request(credentials: ClientCredentials) -> urllib.request.Request:
     if not credentials.token_url.startswith(("http://", "https://")):
         raise TokenUnavailable(f"not an HTTP address: {credentials.token_url}")
     basic = base64.b64encode(f"{credentials.client_id}:{credentials.client_secret}".encode()).decode()

@@ -1,4 +1,6 @@
-"""Callouts and answers as CloudEvents, seen from the node (spec/grpc.md §2, §13, §14)."""
+"""Callouts and answers as CloudEvents, seen from the node (docs/reference/grpc.md#envelope,
+docs/reference/grpc.md#member-streams, docs/reference/grpc.md#callouts).
+"""
 
 from collections.abc import Mapping
 from typing import Final, TypeVar
@@ -12,7 +14,7 @@ from statewright.jsonval.values import JsonObject
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.sdk.context import Caller, Context
 from statewright.sdk.functions import Kind
-from statewright.sdk.outcomes import No, encode, schedule
+from statewright.sdk.outcomes import Rejected, encode_document, encode_json, to_schedule
 
 JOIN: Final = "CalculationMemberJoinEvent"
 GREET: Final = "CalculationMemberGreetEvent"
@@ -24,7 +26,7 @@ KINDS: Final[dict[str, Kind]] = {
     "EntityCriteriaCalculationRequest": "criteria",
     "EntityFunctionCalculationRequest": "function",
 }
-"""What is asked, by the type of the event."""
+"""The kind of callout, by the type of its event."""
 
 RESPONSES: Final[dict[Kind, str]] = {
     "processor": "EntityProcessorCalculationResponse",
@@ -33,7 +35,7 @@ RESPONSES: Final[dict[Kind, str]] = {
 }
 
 
-class Request(Struct, frozen=True):
+class CalloutRequest(Struct, frozen=True):
     """One callout. ``document`` is JSON text, None when the entity is not attached."""
 
     kind: Kind
@@ -42,7 +44,9 @@ class Request(Struct, frozen=True):
 
 
 class Greeting(Struct, frozen=True, rename="camel"):
-    """The server's answer to a join. Hosted installations may refuse with it (spec/grpc.md §27)."""
+    """The server's answer to a join. Hosted installations may refuse with it
+    (docs/reference/grpc.md#the-hosted-dialect).
+    """
 
     member_id: str = ""
     joined_legal_entity_id: str = ""
@@ -51,32 +55,32 @@ class Greeting(Struct, frozen=True, rename="camel"):
 
 
 class EventError(Struct, frozen=True):
-    """Why something did not succeed."""
+    """The message of an answer that is not successful."""
 
     message: str = ""
 
 
 class UnreadableEvent(ValueError):
-    """An event that is not what its type promises."""
+    """An event whose data are not of the shape that its type demands."""
 
 
-def join(tags: tuple[str, ...]) -> CloudEvent:
-    return _event(JOIN, {"tags": tags})
+def build_join(tags: tuple[str, ...]) -> CloudEvent:
+    return _build_event(JOIN, {"tags": tags})
 
 
-def acknowledgement(probe: CloudEvent) -> CloudEvent:
-    """The sign of life that a probe asks for. Raises :class:`UnreadableEvent`."""
-    return _event(ACK, {"sourceEventId": _decoded(_PROBE, probe).id, "success": True})
+def build_acknowledgement(ping: CloudEvent) -> CloudEvent:
+    """The answer to a keep-alive event. Raises :class:`UnreadableEvent`."""
+    return _build_event(ACK, {"sourceEventId": _decode(_PING, ping).id, "success": True})
 
 
 def read_greeting(event: CloudEvent) -> Greeting:
-    """Raises :class:`UnreadableEvent`."""
-    return _decoded(_GREETING, event)
+    """The greeting in an event. Raises :class:`UnreadableEvent`."""
+    return _decode(_GREETING, event)
 
 
-def read_request(event: CloudEvent) -> Request:
+def read_request(event: CloudEvent) -> CalloutRequest:
     """The callout that an event carries; its type is one of ``KINDS``. Raises :class:`UnreadableEvent`."""
-    wire, kind = _decoded(_REQUEST, event), KINDS[event.type]
+    wire, kind = _decode(_REQUEST, event), KINDS[event.type]
     payload = wire.payload or _NOT_ATTACHED
     names: dict[Kind, str] = {
         "processor": wire.processor_name,
@@ -92,40 +96,40 @@ def read_request(event: CloudEvent) -> Request:
         state_from=wire.transition.state_from,
         state_to=wire.transition.state_to,
         transaction_id=wire.transaction_id,
-        tx_token=_attribute(event, "cyodatxtoken") or None,
-        parameters=_text(wire.parameters),
-        principal=_caller(event),
-        meta=_object(payload.meta),
+        tx_token=_get_attribute(event, "cyodatxtoken") or None,
+        parameters=_to_text(wire.parameters),
+        principal=_read_caller(event),
+        meta=_decode_object(payload.meta),
     )
-    return Request(kind, bytes(payload.data) or None, context)
+    return CalloutRequest(kind, bytes(payload.data) or None, context)
 
 
-def answer(request: Request, outcome: object) -> CloudEvent:
+def build_answer(request: CalloutRequest, outcome: object) -> CloudEvent:
     """A successful answer. Raises ``NotJson`` when the outcome cannot be written."""
-    members = _echo(request, success=True)
+    members = _build_members(request, success=True)
     match request.kind:
         case "processor":
             if outcome is not None:
-                members["payload"] = {"type": "JSON", "data": msgspec.Raw(encode(outcome))}
+                members["payload"] = {"type": "JSON", "data": msgspec.Raw(encode_document(outcome))}
         case "criteria":
             members["matches"] = bool(outcome)
-            if isinstance(outcome, No):
-                members["reason"] = _unicode(outcome.reason)
+            if isinstance(outcome, Rejected):
+                members["reason"] = _replace_surrogates(outcome.reason)
         case "function":
             members["resultKind"] = "Schedule"
-            members["result"] = msgspec.Raw(encode(schedule(outcome)))
-    return _event(RESPONSES[request.kind], members)
+            members["result"] = msgspec.Raw(encode_json(to_schedule(outcome)))
+    return _build_event(RESPONSES[request.kind], members)
 
 
-def failure(request: Request, *, code: str, message: str, final: bool = False) -> CloudEvent:
-    """An answer that fails the callout; ``final`` says that asking again is in vain."""
-    error: dict[str, object] = {"code": code, "message": _unicode(message)}
+def build_failed_answer(request: CalloutRequest, *, code: str, message: str, final: bool = False) -> CloudEvent:
+    """An answer that fails the callout; ``final``: a retry would be useless."""
+    error: dict[str, object] = {"code": code, "message": _replace_surrogates(message)}
     if final:
         error["retryable"] = False
-    return _event(RESPONSES[request.kind], _echo(request, success=False) | {"error": error})
+    return _build_event(RESPONSES[request.kind], _build_members(request, success=False) | {"error": error})
 
 
-class _Probe(Struct, frozen=True):
+class _Ping(Struct, frozen=True):
     id: str = ""
 
 
@@ -164,7 +168,7 @@ class _HostedClaims(Struct, frozen=True):
     roles: tuple[str, ...] = ()
 
 
-_PROBE = msgspec.json.Decoder(_Probe)
+_PING = msgspec.json.Decoder(_Ping)
 _GREETING = msgspec.json.Decoder(Greeting)
 _REQUEST = msgspec.json.Decoder(_Request)
 _CLAIMS = msgspec.json.Decoder(_HostedClaims)
@@ -172,14 +176,14 @@ _CLAIMS = msgspec.json.Decoder(_HostedClaims)
 DecodedT = TypeVar("DecodedT")
 
 
-def _decoded(decoder: msgspec.json.Decoder[DecodedT], event: CloudEvent) -> DecodedT:
+def _decode(decoder: msgspec.json.Decoder[DecodedT], event: CloudEvent) -> DecodedT:
     try:
         return decoder.decode(event.text_data or event.binary_data)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise UnreadableEvent(f"{event.type}: {error}") from error
 
 
-def _object(text: msgspec.Raw) -> JsonObject:
+def _decode_object(text: msgspec.Raw) -> JsonObject:
     try:
         value = decode(bytes(text)) if text else None
     except MalformedJson as error:
@@ -187,25 +191,29 @@ def _object(text: msgspec.Raw) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
-def _text(parameters: object) -> str:
+def _to_text(parameters: object) -> str:
     """The configured context; hosted installations may send a JSON value where the schema wants its text."""
     if isinstance(parameters, str):
         return parameters
     return "" if parameters is None else msgspec.json.encode(parameters).decode()
 
 
-def _attribute(event: CloudEvent, name: str) -> str:
+def _get_attribute(event: CloudEvent, name: str) -> str:
     # Asking a protobuf map for a key it lacks would add it.
     return event.attributes[name].ce_string if name in event.attributes else ""
 
 
-def _caller(event: CloudEvent) -> Caller:
-    claims = _attribute(event, "authclaims")
-    return Caller(id=_attribute(event, "authid"), kind=_attribute(event, "authtype"), roles=_roles(claims))
+def _read_caller(event: CloudEvent) -> Caller:
+    claims = _get_attribute(event, "authclaims")
+    return Caller(
+        id=_get_attribute(event, "authid"), kind=_get_attribute(event, "authtype"), roles=_parse_roles(claims)
+    )
 
 
-def _roles(claims: str) -> tuple[str, ...]:
-    """Roles separated by commas, or, from hosted installations, in a JSON object (spec/grpc.md §27)."""
+def _parse_roles(claims: str) -> tuple[str, ...]:
+    """Roles separated by commas, or, from hosted installations, in a JSON object
+    (docs/reference/grpc.md#the-hosted-dialect).
+    """
     if not claims.startswith("{"):
         return tuple(role for role in claims.split(",") if role)
     try:
@@ -214,8 +222,8 @@ def _roles(claims: str) -> tuple[str, ...]:
         return ()
 
 
-def _echo(request: Request, *, success: bool) -> dict[str, object]:
-    """What every answer starts with."""
+def _build_members(request: CalloutRequest, *, success: bool) -> dict[str, object]:
+    """The members that all answers have in common."""
     context = request.context
     members: dict[str, object] = {
         "requestId": context.request_id,
@@ -223,15 +231,15 @@ def _echo(request: Request, *, success: bool) -> dict[str, object]:
         "success": success,
     }
     if context.warnings:
-        members["warnings"] = [_unicode(warning) for warning in context.warnings]
+        members["warnings"] = [_replace_surrogates(warning) for warning in context.warnings]
     return members
 
 
-def _event(event_type: str, members: Mapping[str, object]) -> CloudEvent:
+def _build_event(event_type: str, members: Mapping[str, object]) -> CloudEvent:
     text = msgspec.json.encode({"id": str(uuid4()), **members}).decode()
     return CloudEvent(id=str(uuid4()), source="statewright-node", spec_version="1.0", type=event_type, text_data=text)
 
 
-def _unicode(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     """The text without lone surrogates, which file names in error messages may contain and JSON may not."""
     return text.encode(errors="replace").decode()

@@ -1,4 +1,4 @@
-"""Running functions for callouts: so many at once, each to its answer."""
+"""Running functions for callouts, a limited number at once."""
 
 import asyncio
 import logging
@@ -11,69 +11,69 @@ from msgspec.structs import replace
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.sdk.client import Transport
 from statewright.sdk.functions import Function, Kind
-from statewright.sdk.jobs.job import NonRetryable
-from statewright.sdk.threads import DaemonThreads
-from statewright.sdk.wire import Request, answer, failure
+from statewright.sdk.jobs import NonRetryable
+from statewright.sdk.threads import DaemonThreadPool
+from statewright.sdk.wire import CalloutRequest, build_answer, build_failed_answer
 
 log = logging.getLogger("statewright.sdk")
 
 Functions: TypeAlias = Mapping[tuple[Kind, str], Function]
-"""By kind and name."""
+"""Functions by kind and name."""
 
 
-class Worker:
-    """Serves callouts of any number of streams; what is under way outlives the stream it came from.
+class CalloutWorker:
+    """Serves callouts of any number of streams; those under way go on when their stream ends.
 
-    ``transport`` is how functions reach the server; None when they cannot.
+    ``transport`` sends requests of functions to the server; None when they can send none.
     """
 
     def __init__(self, functions: Functions, *, concurrency: int, transport: Transport | None = None) -> None:
         self._functions = functions
         self._transport = transport
-        self._slots = asyncio.Semaphore(concurrency)
-        self._threads = DaemonThreads(concurrency)
-        self._under_way = set[asyncio.Task[None]]()
+        self._semaphore = asyncio.Semaphore(concurrency)
+        self._threads = DaemonThreadPool(concurrency)
+        self._running = set[asyncio.Task[None]]()
 
-    def take(self, request: Request, reply: Callable[[CloudEvent], None]) -> None:
-        """Begins to work on a request as soon as there is a free slot; ``reply`` gets the answer."""
+    def submit(self, request: CalloutRequest, reply: Callable[[CloudEvent], None]) -> None:
+        """Run a request as soon as fewer than ``concurrency`` run; ``reply`` is called with the answer."""
         task = asyncio.create_task(self._work(request, reply))
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
 
-    async def finish(self, *, within: float) -> None:
-        """Waits for what is under way, for so many seconds at most."""
-        if self._under_way:
-            await asyncio.wait(self._under_way, timeout=within)
+    async def wait_finished(self, *, within: float) -> None:
+        """Wait for the callouts under way, ``within`` seconds at most."""
+        if self._running:
+            await asyncio.wait(self._running, timeout=within)
 
     async def close(self) -> None:
-        """Breaks off what is still under way. Plain functions cannot be broken off; their threads are left behind."""
-        for task in self._under_way:
+        """Cancel the callouts under way. Plain functions cannot be cancelled; their threads go on."""
+        for task in self._running:
             task.cancel()
-        await asyncio.gather(*self._under_way, return_exceptions=True)
+        await asyncio.gather(*self._running, return_exceptions=True)
         self._threads.shutdown()
 
-    async def _work(self, request: Request, reply: Callable[[CloudEvent], None]) -> None:
-        async with self._slots:
-            reply(await self._answer(request))
+    async def _work(self, request: CalloutRequest, reply: Callable[[CloudEvent], None]) -> None:
+        async with self._semaphore:
+            reply(await self._run_callout(request))
 
-    async def _answer(self, request: Request) -> CloudEvent:
+    async def _run_callout(self, request: CalloutRequest) -> CloudEvent:
         reachable = replace(request, context=replace(request.context, transport=self._transport))
         try:
-            return answer(reachable, await result(self._functions, reachable, self._threads))
+            return build_answer(reachable, await run_function(self._functions, reachable, self._threads))
         except UnknownFunction as error:
             log.error("function_unknown kind=%s name=%s", request.kind, request.context.name)  # noqa: TRY400 - no fault of the code
-            return failure(request, code="UNKNOWN_FUNCTION", message=str(error))
+            return build_failed_answer(request, code="UNKNOWN_FUNCTION", message=str(error))
         except Exception as error:  # whatever goes wrong in a user's function is its answer
             name, entity = request.context.name, request.context.entity_id
             log.exception("function_failed kind=%s name=%s entity=%s", request.kind, name, entity)
-            return failed(request, error)
+            return build_error_answer(request, error)
 
 
 class UnknownFunction(LookupError):
     """The node has no such function."""
 
 
-async def result(functions: Functions, request: Request, threads: Executor) -> object:
+async def run_function(functions: Functions, request: CalloutRequest, threads: Executor) -> object:
     """What the function that a request names returns. Raises :class:`UnknownFunction`, or what the function raises."""
     function = functions.get((request.kind, request.context.name))
     if function is None:
@@ -81,7 +81,9 @@ async def result(functions: Functions, request: Request, threads: Executor) -> o
     return await function.call(request.document, request.context, threads)
 
 
-def failed(request: Request, error: Exception) -> CloudEvent:
+def build_error_answer(request: CalloutRequest, error: Exception) -> CloudEvent:
     """The answer for a function that raised."""
     final = isinstance(error, NonRetryable)
-    return failure(request, code=type(error).__name__, message=str(error) or type(error).__name__, final=final)
+    return build_failed_answer(
+        request, code=type(error).__name__, message=str(error) or type(error).__name__, final=final
+    )

@@ -1,17 +1,16 @@
-"""Use cases on the audit trail (spec/workflows.md §14)."""
+"""Use cases on the audit trail (docs/reference/workflows.md#audit)."""
 
 from collections.abc import Iterator
 
 from msgspec import Struct
 
-from statewright.entity import AuditEvent, Principal
+from statewright.entity import AuditEvent, EntityChange, Principal
 from statewright.failures import EntityNotFound
-from statewright.identity import EntityId, TransactionId
+from statewright.ids import EntityId, TransactionId
 from statewright.services.runtime import Runtime
 from statewright.storage import audit, entities
-from statewright.storage.entities import Change
 
-SEVERITY = "INFO"
+EVENT_SEVERITY = "INFO"
 """Of every event there is."""
 
 
@@ -28,7 +27,7 @@ class AuditQuery(Struct, frozen=True, kw_only=True):
 class EntityChanged(Struct, frozen=True):
     """A version was written."""
 
-    change: Change
+    change: EntityChange
 
     @property
     def at(self) -> int:
@@ -50,36 +49,36 @@ class RunEvent(Struct, frozen=True):
         return self.event.at
 
 
-Item = EntityChanged | RunEvent
+TrailItem = EntityChanged | RunEvent
 
 
-async def finish_event(
+async def find_finish_event(
     runtime: Runtime, principal: Principal, entity_id: EntityId, transaction: TransactionId
 ) -> AuditEvent:
     """How the run of that transaction on the entity ended. Raises ``EntityNotFound`` when it did not settle."""
-    events = await audit.of_transaction(runtime.pool, principal.tenant, entity_id, transaction)
+    events = await audit.fetch_transaction_events(runtime.pool, principal.tenant, entity_id, transaction)
     for event in events:
         if event.type == "STATE_MACHINE_FINISH":
             return event
     raise EntityNotFound("finished event not found")
 
 
-async def trail(runtime: Runtime, principal: Principal, entity_id: EntityId, query: AuditQuery) -> list[Item]:
+async def list_trail(runtime: Runtime, principal: Principal, entity_id: EntityId, query: AuditQuery) -> list[TrailItem]:
     """The wanted items of an entity, newest first, also of a deleted one. Raises ``EntityNotFound``."""
-    history = await entities.changes(runtime.pool, principal.tenant, entity_id, limit=entities.FOREVER)
+    history = await entities.fetch_changes(runtime.pool, principal.tenant, entity_id, limit=entities.FOREVER)
     if not history:
         raise EntityNotFound("entity not found")
-    items: list[Item] = []
-    if query.severity in {None, SEVERITY}:
+    items: list[TrailItem] = []
+    if query.severity in {None, EVENT_SEVERITY}:
         if "EntityChange" in query.types:
             items += [EntityChanged(change) for change in history]
         if "StateMachine" in query.types:
-            events = await audit.of_entity(runtime.pool, principal.tenant, entity_id)
+            events = await audit.fetch_entity_events(runtime.pool, principal.tenant, entity_id)
             items += [RunEvent(transaction, event) for transaction, event in events]
-    return sorted(_wanted(items, query), key=lambda item: item.at, reverse=True)
+    return sorted(_select_items(items, query), key=lambda item: item.at, reverse=True)
 
 
-def _wanted(items: list[Item], query: AuditQuery) -> Iterator[Item]:
+def _select_items(items: list[TrailItem], query: AuditQuery) -> Iterator[TrailItem]:
     for item in items:
         early = query.since is not None and item.at < query.since
         late = query.before is not None and item.at >= query.before

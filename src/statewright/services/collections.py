@@ -1,4 +1,5 @@
-"""Use cases on many entities at once: create, update (spec/entities.md §5.3–§5.5, §7.2).
+"""Use cases on many entities at once: create, update (docs/reference/entities.md#create-an-array,
+docs/reference/entities.md#chunks, docs/reference/entities.md#update-a-collection).
 
 Items are cut, in order, into chunks. Each chunk is one transaction; chunks follow each other. A chunk that fails ends
 the request: the first with its failure, a later one with an element that reports it, since the ones before are durable.
@@ -15,37 +16,42 @@ from msgspec import Struct
 
 from statewright import logs
 from statewright.engine import events
-from statewright.engine.engine import Create, Update
+from statewright.engine.engine import CreateEntity, UpdateEntity
 from statewright.engine.run import record
 from statewright.entity import LOOPBACK, Entity, ModelKey
 from statewright.failures import BadRequest, Conflict, EntityModified, Failure, ModelNotFound
-from statewright.identity import EntityId
+from statewright.ids import EntityId
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonValue
-from statewright.services.definitions import Definition
-from statewright.services.documents import (
+from statewright.services.definitions import ModelDefinition
+from statewright.services.entities import get_for_update, get_governing_definition
+from statewright.services.runtime import Caller, Runtime
+from statewright.services.writing import (
     Document,
-    accepted,
-    as_document,
-    locked_definition,
+    Saved,
+    StaleItem,
+    get_locked_definition,
     read_document,
     require_complete_keys,
+    run_and_commit,
+    to_document,
+    to_saved,
+    validate_and_stage,
 )
-from statewright.services.entities import existing, governing_definition
-from statewright.services.runtime import Caller, Runtime
-from statewright.services.steps.entity_door import refuse_entities
-from statewright.services.writing import Saved, StaleItem, committed, saved
-from statewright.storage.unit_of_work import UnitOfWork
+from statewright.storage.commit.unit_of_work import UnitOfWork
 
 T = TypeVar("T")
 
-ITEMS_IN_A_ROW = 32
+MAX_ITEMS = 10_000
+"""Of one request (docs/reference/entities.md#limits): more take so long that their client gives up."""
+
+MAX_ITEMS_BETWEEN_YIELDS = 32
 """Items worked on before others get their turn: a few milliseconds."""
 
-log = logs.logger("services")
+log = logs.logger(__name__)
 
 
-class Refused(Struct, frozen=True, kw_only=True):
+class FailedChunk(Struct, frozen=True, kw_only=True):
     """Why a later chunk was not committed; ``chunk`` counts from zero."""
 
     code: str
@@ -53,7 +59,7 @@ class Refused(Struct, frozen=True, kw_only=True):
     chunk: int
 
 
-Results = list[Saved | Refused]
+Results = list[Saved | FailedChunk]
 
 
 class NewItem(Struct, frozen=True, kw_only=True):
@@ -90,33 +96,43 @@ class _ChangedItem(Struct, rename="camel", kw_only=True):
 
 
 async def create_all(runtime: Runtime, caller: Caller, items: Sequence[NewItem], *, window: int) -> Results:
-    """Create entities, ``window`` of them per transaction."""
-    return await _in_chunks(items, window, lambda chunk: _create_chunk(runtime, caller, chunk))
+    """Create entities, ``window`` of them per transaction. Raises ``BadRequest`` for too many."""
+    _require_limit(items)
+    return await _commit_in_chunks(items, window, lambda chunk: _create_chunk(runtime, caller, chunk))
 
 
 async def update_all(runtime: Runtime, caller: Caller, items: Sequence[ChangedItem], *, window: int) -> Results:
-    """Update entities, ``window`` of them per transaction; items with a stale ``ifMatch`` are left out and reported."""
-    return await _in_chunks(items, window, lambda chunk: _update_chunk(runtime, caller, chunk))
+    """Update entities, ``window`` of them per transaction; items with a stale ``ifMatch`` are left out and reported.
+
+    Raises ``BadRequest`` for too many.
+    """
+    _require_limit(items)
+    return await _commit_in_chunks(items, window, lambda chunk: _update_chunk(runtime, caller, chunk))
+
+
+def _require_limit(items: Sequence[object]) -> None:
+    if len(items) > MAX_ITEMS:
+        raise BadRequest(f"the collection has {len(items)} items, {MAX_ITEMS} are allowed")
 
 
 def read_array(raw: bytes, key: ModelKey) -> list[NewItem]:
     """The items of an array body, all of one model. Raises ``BadRequest``."""
-    return [NewItem(key=key, document=_kept(value)) for value in _array(raw)]
+    return [NewItem(key=key, document=_make_converter(value)) for value in _decode_array(raw)]
 
 
 def read_new_items(raw: bytes) -> list[NewItem]:
-    """The items of a collection to create (spec/entities.md §5.4). Raises ``BadRequest``."""
+    """The items of a collection to create (docs/reference/entities.md#create-a-collection). Raises ``BadRequest``."""
     try:
-        items = msgspec.convert(_array(raw), list[_NewItem])
+        items = msgspec.convert(_decode_array(raw), list[_NewItem])
     except msgspec.ValidationError as malformed:
         raise BadRequest(f"invalid collection: {malformed}") from malformed
-    return [NewItem(key=_model_key(item.model), document=_read(item.payload)) for item in items]
+    return [NewItem(key=_to_model_key(item.model), document=_make_reader(item.payload)) for item in items]
 
 
 def read_changed_items(raw: bytes) -> list[ChangedItem]:
-    """The items of a collection to update (spec/entities.md §7.2). Raises ``BadRequest``."""
+    """The items of a collection to update (docs/reference/entities.md#update-a-collection). Raises ``BadRequest``."""
     try:
-        items = msgspec.convert(_array(raw), list[_ChangedItem])
+        items = msgspec.convert(_decode_array(raw), list[_ChangedItem])
     except msgspec.ValidationError as malformed:
         raise BadRequest(f"invalid collection: {malformed}") from malformed
     if not items:
@@ -132,7 +148,7 @@ def read_changed_items(raw: bytes) -> list[ChangedItem]:
     ]
 
 
-def _array(raw: bytes) -> list[JsonValue]:
+def _decode_array(raw: bytes) -> list[JsonValue]:
     try:
         value = decode(raw)
     except MalformedJson as malformed:
@@ -142,19 +158,19 @@ def _array(raw: bytes) -> list[JsonValue]:
     return value
 
 
-def _model_key(model: _Key | None) -> ModelKey | None:
+def _to_model_key(model: _Key | None) -> ModelKey | None:
     return None if model is None else ModelKey(model.name, model.version)
 
 
-def _kept(value: JsonValue) -> Callable[[], Document]:
-    return lambda: as_document(value)
+def _make_converter(value: JsonValue) -> Callable[[], Document]:
+    return lambda: to_document(value)
 
 
-def _read(payload: str) -> Callable[[], Document]:
+def _make_reader(payload: str) -> Callable[[], Document]:
     return lambda: read_document(payload, "JSON")
 
 
-def _chunks(items: Sequence[T], window: int) -> Iterator[list[T]]:
+def _split_chunks(items: Sequence[T], window: int) -> Iterator[list[T]]:
     """At least one, which may be empty."""
     left = iter(items)
     yield list(islice(left, window))
@@ -162,72 +178,74 @@ def _chunks(items: Sequence[T], window: int) -> Iterator[list[T]]:
         yield chunk
 
 
-async def _in_chunks(items: Sequence[T], window: int, commit: Callable[[list[T]], Awaitable[Saved]]) -> Results:
+async def _commit_in_chunks(items: Sequence[T], window: int, commit: Callable[[list[T]], Awaitable[Saved]]) -> Results:
     results: Results = []
-    for number, chunk in enumerate(_chunks(items, window)):
+    for number, chunk in enumerate(_split_chunks(items, window)):
         try:
             results.append(await commit(chunk))
         except Failure as failure:
             if not results:
                 raise
-            results.append(Refused(code=failure.code, message=failure.detail, chunk=number))
+            results.append(FailedChunk(code=failure.code, message=failure.detail, chunk=number))
             return results
         except Exception:  # chunks are durable already, and their ids must reach the client
             if not results:
                 raise
             log.exception("chunk_failed", chunk=number)
-            results.append(Refused(code="SERVER_ERROR", message="SERVER_ERROR: internal error", chunk=number))
+            results.append(FailedChunk(code="SERVER_ERROR", message="SERVER_ERROR: internal error", chunk=number))
             return results
     return results
 
 
 async def _create_chunk(runtime: Runtime, caller: Caller, items: Sequence[NewItem]) -> Saved:
     """Check all items, then run and store them all."""
-    async with runtime.unit(caller) as unit:
-        admitted: list[tuple[Definition, Create]] = []
+    async with runtime.open_unit(caller) as unit:
+        validated: list[tuple[ModelDefinition, CreateEntity]] = []
         for number, item in enumerate(items):
-            with _at_item(number):
-                admitted.append(await _admitted(runtime, unit, item))
-            await _give_way(number)
-        may_segment = any(definition.model.may_segment for definition, _ in admitted)
-        await committed(runtime, unit, _create_admitted(runtime, unit, admitted), may_segment=may_segment)
-        return saved(unit, [request.id for _, request in admitted])
+            with _ItemErrors(number):
+                validated.append(await _validate_item(runtime, unit, item))
+            await _yield_to_loop(number)
+        may_segment = any(definition.model.may_segment for definition, _ in validated)
+        await run_and_commit(runtime, unit, _create_items(runtime, unit, validated), may_segment=may_segment)
+        return to_saved(unit, [request.id for _, request in validated])
 
 
-async def _admitted(runtime: Runtime, unit: UnitOfWork, item: NewItem) -> tuple[Definition, Create]:
+async def _validate_item(runtime: Runtime, unit: UnitOfWork, item: NewItem) -> tuple[ModelDefinition, CreateEntity]:
     if item.key is None:
         raise ModelNotFound("model not found")
-    definition = await locked_definition(runtime, unit.tenant, item.key)
+    definition = await get_locked_definition(runtime, unit.tenant, item.key)
     document = item.document()
-    definition = await accepted(runtime, unit, definition, document.value)
+    definition = await validate_and_stage(runtime, unit, definition, document.value)
     require_complete_keys(definition, document.value)
-    return definition, Create(id=runtime.ids.entity(), document=document.value, text=document.text)
+    return definition, CreateEntity(id=runtime.ids.new_entity_id(), document=document.value, text=document.text)
 
 
-async def _create_admitted(runtime: Runtime, unit: UnitOfWork, admitted: Sequence[tuple[Definition, Create]]) -> None:
-    for number, (definition, request) in enumerate(admitted):
-        with _at_item(number):
+async def _create_items(
+    runtime: Runtime, unit: UnitOfWork, validated: Sequence[tuple[ModelDefinition, CreateEntity]]
+) -> None:
+    for number, (definition, request) in enumerate(validated):
+        with _ItemErrors(number):
             await runtime.engine.create(unit, definition.model, request)
-        await _give_way(number)
+        await _yield_to_loop(number)
 
 
 async def _update_chunk(runtime: Runtime, caller: Caller, items: Sequence[ChangedItem]) -> Saved:
     """Read all items, then update one entity after the other; later ones see what earlier ones did."""
-    updates = [_planned(number, item) for number, item in enumerate(items)]
-    async with runtime.unit(caller) as unit:
+    updates = [_read_update(number, item) for number, item in enumerate(items)]
+    async with runtime.open_unit(caller) as unit:
         chunk = _Chunk(runtime, caller, unit)
         may_segment = await chunk.prepare(updates)
         try:
-            failed = await committed(runtime, unit, chunk.update(updates), may_segment=may_segment)
-        except EntityModified as overtaken:  # by a commit that came between: repeating the request tells which item
+            failed = await run_and_commit(runtime, unit, chunk.update(updates), may_segment=may_segment)
+        except EntityModified as error:  # by a commit that came between: repeating the request tells which item
             conflict = Conflict()
-            conflict.warnings = overtaken.warnings
-            raise conflict from overtaken
+            conflict.warnings = error.warnings
+            raise conflict from error
         stale = {item.index for item in failed}
-        return saved(unit, [update.entity_id for n, update in enumerate(updates) if n not in stale], failed)
+        return to_saved(unit, [update.entity_id for n, update in enumerate(updates) if n not in stale], failed)
 
 
-class _Planned(Struct, frozen=True):
+class _PlannedUpdate(Struct, frozen=True):
     """An item that was read."""
 
     entity_id: EntityId
@@ -235,12 +253,12 @@ class _Planned(Struct, frozen=True):
     document: Document
 
 
-def _planned(number: int, item: ChangedItem) -> _Planned:
-    with _at_item(number):
-        return _Planned(_entity_id(item.id), item, read_document(item.payload, "JSON"))
+def _read_update(number: int, item: ChangedItem) -> _PlannedUpdate:
+    with _ItemErrors(number):
+        return _PlannedUpdate(_parse_entity_id(item.id), item, read_document(item.payload, "JSON"))
 
 
-def _entity_id(text: str) -> EntityId:
+def _parse_entity_id(text: str) -> EntityId:
     if not text:
         raise BadRequest("id is required")
     try:
@@ -257,28 +275,28 @@ class _Chunk:
         self._caller = caller
         self._unit = unit
 
-    async def prepare(self, updates: Sequence[_Planned]) -> bool:
+    async def prepare(self, updates: Sequence[_PlannedUpdate]) -> bool:
         """Read all entities at once; whether the workflow of one may commit a segment."""
         found = await self._unit.prefetch(update.entity_id for update in updates)
-        definitions = [await governing_definition(self._runtime, self._caller, entity) for entity in found]
+        definitions = [await get_governing_definition(self._runtime, self._caller, entity) for entity in found]
         return any(definition.model.may_segment for definition in definitions)
 
-    async def update(self, updates: Sequence[_Planned]) -> list[StaleItem]:
+    async def update(self, updates: Sequence[_PlannedUpdate]) -> list[StaleItem]:
         """Update them all; those that were left out because their ``ifMatch`` is stale."""
         failed: list[StaleItem] = []
         for number, update in enumerate(updates):
-            with _at_item(number):
+            with _ItemErrors(number):
                 if update.item.if_match is None:
-                    await self._update(self._unit, await existing(self._unit, update.entity_id), update)
-                elif not await self._update_apart(update):
+                    await self._update(self._unit, await get_for_update(self._unit, update.entity_id), update)
+                elif not await self._update_in_savepoint(update):
                     failed.append(StaleItem(entity_id=update.entity_id, index=number))
-            await _give_way(number)
+            await _yield_to_loop(number)
         return failed
 
-    async def _update_apart(self, update: _Planned) -> bool:
+    async def _update_in_savepoint(self, update: _PlannedUpdate) -> bool:
         """Update in a savepoint; whether ``ifMatch`` held. If not, only that the attempt was made stays on record."""
-        async with self._unit.savepoint() as savepoint:
-            entity = await existing(savepoint, update.entity_id)
+        async with self._unit.open_savepoint() as savepoint:
+            entity = await get_for_update(savepoint, update.entity_id)
             try:
                 await self._update(savepoint, entity, update)
                 await savepoint.commit()
@@ -291,13 +309,13 @@ class _Chunk:
                 return False
         return True
 
-    async def _update(self, unit: UnitOfWork, entity: Entity, update: _Planned) -> None:
+    async def _update(self, unit: UnitOfWork, entity: Entity, update: _PlannedUpdate) -> None:
         item, document = update.item, update.document
-        refuse_entities(entity.model)
-        definition = await governing_definition(self._runtime, self._caller, entity)
+        self._runtime.builtin.refuse_entities(entity.model)
+        definition = await get_governing_definition(self._runtime, self._caller, entity)
         require_complete_keys(definition, document.value)
-        definition = await accepted(self._runtime, unit, definition, document.value)
-        request = Update(
+        definition = await validate_and_stage(self._runtime, unit, definition, document.value)
+        request = UpdateEntity(
             entity=entity,
             document=document.value,
             text=document.text,
@@ -308,20 +326,20 @@ class _Chunk:
 
     def _record_aborted(self, entity: Entity, item: ChangedItem, stale: EntityModified) -> None:
         started = "Loopback started" if item.transition is None else "Manual transition started"
-        record(self._unit, entity.id, events.started(started, entity.state))
-        aborted = events.aborted(
+        record(self._unit, entity.id, events.build_started_event(started, entity.state))
+        aborted = events.build_aborted_event(
             item.transition or LOOPBACK, entity.state, expected=stale.expected or "", actual=stale.actual or ""
         )
         record(self._unit, entity.id, aborted)
 
 
-async def _give_way(number: int) -> None:
+async def _yield_to_loop(number: int) -> None:
     """Others on the event loop get their turn now and then: an item without callouts waits for nothing by itself."""
-    if number % ITEMS_IN_A_ROW == ITEMS_IN_A_ROW - 1:
+    if number % MAX_ITEMS_BETWEEN_YIELDS == MAX_ITEMS_BETWEEN_YIELDS - 1:
         await asyncio.sleep(0)
 
 
-class _at_item:  # noqa: N801 - used like a function
+class _ItemErrors:
     """Failures inside the block say which item of its chunk they are about."""
 
     def __init__(self, number: int) -> None:

@@ -5,57 +5,58 @@ when the safety net finds a newer revision (an announcement can be lost with its
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable
 from datetime import timedelta
 from random import Random
 
 import msgspec
-import structlog
 from msgspec import Struct
 
-from statewright.engine.documents import Documents
-from statewright.engine.model import Model
+from statewright import logs
+from statewright.background import repeat
+from statewright.conditions import SearchCompiler, TemplateCache
+from statewright.engine.models import DocumentRules, Model
 from statewright.entity import ModelKey
-from statewright.identity import Clock, ModelId, TenantId, model_id
+from statewright.ids import Clock, ModelId, TenantId, model_id
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonValue
+from statewright.lru import LruCache
 from statewright.schema import (
     ChangeLevel,
-    Node,
+    SchemaNode,
     UniqueKey,
     Violation,
     compile_extender,
     compile_validator,
-    declared_types,
-    from_stored,
+    flatten_fields,
+    schema_from_stored,
 )
-from statewright.services.steps import builtin
+from statewright.services.builtin import BuiltinModels
 from statewright.storage import models
 from statewright.storage.pool import Pool
-from statewright.workflow import Workflow
-from statewright.workflow import from_stored as workflows_from_stored
+from statewright.workflow import Workflow, workflows_from_stored
 
 MAX_ENTRIES = 10_000
 
 _jitter = Random()  # noqa: S311 - spreads loads, guards nothing
 """Our own: the module's shared state is what tests of laws reset, and compare afterwards."""
 
-_unique_keys = msgspec.json.Decoder(tuple[UniqueKey, ...]).decode
+_decode_unique_keys = msgspec.json.Decoder(tuple[UniqueKey, ...]).decode
 
-log = structlog.get_logger(__name__)
+log = logs.logger(__name__)
 
 
-class Definition(Struct, frozen=True, kw_only=True, eq=False):
+class ModelDefinition(Struct, frozen=True, kw_only=True, eq=False):
     """A model with everything derived from its row.
 
     ``validate`` gives the strict violations of a document, none when it is valid.
     """
 
     stored: models.StoredModel
-    schema: Node
+    schema: SchemaNode
     validate: Callable[[JsonValue], tuple[Violation, ...]]
     model: Model
+    searches: SearchCompiler
 
     @property
     def is_locked(self) -> bool:
@@ -63,25 +64,34 @@ class Definition(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class _Entry(Struct):
-    definition: Definition
+    definition: ModelDefinition
     expires_at: int
 
 
 class DefinitionCache:
     """Definitions by tenant and model id, at most ``MAX_ENTRIES`` of them, the least recently used dropped first."""
 
-    def __init__(self, pool: Pool, clock: Clock, *, lease: timedelta = timedelta(minutes=5)) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        clock: Clock,
+        *,
+        builtin: BuiltinModels | None = None,
+        lease: timedelta = timedelta(minutes=5),
+    ) -> None:
         self._pool = pool
+        self._builtin = builtin or BuiltinModels()
         self._clock = clock
         self._lease_us = lease // timedelta(microseconds=1)
-        self._entries: OrderedDict[tuple[TenantId, ModelId], _Entry] = OrderedDict()
-        self._loading: dict[tuple[TenantId, ModelId], asyncio.Task[Definition | None]] = {}
+        self._templates = TemplateCache()
+        self._entries: LruCache[tuple[TenantId, ModelId], _Entry] = LruCache(MAX_ENTRIES)
+        self._loading: dict[tuple[TenantId, ModelId], asyncio.Task[ModelDefinition | None]] = {}
 
-    async def find(self, tenant: TenantId, key: ModelKey) -> Definition | None:
+    async def find(self, tenant: TenantId, key: ModelKey) -> ModelDefinition | None:
         """The definition of a model by name and version; None when the tenant has no such model."""
-        return await self.by_id(tenant, model_id(key.name, key.version))
+        return await self.find_by_id(tenant, model_id(key.name, key.version))
 
-    async def by_id(self, tenant: TenantId, model: ModelId) -> Definition | None:
+    async def find_by_id(self, tenant: TenantId, model: ModelId) -> ModelDefinition | None:
         """The definition of a model.
 
         One that is not cached is looked up, so a model created elsewhere is usable at once.
@@ -89,29 +99,28 @@ class DefinitionCache:
         key = (tenant, model)
         entry = self._entries.get(key)
         if entry is not None and entry.expires_at > self._clock():
-            self._entries.move_to_end(key)
             return entry.definition
         loading = self._loading.get(key)
         if loading is None:
             loading = self._loading[key] = asyncio.create_task(self._load(key), name="definition-load")
         return await asyncio.shield(loading)
 
-    async def renewed(self, definition: Definition) -> Definition | None:
+    async def refresh(self, definition: ModelDefinition) -> ModelDefinition | None:
         """The definition of the same model when there is a newer one than this; None when there is none.
 
-        Announcements of other processes take a moment to arrive, so whoever is about to refuse something should ask.
+        Announcements of other processes take a moment to arrive, so callers should ask before they refuse something.
         """
         tenant, model = definition.stored.tenant, definition.stored.id
-        revision = await models.revision(self._pool, tenant, model)
+        revision = await models.fetch_revision(self._pool, tenant, model)
         if revision is None or revision == definition.stored.revision:
             return None
-        if self.revision(tenant, model) != revision:
+        if self.get_cached_revision(tenant, model) != revision:
             self.forget(tenant, model)
-        return await self.by_id(tenant, model)
+        return await self.find_by_id(tenant, model)
 
     def forget(self, tenant: TenantId, model: ModelId) -> None:
         """Drop a definition that was changed; a load under way is not trusted either."""
-        self._entries.pop((tenant, model), None)
+        self._entries.discard((tenant, model))
         self._loading.pop((tenant, model), None)
 
     def forget_all(self) -> None:
@@ -119,12 +128,12 @@ class DefinitionCache:
         self._entries.clear()
         self._loading.clear()
 
-    def keep_if_current(self, changed: models.Changed) -> bool:
+    def keep_if_current(self, changed: models.ChangedModel) -> bool:
         """Drop a definition that is cached and is not this one; whether there was nothing to drop.
 
         Compiling is dear: one that was loaded since it changed must stay.
         """
-        entry = self._entries.get((changed.tenant, changed.model))
+        entry = self._entries.peek((changed.tenant, changed.model))
         if entry is None:
             return True
         cached = entry.definition.stored.revision, entry.definition.model.workflows_revision
@@ -133,16 +142,16 @@ class DefinitionCache:
         self.forget(changed.tenant, changed.model)
         return False
 
-    def revision(self, tenant: TenantId, model: ModelId) -> int | None:
+    def get_cached_revision(self, tenant: TenantId, model: ModelId) -> int | None:
         """The revision that is cached, if any."""
-        entry = self._entries.get((tenant, model))
+        entry = self._entries.peek((tenant, model))
         return entry.definition.stored.revision if entry else None
 
-    async def _load(self, key: tuple[TenantId, ModelId]) -> Definition | None:
+    async def _load(self, key: tuple[TenantId, ModelId]) -> ModelDefinition | None:
         task = asyncio.current_task()
         try:
-            stored = await models.definitions(self._pool, *key)
-            definition = None if stored is None else compiled(stored)
+            stored = await models.fetch_model_definitions(self._pool, *key)
+            definition = None if stored is None else compile_model_definition(stored, self._builtin, self._templates)
             if definition is not None and self._loading.get(key) is task:  # not forgotten meanwhile
                 self._remember(key, definition)
             return definition
@@ -150,42 +159,43 @@ class DefinitionCache:
             if self._loading.get(key) is task:
                 del self._loading[key]
 
-    def _remember(self, key: tuple[TenantId, ModelId], definition: Definition) -> None:
+    def _remember(self, key: tuple[TenantId, ModelId], definition: ModelDefinition) -> None:
         # The lease is jittered, so that models loaded together at start-up do not all expire together.
         jitter = _jitter.uniform(0.9, 1.1)
-        self._entries[key] = _Entry(definition, self._clock() + int(self._lease_us * jitter))
-        self._entries.move_to_end(key)
-        while len(self._entries) > MAX_ENTRIES:
-            self._entries.popitem(last=False)
+        self._entries.put(key, _Entry(definition, self._clock() + int(self._lease_us * jitter)))
 
 
-def compiled(definitions: models.Definitions) -> Definition:
+def compile_model_definition(
+    definitions: models.ModelDefinitions, builtin: BuiltinModels, templates: TemplateCache
+) -> ModelDefinition:
     """Everything derived from a model row and its workflows."""
     stored, imported = definitions.model, definitions.workflows
-    schema = from_stored(decode(stored.schema))
+    schema = schema_from_stored(decode(stored.schema))
     workflows = workflows_from_stored(imported.text.encode()) if imported else ()
-    documents = _documents(stored, schema)
-    return Definition(
+    documents = _compile_rules(stored, schema)
+    declared = builtin.open_free_fields(stored.id, flatten_fields(schema))
+    return ModelDefinition(
         stored=stored,
         schema=schema,
         validate=documents.validate,
         model=Model(
             key=stored.key,
             id=stored.id,
-            declared=builtin.opened(stored.id, declared_types(schema)),
+            declared=declared,
             documents=documents,
             workflows=workflows,
             workflows_revision=imported.revision if imported else 0,
-            may_segment=any(map(segments, workflows)),
+            may_segment=any(map(commits_segments, workflows)),
             lock=stored.lock_revision,
         ),
+        searches=SearchCompiler(declared, templates),
     )
 
 
-def _documents(stored: models.StoredModel, schema: Node) -> Documents:
+def _compile_rules(stored: models.StoredModel, schema: SchemaNode) -> DocumentRules:
     level = None if stored.change_level is None else ChangeLevel(stored.change_level)
-    unique_keys = _unique_keys(stored.unique_keys)
-    return Documents(
+    unique_keys = _decode_unique_keys(stored.unique_keys)
+    return DocumentRules(
         model=stored.id,
         key=stored.key,
         schema=schema,
@@ -196,7 +206,7 @@ def _documents(stored: models.StoredModel, schema: Node) -> Documents:
     )
 
 
-def segments(workflow: Workflow) -> bool:
+def commits_segments(workflow: Workflow) -> bool:
     """Whether some processor of the workflow commits a segment before it is dispatched."""
     transitions = (transition for state in workflow.states.values() for transition in state.transitions)
     processors = (processor for transition in transitions for processor in transition.processors)
@@ -206,27 +216,22 @@ def segments(workflow: Workflow) -> bool:
 class Refresher:
     """The safety net under announcements: looks for recent changes now and then and drops what they made old."""
 
-    LOOK_BACK_US = 60_000_000
+    LOOK_BACK_WINDOW_US = 60_000_000
     """Revisions are taken before their transaction commits, so a change may show up a little after a newer one."""
 
     def __init__(
-        self, pool: Pool, cache: DefinitionCache, clock: Clock, *, every: timedelta = timedelta(seconds=5)
+        self, pool: Pool, cache: DefinitionCache, clock: Clock, *, interval: timedelta = timedelta(seconds=5)
     ) -> None:
         self._pool = pool
         self._cache = cache
         self._clock = clock
-        self._every = every.total_seconds()
+        self._interval = interval
 
     async def run(self) -> None:
         """Look for changes until cancelled."""
-        while True:
-            await asyncio.sleep(self._every * _jitter.uniform(0.8, 1.2))
-            try:
-                await self.run_once()
-            except Exception as error:  # a background loop must outlive the failure of one round
-                log.warning("definition_refresh_failed", error=repr(error))
+        await repeat(self.run_once, self._interval, log=log, failure="definition_refresh_failed", waits_first=True)
 
     async def run_once(self) -> int:
         """Drop the definitions that changes of the last minute have made old; how many."""
-        changed = await models.changed_since(self._pool, self._clock() - self.LOOK_BACK_US)
+        changed = await models.fetch_changed_since(self._pool, self._clock() - self.LOOK_BACK_WINDOW_US)
         return sum(not self._cache.keep_if_current(change) for change in changed)

@@ -1,24 +1,30 @@
-"""Deleting the entities of a model: all of them, or those that satisfy a condition (spec/entities.md §9.2)."""
+"""Deleting the entities of a model: all of them, or those that satisfy a condition
+(docs/reference/entities.md#delete-by-model).
+"""
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.conditions import Condition, MalformedCondition, Plan, compile_plan, parse
-from statewright.conditions.plan import AllOf
+from statewright.conditions import (
+    EVERYTHING,
+    MalformedCondition,
+    SearchCondition,
+    check_destructive,
+    read_search_condition,
+)
 from statewright.entity import Entity, ModelKey
 from statewright.failures import InvalidCondition
-from statewright.identity import EntityId, ModelId
+from statewright.ids import EntityId, ModelId
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.search import Search, prepare
-from statewright.services.steps.entity_door import refuse_model
+from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.storage.deletion import Deletion, Stamp, delete_matching
-from statewright.storage.fence import settled
-from statewright.storage.search import Query, meta_of
-from statewright.storage.unit_of_work import UnitOfWork
+from statewright.storage.read_barrier import wait_until_visible
+from statewright.storage.search.matching import to_meta
+from statewright.storage.search.statements import EntityQuery
 
-EVERYTHING: Plan = AllOf(())
-ANY_NUMBER = 2**31
+NO_LIMIT = 2**31
 """More than there are."""
 
 
@@ -31,14 +37,18 @@ class ModelDeletion(Struct, frozen=True, kw_only=True):
     removed: int
 
 
-def read_optional_condition(body: bytes) -> Condition | None:
-    """The condition of a request body; None when there is nothing in it. Raises ``InvalidCondition``."""
+def read_optional_condition(body: bytes) -> SearchCondition | None:
+    """The condition of a request body; None when there is nothing in it. Raises ``InvalidCondition``, also for one that
+    could match everything by accident.
+    """
     if not body.strip():
         return None
     try:
-        return parse(decode(body))
+        condition = read_search_condition(decode(body))
+        check_destructive(condition.tree)
     except (MalformedJson, MalformedCondition) as malformed:
         raise InvalidCondition(f"invalid condition: {malformed}") from malformed
+    return condition
 
 
 async def delete_all(
@@ -46,7 +56,7 @@ async def delete_all(
     caller: Caller,
     key: ModelKey,
     *,
-    condition: Condition | None = None,
+    condition: SearchCondition | None = None,
     instant: int | None = None,
 ) -> ModelDeletion:
     """Delete a model's entities, all or those that satisfy the condition, in one transaction.
@@ -54,52 +64,56 @@ async def delete_all(
     With a condition and an ``instant`` (epoch microseconds) it is the versions valid then that must satisfy it. Raises
     ``ModelNotFound``, the failures of ``services.search.prepare``, ``ScanBudgetExhausted``, ``Conflict``.
     """
-    refuse_model(key)
-    model = (await runtime.definition(caller.tenant, key)).stored.id
+    runtime.builtin.refuse_model(key)
+    model = (await runtime.get_definition(caller.tenant, key)).stored.id
     if condition is None:
-        query = Query(tenant=caller.tenant, model=model, wanted=EVERYTHING)
+        query = EntityQuery(tenant=caller.tenant, model=model, search=EVERYTHING)
     else:
-        query = (await prepare(runtime, caller.tenant, Search(key=key, question=condition, instant=instant))).query()
-    async with runtime.unit(caller) as unit:
-        deletion = await (_delete_apart(runtime, unit, query) if unit.parent is None else _stage(runtime, unit, query))
+        query = await prepare(runtime, caller.tenant, Search(key=key, condition=condition, instant=instant))
+    async with runtime.open_unit(caller) as unit:
+        deletion = await (
+            _delete_directly(runtime, unit, query) if unit.parent is None else _stage_deletions(runtime, unit, query)
+        )
     matched = deletion.matched
     return ModelDeletion(
         model=model, matched=() if condition is None else matched, found=len(matched), removed=deletion.removed
     )
 
 
-async def _delete_apart(runtime: Runtime, unit: UnitOfWork, query: Query) -> Deletion:
+async def _delete_directly(runtime: Runtime, unit: UnitOfWork, query: EntityQuery) -> Deletion:
     """Delete in a database transaction of its own; the unit lends its name."""
     stamp = Stamp(transaction=unit.id, label=unit.label, attributed=unit.attributed, executor=unit.executor)
     return await delete_matching(runtime.pool, query, stamp, scan_budget=runtime.search.scan_budget)
 
 
-async def _stage(runtime: Runtime, unit: UnitOfWork, query: Query) -> Deletion:
+async def _stage_deletions(runtime: Runtime, unit: UnitOfWork, query: EntityQuery) -> Deletion:
     """Delete as a part of the transaction that the request joins, and sees its own writes."""
-    doomed = await (_of_the_past(runtime, unit, query) if query.instant is not None else _of_now(runtime, unit, query))
-    present = [entity for entity in doomed.values() if entity is not None]
+    matched = await (
+        _find_past(runtime, unit, query) if query.instant is not None else _find_current(runtime, unit, query)
+    )
+    present = [entity for entity in matched.values() if entity is not None]
     for entity in present:
         unit.delete(entity)
     await unit.commit()
-    return Deletion(tuple(sorted(doomed)), len(present))
+    return Deletion(tuple(sorted(matched)), len(present))
 
 
-async def _of_now(runtime: Runtime, unit: UnitOfWork, query: Query) -> dict[EntityId, Entity | None]:
+async def _find_current(runtime: Runtime, unit: UnitOfWork, query: EntityQuery) -> dict[EntityId, Entity | None]:
     """What the transaction has made to satisfy the query, and what is committed and untouched by it."""
     staged = {id_: write for id_, write in unit.staged.items() if write.entity.model == query.model}
-    holds = compile_plan(query.plan)
+    holds = query.search.compile_predicate()
     own = [write.entity for write in staged.values() if not write.deletes]
-    found = [entity for entity in own if holds(decode(entity.document), meta_of(entity))]
-    committed = await runtime.search.entities(replace(query, without=tuple(staged)), limit=ANY_NUMBER)
+    found = [entity for entity in own if holds(decode(entity.document), to_meta(entity))]
+    committed = await runtime.search.find_entities(replace(query, without=tuple(staged)), limit=NO_LIMIT)
     for entity in committed:
         unit.expect(entity.id, entity.transaction_id)
     return {entity.id: entity for entity in (*found, *committed)}
 
 
-async def _of_the_past(runtime: Runtime, unit: UnitOfWork, query: Query) -> dict[EntityId, Entity | None]:
+async def _find_past(runtime: Runtime, unit: UnitOfWork, query: EntityQuery) -> dict[EntityId, Entity | None]:
     """What satisfied the query then, committed data only, as the transaction sees it now."""
     assert query.instant is not None  # noqa: S101 - the caller's choice of this function
-    await settled(runtime.pool, query.instant)
-    ids = [entity.id for entity in await runtime.search.direct(query, limit=ANY_NUMBER)]
+    await wait_until_visible(runtime.pool, query.instant)
+    ids = [entity.id for entity in await runtime.search.find_views(query, limit=NO_LIMIT)]
     await unit.prefetch(ids)
-    return {entity_id: await unit.entity(entity_id) for entity_id in ids}
+    return {entity_id: await unit.get_entity(entity_id) for entity_id in ids}

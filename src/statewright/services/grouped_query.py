@@ -1,4 +1,6 @@
-"""The request of a grouped statistic: what its body may say, and what is wrong with it (spec/entities.md §14.1)."""
+"""The request of a grouped statistic: what its body may say, and what is wrong with it
+(docs/reference/entities.md#the-request-of-a-grouped-statistic).
+"""
 
 import re
 from typing import Any, Final, get_args
@@ -19,12 +21,12 @@ from statewright.failures import (
 from statewright.instants import from_rfc3339
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonValue
-from statewright.storage.grouping import Grouping, Measure, Operation, Steps
+from statewright.storage.search.grouping import FieldPath, Grouping, Measure, Operation
 
 STATE: Final = "state"
 """The word that stands for the workflow state; the document's own member is ``$.state``."""
 
-MOST_ENTRIES: Final = 100
+MAX_ENTRIES: Final = 100
 """Of ``groupBy``, and of ``aggregations``: each becomes columns, of which PostgreSQL allows 1664."""
 
 _OPERATIONS: Final[dict[str, Operation]] = {operation: operation for operation in get_args(Operation)}
@@ -59,29 +61,29 @@ class GroupedQuery(Struct, frozen=True, kw_only=True):
     instant: int | None
     limit: int | None
 
-    def grouping(self, *, most: int) -> Grouping:
+    def to_grouping(self, *, max_groups: int) -> Grouping:
         """The query as storage understands it; ``most`` groups are wanted when it sets no limit."""
         return Grouping(
-            keys=tuple(None if path == STATE else _steps(path) for path in self.group_by),
-            measures=tuple(Measure(operation, _steps(field)) for operation, field in self.aggregations.values()),
-            limit=self.limit or most,
+            keys=tuple(None if path == STATE else _split_path(path) for path in self.group_by),
+            measures=tuple(Measure(operation, _split_path(field)) for operation, field in self.aggregations.values()),
+            limit=self.limit or max_groups,
         )
 
 
-def read_query(raw: bytes, *, most: int) -> GroupedQuery:
+def read_query(raw: bytes, *, max_limit: int) -> GroupedQuery:
     """The query in a request body; ``most`` is the highest limit. Raises the failures of its members in this order."""
-    body = _decoded(raw)
-    instant = _instant(body.point_in_time)
+    body = _decode_body(raw)
+    instant = _parse_instant(body.point_in_time)
     return GroupedQuery(
-        group_by=_group_by(body.group_by or []),
-        aggregations=_aggregations(body.aggregations or []),
+        group_by=_read_group_by(body.group_by or []),
+        aggregations=_read_aggregations(body.aggregations or []),
         condition=body.condition,
         instant=instant,
-        limit=_limit(body.limit, most),
+        limit=_check_limit(body.limit, max_limit),
     )
 
 
-def normal_path(text: str) -> str | None:
+def normalize_path(text: str) -> str | None:
     """``$.`` and member names separated by single dots; None when the text is no path of a scalar."""
     path = _DOTS.sub(".", _QUOTED.sub(r".\1", text))
     path = "" if path == "$" else path.removeprefix("$.").removeprefix(".")
@@ -90,14 +92,14 @@ def normal_path(text: str) -> str | None:
     return f"$.{path}"
 
 
-def _decoded(raw: bytes) -> _Body:
+def _decode_body(raw: bytes) -> _Body:
     try:
         return msgspec.convert(decode(raw), _Body)
     except (MalformedJson, msgspec.ValidationError) as malformed:
         raise MalformedRequest(f"invalid request body: {malformed}") from malformed
 
 
-def _instant(text: str | None) -> int | None:
+def _parse_instant(text: str | None) -> int | None:
     if text is None:
         return None
     instant = from_rfc3339(text)
@@ -106,13 +108,13 @@ def _instant(text: str | None) -> int | None:
     return instant
 
 
-def _group_by(entries: list[str]) -> tuple[str, ...]:
+def _read_group_by(entries: list[str]) -> tuple[str, ...]:
     if not entries:
         raise MissingGroupBy
     _refuse_too_many(entries, "groupBy")
     paths = dict[str, None]()
     for entry in entries:
-        path = STATE if entry == STATE else normal_path(entry)
+        path = STATE if entry == STATE else normalize_path(entry)
         if path is None:
             raise InvalidGroupByPath(f"groupBy entry {entry!r} is no path of a scalar")
         if path in paths:
@@ -121,11 +123,11 @@ def _group_by(entries: list[str]) -> tuple[str, ...]:
     return tuple(paths)
 
 
-def _aggregations(entries: list[_Aggregation]) -> dict[str, tuple[Operation, str]]:
+def _read_aggregations(entries: list[_Aggregation]) -> dict[str, tuple[Operation, str]]:
     _refuse_too_many(entries, "aggregations")
     chosen = dict[str, tuple[Operation, str]]()
     for entry in entries:
-        operation, field = _operation(entry.op), normal_path(entry.field or "")
+        operation, field = _parse_operation(entry.op), normalize_path(entry.field or "")
         if field is None:
             raise InvalidAggregationField(f"aggregation field {entry.field!r} is no path of a scalar")
         if (operation, field) in chosen.values():  # the first name it was given counts
@@ -137,23 +139,23 @@ def _aggregations(entries: list[_Aggregation]) -> dict[str, tuple[Operation, str
     return chosen
 
 
-def _operation(text: str | None) -> Operation:
+def _parse_operation(text: str | None) -> Operation:
     operation = _OPERATIONS.get(text or "")
     if operation is None:
         raise InvalidAggregationOp(f"aggregation op {text!r} is none of {', '.join(_OPERATIONS)}")
     return operation
 
 
-def _limit(limit: int | None, most: int) -> int | None:
-    if limit is not None and not 1 <= limit <= most:
-        raise InvalidLimit(f"limit must be between 1 and {most}")
+def _check_limit(limit: int | None, max_limit: int) -> int | None:
+    if limit is not None and not 1 <= limit <= max_limit:
+        raise InvalidLimit(f"limit must be between 1 and {max_limit}")
     return limit
 
 
 def _refuse_too_many(entries: list[Any], name: str) -> None:
-    if len(entries) > MOST_ENTRIES:
-        raise MalformedRequest(f"{name} has more than {MOST_ENTRIES} entries")
+    if len(entries) > MAX_ENTRIES:
+        raise MalformedRequest(f"{name} has more than {MAX_ENTRIES} entries")
 
 
-def _steps(path: str) -> Steps:
+def _split_path(path: str) -> FieldPath:
     return tuple(path.removeprefix("$.").split("."))

@@ -1,21 +1,74 @@
-"""Use cases of edge messages (spec/entities.md §18). They take no part in transactions.
+"""Use cases of edge messages (docs/reference/entities.md#edge-messages). They take no part in transactions.
 
 A payload is never held as a whole: the request body is spooled, checked where it lies, and copied to the database in
 pieces; reading asks for one piece after the other, and holds no connection while the client takes its time.
+
+A message may be ten mebibytes long and many may arrive at once. What is beyond ``MAX_IN_MEMORY_BYTES`` is kept in a
+file without a name, where the operating system can move it out of the way; a map of the file is as good to read as
+bytes are.
 """
 
+import codecs
+import mmap
 from collections.abc import AsyncIterator, Sequence
+from tempfile import SpooledTemporaryFile
+from types import TracebackType
+from typing import Final, Self
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from statewright.entity import Principal
 from statewright.failures import BadRequest, EntityNotFound
-from statewright.jsonval.compact import compacted
+from statewright.jsonval.compact import compact_json
 from statewright.services.runtime import Runtime
-from statewright.services.spool import Spool
 from statewright.storage import messages
 from statewright.storage.messages import StoredMessage
+
+MAX_IN_MEMORY_BYTES: Final = 256 * 1024
+"""Bytes."""
+
+
+class NotUtf8(ValueError):
+    """The bytes are no text."""
+
+
+class TempFile:
+    """UTF-8 text that is written once and then read; to be used in a ``with`` block."""
+
+    def __init__(self) -> None:
+        self._file = SpooledTemporaryFile(max_size=MAX_IN_MEMORY_BYTES)  # noqa: SIM115 - closed on leaving the block
+        self._check = codecs.getincrementaldecoder("utf-8")().decode
+        self.size = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def write(self, part: bytes) -> None:
+        """Append. What has no name needs no disk: no ``await`` is worth it. Raises ``NotUtf8``."""
+        self._verify(part)
+        self._file.write(part)
+        self.size += len(part)
+
+    def read_text(self) -> memoryview:
+        """All of it. Raises ``NotUtf8`` when the end is cut off. Valid for longer than the spool."""
+        self._verify(b"", final=True)
+        if self.size <= MAX_IN_MEMORY_BYTES:
+            self._file.seek(0)
+            return memoryview(self._file.read())
+        self._file.flush()
+        return memoryview(mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ))
+
+    def _verify(self, part: bytes, *, final: bool = False) -> None:
+        try:
+            self._check(part, final)
+        except UnicodeDecodeError as error:
+            raise NotUtf8(f"not UTF-8: {error.reason}") from error
 
 
 class Header(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -39,7 +92,7 @@ class Receipt(Struct, frozen=True):
     transaction: str
 
 
-class Reading(Struct, frozen=True):
+class MessageReading(Struct, frozen=True):
     """A message, JSON text throughout. ``content`` gives the payload in pieces, of which there are ``pieces``."""
 
     header: bytes
@@ -61,65 +114,65 @@ _decode = msgspec.json.Decoder(_Body).decode
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-async def create(runtime: Runtime, principal: Principal, header: Header, body: Spool) -> Receipt:
+async def create(runtime: Runtime, principal: Principal, header: Header, body: TempFile) -> Receipt:
     """Store a message. Raises ``BadRequest`` for a body that is no object with a payload."""
-    content = _read(body)
+    content = _decode_message(body)
     if isinstance(content.payload, UnsetType):
         raise BadRequest("payload is required")
     message = StoredMessage(
         tenant=principal.tenant,
         id=runtime.ids(),
         header=_encode(header).decode(),
-        metadata=_metadata(content.metadata),
+        metadata=_compact_metadata(content.metadata),
     )
-    await messages.store(runtime.pool, message, compacted(memoryview(content.payload)))
-    return Receipt(message.id, runtime.ids.transaction())
+    await messages.store_message(runtime.pool, message, compact_json(memoryview(content.payload)))
+    return Receipt(message.id, runtime.ids.new_transaction_id())
 
 
-async def read(runtime: Runtime, principal: Principal, message_id: str) -> Reading:
+async def read(runtime: Runtime, principal: Principal, message_id: str) -> MessageReading:
     """A message. Raises ``EntityNotFound``."""
-    message = await messages.read(runtime.pool, principal.tenant, message_id)
+    message = await messages.fetch_message(runtime.pool, principal.tenant, message_id)
     if message is None:
-        raise _not_found(message_id)
-    return Reading(message.header.encode(), message.metadata, _content(runtime, message), message.pieces)
+        raise _build_not_found(message_id)
+    return MessageReading(message.header.encode(), message.metadata, _read_pieces(runtime, message), message.pieces)
 
 
 async def delete(runtime: Runtime, principal: Principal, message_id: str) -> None:
     """Delete one message. Raises ``EntityNotFound``."""
-    if not await messages.delete(runtime.pool, principal.tenant, [message_id]):
-        raise _not_found(message_id)
+    if not await messages.remove_messages(runtime.pool, principal.tenant, [message_id]):
+        raise _build_not_found(message_id)
 
 
 async def delete_all(runtime: Runtime, principal: Principal, message_ids: Sequence[str]) -> None:
     """Delete those of the messages that exist."""
     if message_ids:
-        await messages.delete(runtime.pool, principal.tenant, message_ids)
+        await messages.remove_messages(runtime.pool, principal.tenant, message_ids)
 
 
-async def _content(runtime: Runtime, message: StoredMessage) -> AsyncIterator[bytes]:
+async def _read_pieces(runtime: Runtime, message: StoredMessage) -> AsyncIterator[bytes]:
     yield message.content
     for n in range(1, message.pieces):
-        piece = await messages.piece(runtime.pool, message.tenant, message.id, n)
+        piece = await messages.fetch_piece(runtime.pool, message.tenant, message.id, n)
         if piece is None:
             raise MessageGone(message.id)
         yield piece
 
 
-def _read(body: Spool) -> _Body:
+def _decode_message(body: TempFile) -> _Body:
     try:
-        return _decode(body.text())
+        return _decode(body.read_text())
     except (ValueError, RecursionError) as malformed:  # what msgspec raises is a ValueError, and so is NotUtf8
         raise BadRequest(f"invalid JSON: {malformed}") from malformed
 
 
-def _metadata(given: Raw | UnsetType) -> bytes:
+def _compact_metadata(given: Raw | UnsetType) -> bytes:
     if isinstance(given, UnsetType):
         return b"{}"
-    metadata = b"".join(compacted(memoryview(given)))
+    metadata = b"".join(compact_json(memoryview(given)))
     if not metadata.startswith(b"{"):
         raise BadRequest("metaData must be an object")
     return metadata
 
 
-def _not_found(message_id: str) -> EntityNotFound:
+def _build_not_found(message_id: str) -> EntityNotFound:
     return EntityNotFound(f"message id={message_id} not found", {"messageId": message_id})

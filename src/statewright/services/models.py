@@ -1,8 +1,13 @@
-"""Use cases on models: import and export, validation, change level, unique keys, life cycle (spec/models.md §4)."""
+"""Use cases on models: import and export, validation, change level, unique keys, life cycle
+(docs/reference/models.md#operations).
+"""
+
+from functools import partial
 
 import msgspec
 from msgspec import Struct
 
+from statewright.background import run_by_size
 from statewright.entity import ModelKey, Principal
 from statewright.failures import (
     BadRequest,
@@ -13,35 +18,36 @@ from statewright.failures import (
     ModelNotFound,
     Property,
 )
-from statewright.identity import ModelId, model_id
+from statewright.ids import ModelId, model_id
 from statewright.jsonval.codec import MalformedJson, decode, encode
-from statewright.jsonval.values import JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.schema import (
     EXPORTS,
     ChangeLevel,
     InvalidUniqueKeyDefinition,
     MalformedXml,
-    Node,
+    SchemaNode,
     UniqueKey,
     Violation,
     compile_validator,
-    definition_fault,
     export_document,
-    from_stored,
+    find_definition_fault,
+    find_sample_limit,
     infer,
     merge,
-    normal_form,
-    require_reasonable,
-    to_stored,
+    normalise,
+    require_field_limit,
+    schema_from_stored,
+    schema_to_stored,
     xml_to_json,
 )
+from statewright.schema import reading as schema_reading
 from statewright.schema.reading import IMPORTS, MalformedSchema
 from statewright.services.runtime import Runtime
-from statewright.services.steps.entity_door import refuse_model
 from statewright.storage import models
 from statewright.storage.models import ModelEdit, StoredModel
 
-_unique_keys = msgspec.json.Decoder(tuple[UniqueKey, ...]).decode
+_decode_unique_keys = msgspec.json.Decoder(tuple[UniqueKey, ...]).decode
 
 
 class Validation(Struct, frozen=True):
@@ -51,10 +57,10 @@ class Validation(Struct, frozen=True):
     violations: tuple[Violation, ...]
 
 
-class Lesson(Struct, frozen=True):
+class ImportedModel(Struct, frozen=True):
     """What an import brings. ``unique_keys`` is None when it says nothing about them."""
 
-    schema: Node
+    schema: SchemaNode
     unique_keys: tuple[UniqueKey, ...] | None = None
 
 
@@ -70,87 +76,102 @@ class _Keys(Struct, rename="camel"):
 async def import_model(
     runtime: Runtime, principal: Principal, *, key: ModelKey, converter: str, media: str, body: bytes
 ) -> ModelId:
-    """Create a model from a sample or an export, or merge it into an unlocked model (spec/models.md §4.2)."""
-    refuse_model(key)
+    """Create a model from a sample or an export, or merge it into an unlocked model
+    (docs/reference/models.md#import).
+    """
+    runtime.builtin.refuse_model(key)
     if converter != "SAMPLE_DATA" and converter not in IMPORTS:
         raise BadRequest("unsupported import converter")
-    async with models.edit(runtime.pool, principal.tenant, key) as edit:
-        model = await edit.model()
+    async with models.edit_model(runtime.pool, principal.tenant, key) as edit:
+        model = await edit.get_model()
         if model is not None and model.state == "LOCKED":
             name = f"entityModel{{name={key.name}, version={key.version}}}"
             text = f"cannot save {name} because this model has already been registered"
-            raise ModelAlreadyLocked(text, properties(key))
-        lesson = _lesson(converter, media, body)
-        before = None if model is None else _schema(model)
-        schema = normal_form(lesson.schema if before is None else merge(before, lesson.schema))
-        require_reasonable(schema, before)
-        known = () if model is None else _unique_keys(model.unique_keys)
-        if fault := definition_fault(known, schema):
+            raise ModelAlreadyLocked(text, to_properties(key))
+        before = None if model is None else _decode_schema(model)
+        imported = await run_by_size(len(body), lambda: _read_import(converter, media, body, before))
+        schema = normalise(imported.schema if before is None else merge(before, imported.schema))
+        require_field_limit(schema, before)
+        known = () if model is None else _decode_unique_keys(model.unique_keys)
+        if fault := find_definition_fault(known, schema):
             text = f"re-import invalidates existing unique key definitions: {fault}"
-            raise InvalidUniqueKeyDefinition(text, properties(key))
-        await edit.save_schema(encode(to_stored(schema)).decode())
-        if lesson.unique_keys is not None:
-            await _set_unique_keys(edit, lesson.unique_keys, schema)
+            raise InvalidUniqueKeyDefinition(text, to_properties(key))
+        await edit.save_schema(encode(schema_to_stored(schema)).decode())
+        if imported.unique_keys is not None:
+            await _set_unique_keys(edit, imported.unique_keys, schema)
     runtime.definitions.forget(principal.tenant, edit.id)
     return edit.id
 
 
+def find_lost_keywords(converter: str, body: bytes) -> tuple[str, ...]:
+    """What an import has not kept of a JSON Schema that it has read (decision S15)."""
+    if converter != "JSON_SCHEMA":
+        return ()
+    value = decode(body)
+    return schema_reading.find_lost_keywords(_unwrap_export(value) if isinstance(value, dict) else value)
+
+
+def _unwrap_export(value: JsonObject) -> JsonValue:
+    """The model of an export, or what stands alone."""
+    return value["model"] if "currentState" in value and "model" in value else value
+
+
 async def export(runtime: Runtime, principal: Principal, *, key: ModelKey, converter: str) -> bytes:
-    """The export document of the model in one of the two formats (spec/models.md §7)."""
-    model = await _read(runtime, principal, key)
+    """The export document of the model in one of the two formats (docs/reference/models.md#export-formats)."""
+    model = await _find_model(runtime, principal, key)
     view = EXPORTS.get(converter)
     if view is None:
         raise BadRequest("unsupported export converter")
-    return export_document(view(_schema(model)), state=model.state, unique_keys=_unique_keys(model.unique_keys))
+    return export_document(
+        view(_decode_schema(model)), state=model.state, unique_keys=_decode_unique_keys(model.unique_keys)
+    )
 
 
 async def validate(runtime: Runtime, principal: Principal, *, key: ModelKey, body: bytes) -> Validation:
-    """Check a document strictly; changes nothing (spec/models.md §4.4)."""
-    model = await _read(runtime, principal, key)
-    try:
-        document = decode(body)
-    except MalformedJson as malformed:
-        raise BadRequest(f"failed to parse request body: {malformed}") from malformed
-    return Validation(model, compile_validator(_schema(model))(document))
+    """Check a document strictly; changes nothing (docs/reference/models.md#validate-a-document)."""
+    model = await _find_model(runtime, principal, key)
+    return Validation(model, await run_by_size(len(body), partial(_validate, model, body)))
 
 
 async def set_change_level(runtime: Runtime, principal: Principal, key: ModelKey, level: str) -> ModelId:
-    """Say how far documents may extend the schema, in either state (spec/models.md §4.7)."""
-    refuse_model(key)
-    async with models.edit(runtime.pool, principal.tenant, key) as edit:
-        await _existing(edit)
+    """Say how far documents may extend the schema, in either state (docs/reference/models.md#set-the-change-level)."""
+    runtime.builtin.refuse_model(key)
+    async with models.edit_model(runtime.pool, principal.tenant, key) as edit:
+        await _require_model(edit)
         valid = tuple(each.value for each in ChangeLevel)
         if level not in valid:
             text = f'invalid change level "{level}"; valid values: {", ".join(valid)}'
-            raise InvalidChangeLevel(text, properties(key) | {"suppliedValue": level, "validValues": valid})
+            raise InvalidChangeLevel(text, to_properties(key) | {"suppliedValue": level, "validValues": valid})
         await edit.set_change_level(level)
     runtime.definitions.forget(principal.tenant, edit.id)
     return edit.id
 
 
 async def set_unique_keys(runtime: Runtime, principal: Principal, *, key: ModelKey, body: bytes) -> ModelId:
-    """Replace the unique keys of an unlocked model (spec/models.md §4.8)."""
-    refuse_model(key)
-    unique_keys = _requested_unique_keys(body)
-    async with models.edit(runtime.pool, principal.tenant, key) as edit:
-        model = await _existing(edit)
+    """Replace the unique keys of an unlocked model (docs/reference/models.md#set-unique-keys)."""
+    runtime.builtin.refuse_model(key)
+    unique_keys = _read_unique_keys(body)
+    async with models.edit_model(runtime.pool, principal.tenant, key) as edit:
+        model = await _require_model(edit)
         if model.state == "LOCKED":
             raise ModelAlreadyLocked(
-                f"cannot process {_expectation(key, expected='UNLOCKED', actual='LOCKED')}", _locked(key)
+                f"cannot process {_describe_expectation(key, expected='UNLOCKED', actual='LOCKED')}",
+                _build_locked_properties(key),
             )
-        await _set_unique_keys(edit, unique_keys, _schema(model))
+        await _set_unique_keys(edit, unique_keys, _decode_schema(model))
     runtime.definitions.forget(principal.tenant, edit.id)
     return edit.id
 
 
 async def lock(runtime: Runtime, principal: Principal, key: ModelKey) -> ModelId:
     """Let entities be created."""
-    refuse_model(key)
-    async with models.edit(runtime.pool, principal.tenant, key) as edit:
-        model = await _existing(edit)
+    runtime.builtin.refuse_model(key)
+    async with models.edit_model(runtime.pool, principal.tenant, key) as edit:
+        model = await _require_model(edit)
         if model.state == "LOCKED":
             raise ModelAlreadyLocked(
-                f"cannot process {_expectation(key, expected='UNLOCKED', actual='LOCKED')}", _locked(key)
+                f"cannot process {_describe_expectation(key, expected='UNLOCKED', actual='LOCKED')}",
+                _build_locked_properties(key),
             )
         await edit.set_state("LOCKED")
     runtime.definitions.forget(principal.tenant, edit.id)
@@ -159,13 +180,13 @@ async def lock(runtime: Runtime, principal: Principal, key: ModelKey) -> ModelId
 
 async def unlock(runtime: Runtime, principal: Principal, key: ModelKey) -> ModelId:
     """Let the model be changed again; it must have no entities. What the schema has learnt stays (decision S7)."""
-    refuse_model(key)
-    async with models.edit(runtime.pool, principal.tenant, key) as edit:
-        model = await _existing(edit)
+    runtime.builtin.refuse_model(key)
+    async with models.edit_model(runtime.pool, principal.tenant, key) as edit:
+        model = await _require_model(edit)
         if model.state == "UNLOCKED":
             states = {"expectedState": "LOCKED", "actualState": "UNLOCKED"}
-            text = f"cannot process {_expectation(key, expected='LOCKED', actual='UNLOCKED')}"
-            raise ModelAlreadyUnlocked(text, properties(key) | states)
+            text = f"cannot process {_describe_expectation(key, expected='LOCKED', actual='UNLOCKED')}"
+            raise ModelAlreadyUnlocked(text, to_properties(key) | states)
         await _refuse_entities(edit, "unlock")
         await edit.set_state("UNLOCKED")
     runtime.definitions.forget(principal.tenant, edit.id)
@@ -173,13 +194,14 @@ async def unlock(runtime: Runtime, principal: Principal, key: ModelKey) -> Model
 
 
 async def delete(runtime: Runtime, principal: Principal, key: ModelKey) -> ModelId:
-    """Delete an unlocked model without entities; its workflows stay (spec/models.md §4.9)."""
-    refuse_model(key)
-    async with models.edit(runtime.pool, principal.tenant, key) as edit:
-        model = await _existing(edit)
+    """Delete an unlocked model without entities; its workflows stay (docs/reference/models.md#delete)."""
+    runtime.builtin.refuse_model(key)
+    async with models.edit_model(runtime.pool, principal.tenant, key) as edit:
+        model = await _require_model(edit)
         if model.state == "LOCKED":
             raise ModelAlreadyLocked(
-                f"cannot delete {_expectation(key, expected='UNLOCKED', actual='LOCKED')}", _locked(key)
+                f"cannot delete {_describe_expectation(key, expected='UNLOCKED', actual='LOCKED')}",
+                _build_locked_properties(key),
             )
         await _refuse_entities(edit, "delete")
         await edit.delete()
@@ -187,47 +209,49 @@ async def delete(runtime: Runtime, principal: Principal, key: ModelKey) -> Model
     return edit.id
 
 
-async def listing(runtime: Runtime, principal: Principal) -> list[StoredModel]:
+async def list_models(runtime: Runtime, principal: Principal) -> list[StoredModel]:
     """All models of the tenant, by name and version."""
-    return await models.all_models(runtime.pool, principal.tenant)
+    return await models.fetch_models(runtime.pool, principal.tenant)
 
 
-def not_found(key: ModelKey) -> ModelNotFound:
+def build_not_found(key: ModelKey) -> ModelNotFound:
     """What every model and workflow operation says of an unknown model."""
-    return ModelNotFound(f"cannot find model entityName={key.name}, version={key.version}", properties(key))
+    return ModelNotFound(f"cannot find model entityName={key.name}, version={key.version}", to_properties(key))
 
 
-def properties(key: ModelKey) -> dict[str, Property]:
+def to_properties(key: ModelKey) -> dict[str, Property]:
     """The problem properties that name a model."""
     return {"entityName": key.name, "entityVersion": key.version}
 
 
-async def _read(runtime: Runtime, principal: Principal, key: ModelKey) -> StoredModel:
-    """The model as stored now: management never trusts the cache (spec/models.md §12)."""
-    found = await models.definitions(runtime.pool, principal.tenant, model_id(key.name, key.version))
+async def _find_model(runtime: Runtime, principal: Principal, key: ModelKey) -> StoredModel:
+    """The model as stored now: management never trusts the cache (docs/reference/models.md#consistency-of-models)."""
+    found = await models.fetch_model_definitions(runtime.pool, principal.tenant, model_id(key.name, key.version))
     if found is None:
-        raise not_found(key)
+        raise build_not_found(key)
     return found.model
 
 
-async def _existing(edit: ModelEdit) -> StoredModel:
-    model = await edit.model()
+async def _require_model(edit: ModelEdit) -> StoredModel:
+    model = await edit.get_model()
     if model is None:
-        raise not_found(edit.key)
+        raise build_not_found(edit.key)
     return model
 
 
 async def _refuse_entities(edit: ModelEdit, verb: str) -> None:
     """Refuse a model that has entities. Most are refused at once; creates are kept out only to be sure of none."""
-    count = await edit.entity_count()
+    count = await edit.count_entities()
     if not count:
-        await edit.keep_creates_out()
-        count = await edit.entity_count()
+        await edit.block_creates()
+        count = await edit.count_entities()
     if count:
-        raise ModelHasEntities(f"cannot {verb}: {count} entities exist", properties(edit.key) | {"entityCount": count})
+        raise ModelHasEntities(
+            f"cannot {verb}: {count} entities exist", to_properties(edit.key) | {"entityCount": count}
+        )
 
 
-def _lesson(converter: str, media: str, body: bytes) -> Lesson:
+def _read_import(converter: str, media: str, body: bytes, before: SchemaNode | None) -> ImportedModel:
     """What the body of an import brings. Exports are JSON, and may stand alone or in their envelope."""
     read = IMPORTS.get(converter)
     if media not in {"JSON", "XML"} or (read and media != "JSON"):
@@ -237,24 +261,32 @@ def _lesson(converter: str, media: str, body: bytes) -> Lesson:
     except (MalformedJson, MalformedXml) as malformed:
         raise BadRequest(f"parse {media}: {malformed}") from malformed
     if read is None:
-        return Lesson(infer(value))
+        return ImportedModel(infer(value, find_sample_limit(before)))
     try:
         if isinstance(value, dict) and "currentState" in value and "model" in value:
-            return Lesson(read(value["model"]), _keys_of(value))
-        return Lesson(read(value))
+            return ImportedModel(read(value["model"]), _parse_unique_keys(value))
+        return ImportedModel(read(value))
     except MalformedSchema as malformed:
         raise BadRequest(f"parse {converter}: {malformed}") from malformed
 
 
-def _requested_unique_keys(body: bytes) -> tuple[UniqueKey, ...]:
+def _validate(model: StoredModel, body: bytes) -> tuple[Violation, ...]:
+    try:
+        document = decode(body)
+    except MalformedJson as malformed:
+        raise BadRequest(f"failed to parse request body: {malformed}") from malformed
+    return compile_validator(_decode_schema(model))(document)
+
+
+def _read_unique_keys(body: bytes) -> tuple[UniqueKey, ...]:
     try:
         value = decode(body)
     except MalformedJson as malformed:
         raise BadRequest(f"failed to parse request body: {malformed}") from malformed
-    return _keys_of({} if value is None else value) or ()
+    return _parse_unique_keys({} if value is None else value) or ()
 
 
-def _keys_of(value: JsonValue) -> tuple[UniqueKey, ...] | None:
+def _parse_unique_keys(value: JsonValue) -> tuple[UniqueKey, ...] | None:
     """The unique keys in a body, checked for their form only; None when it says nothing about them."""
     try:
         keys = msgspec.convert(value, _Keys).unique_keys
@@ -263,20 +295,20 @@ def _keys_of(value: JsonValue) -> tuple[UniqueKey, ...] | None:
     return None if keys is None else tuple(UniqueKey(key.id or "", key.fields or ()) for key in keys)
 
 
-async def _set_unique_keys(edit: ModelEdit, unique_keys: tuple[UniqueKey, ...], schema: Node) -> None:
-    if fault := definition_fault(unique_keys, schema):
-        raise InvalidUniqueKeyDefinition(fault, properties(edit.key))
+async def _set_unique_keys(edit: ModelEdit, unique_keys: tuple[UniqueKey, ...], schema: SchemaNode) -> None:
+    if fault := find_definition_fault(unique_keys, schema):
+        raise InvalidUniqueKeyDefinition(fault, to_properties(edit.key))
     await edit.set_unique_keys(msgspec.json.encode(unique_keys).decode())
 
 
-def _schema(model: StoredModel) -> Node:
-    return from_stored(decode(model.schema))
+def _decode_schema(model: StoredModel) -> SchemaNode:
+    return schema_from_stored(decode(model.schema))
 
 
-def _locked(key: ModelKey) -> dict[str, Property]:
-    return properties(key) | {"expectedState": "UNLOCKED", "actualState": "LOCKED"}
+def _build_locked_properties(key: ModelKey) -> dict[str, Property]:
+    return to_properties(key) | {"expectedState": "UNLOCKED", "actualState": "LOCKED"}
 
 
-def _expectation(key: ModelKey, *, expected: str, actual: str) -> str:
+def _describe_expectation(key: ModelKey, *, expected: str, actual: str) -> str:
     name = f"entityModel{{entityName={key.name}, entityVersion={key.version}}}"
     return f"{name}. expectedState={expected}, actualState={actual}"

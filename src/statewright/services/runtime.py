@@ -1,8 +1,8 @@
 """What a use case needs of the running service, put together once in ``app``."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -10,24 +10,25 @@ from statewright import logs
 from statewright.engine.engine import Engine
 from statewright.entity import Actor, ModelKey, Principal
 from statewright.failures import Failure, ModelNotFound
-from statewright.identity import Clock, IdSource, TenantId
-from statewright.services.definitions import Definition, DefinitionCache
+from statewright.ids import Clock, IdSource, ModelId, TenantId, TransactionId
+from statewright.services.builtin import BuiltinModels, FireRequest
+from statewright.services.definitions import DefinitionCache, ModelDefinition
 from statewright.services.index_builder import IndexBuilder
 from statewright.services.search_runner import SearchRunner
-from statewright.services.steps.parts import StepParts
 from statewright.services.transactions import OpenTransactions
+from statewright.storage.commit.group_commit import GroupCommit
+from statewright.storage.commit.transaction import Transaction
+from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.storage.entities import EntityReader
-from statewright.storage.group_commit import GroupCommit
 from statewright.storage.pool import Pool
 from statewright.storage.schedules import StoredTasks
-from statewright.storage.search import SearchDatabase
-from statewright.storage.search_indexes import SearchIndexes
-from statewright.storage.search_jobs import SearchJobs
-from statewright.storage.unit_of_work import UnitOfWork
+from statewright.storage.search.indexes import SearchIndexes
+from statewright.storage.search.jobs import SearchJobs
+from statewright.storage.search.query import SearchDatabase
 
 T = TypeVar("T")
 
-log = logs.logger("services")
+log = logs.logger(__name__)
 
 
 class Caller(Struct, frozen=True):
@@ -39,6 +40,27 @@ class Caller(Struct, frozen=True):
     @property
     def tenant(self) -> TenantId:
         return self.principal.tenant
+
+
+class Extensions:
+    """Parts of a service that its use cases know nothing of, by their type: at most one of each."""
+
+    def __init__(self) -> None:
+        self._parts: dict[type, object] = {}
+
+    def add(self, part: object) -> None:
+        """The service has this part from now on."""
+        self._parts[type(part)] = part
+
+    def get(self, kind: type[T]) -> T:
+        """The part of a type, which the service has."""
+        part = self._parts[kind]
+        assert isinstance(part, kind)  # noqa: S101
+        return part
+
+
+BuiltinTransition: TypeAlias = "Callable[[Runtime, Caller, FireRequest], Awaitable[TransactionId]]"
+"""What a transition of a built-in model does that clients may fire; the transaction that wrote the entity."""
 
 
 class Runtime(Struct, frozen=True, kw_only=True):
@@ -53,59 +75,65 @@ class Runtime(Struct, frozen=True, kw_only=True):
     transactions: OpenTransactions
     ids: IdSource
     clock: Clock
-    outliving: "set[asyncio.Task[object]]"
+    detached_runs: "set[asyncio.Task[object]]"
     """Runs that go on although their client has gone, or that never had one."""
     search: SearchDatabase
     search_jobs: SearchJobs
     search_runner: SearchRunner
     search_indexes: SearchIndexes
     index_builder: IndexBuilder
-    steps: StepParts
-    """What the step engine keeps in this process."""
-    stats_group_max: int = 10_000
+    builtin: BuiltinModels
+    builtin_transitions: Mapping[ModelId, BuiltinTransition]
+    """For each built-in model that has transitions open to clients."""
+    extensions: Extensions
+    """What stands on the use cases, and is found by those who have a runtime."""
+    max_stats_groups: int = 10_000
     """Most groups of one grouped statistic."""
     max_sort_keys: int = 16
     """Most sort keys of one search."""
 
-    def unit(self, caller: Caller, *, origin: Actor | None = None) -> UnitOfWork:
+    def open_unit(self, caller: Caller, *, origin: Actor | None = None) -> UnitOfWork:
         """A new transaction, or a part of the one the caller joins; to be used in an ``async with`` block.
 
-        ``origin`` is on whose behalf a new one acts, when that is not the caller (spec/workflows.md §15).
+        ``origin`` is on whose behalf a new one acts, when that is not the caller
+        (docs/reference/workflows.md#attribution-of-runs).
         """
         if caller.transaction is not None:
-            return caller.transaction.joined(caller.principal)
-        return UnitOfWork(
-            id=self.ids.transaction(),
-            principal=caller.principal,
+            return caller.transaction.join(caller.principal)
+        transaction = Transaction(
+            self.ids.new_transaction_id(),
             reader=self.reader,
             commits=self.commits,
             clock=self.clock,
             origin=origin,
             on_model_change=self.definitions.forget,
         )
+        return UnitOfWork(transaction, caller.principal)
 
-    async def definition(self, tenant: TenantId, key: ModelKey) -> Definition:
+    async def get_definition(self, tenant: TenantId, key: ModelKey) -> ModelDefinition:
         """The definition of a model as entity operations see it.
 
-        Raises ``ModelNotFound`` without properties (spec/models.md §10).
+        Raises ``ModelNotFound`` without properties (docs/reference/models.md#model-states-and-operations).
         """
         definition = await self.definitions.find(tenant, key)
         if definition is None:
             raise ModelNotFound("model not found")
         return definition
 
-    async def to_the_end(self, work: Coroutine[object, object, T]) -> T:
-        """Do work that must not stop in the middle when its client goes away (spec/workflows.md §10.5)."""
-        return await asyncio.shield(self.begin(work))
+    async def run_to_completion(self, work: Coroutine[object, object, T]) -> T:
+        """Do work that must not stop in the middle when its client goes away
+        (docs/reference/workflows.md#commit_before_dispatch).
+        """
+        return await asyncio.shield(self.start_detached(work))
 
-    def begin(self, work: Coroutine[object, object, T]) -> "asyncio.Task[T]":
-        """Start work that nobody waits for; a shutdown gives it time to end."""
+    def start_detached(self, work: Coroutine[object, object, T]) -> "asyncio.Task[T]":
+        """Start work that no caller need wait for; a shutdown gives it time to end."""
         task = asyncio.create_task(work, name="outliving-run")
-        self.outliving.add(task)
-        task.add_done_callback(self._ended)
+        self.detached_runs.add(task)
+        task.add_done_callback(self._finish_detached)
         return task
 
-    def _ended(self, task: "asyncio.Task[T]") -> None:
-        self.outliving.discard(task)
+    def _finish_detached(self, task: "asyncio.Task[T]") -> None:
+        self.detached_runs.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, Failure):
             log.error("outliving_run_failed", error=repr(error))

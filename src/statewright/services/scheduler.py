@@ -2,16 +2,16 @@
 
 Every node does so; there is no coordinator to lose. A scan takes due tasks, which marks each with a back-off, and
 starts a run for each; it does not wait for them. Whether a run fires, expires or drops its task is decided in its own
-transaction (``firing``). So a task that is taken twice has one effect, and a task whose node died is taken again after
-its back-off.
+transaction (``fire_task``). So a task that is taken twice has one effect, and a task whose node died is taken again
+after its back-off.
 
 Holding. A run may take longer than the back-off, and with ``COMMIT_BEFORE_DISPATCH`` a second one would even take its
 entity away from it, for ever. So every third of the back-off the back-off of all tasks under way is moved on. One that
 failed is therefore repeated between one and one and a third back-offs after it failed.
 
-Bounds. At most ``SLOTS_PER_BATCH`` batches are under way at a time; beyond that, due tasks stay where other nodes find
-them. A tenant with as many as one batch under way is passed over, so that at least one batch of slots is always left to
-the others, however slow its processors are.
+Bounds. At most ``MAX_BATCHES_UNDER_WAY`` batches are under way at a time; beyond that, due tasks stay where other
+nodes find them. A tenant with as many as one batch under way is passed over, so that there is always
+room for at least one batch of the others, however slow its processors are.
 
 While there may be more that is due, scans follow each other: at once, or as soon as half a batch has ended where
 slots are short. Otherwise the next one comes after the interval. So what comes due fires within one interval, as long
@@ -22,29 +22,36 @@ import asyncio
 from collections import Counter
 from contextlib import suppress
 from datetime import timedelta
-from random import Random
+from typing import Final, Literal, TypeAlias, assert_never
 
 from msgspec import Struct
 
 from statewright import logs
-from statewright.failures import Failure
-from statewright.identity import EntityId, TenantId
-from statewright.services.firing import fire
-from statewright.services.runtime import Runtime
-from statewright.services.schedule_tally import ScheduleTally
-from statewright.storage.schedules import ScheduledTask, TaskKey
+from statewright.background import repeat
+from statewright.engine.engine import ScheduledFire
+from statewright.engine.run import record
+from statewright.engine.schedules import ExpireTask, FireTask, KeepTask, RemoveTask, decide_task
+from statewright.entity import Principal, ScheduledTask, TaskKey
+from statewright.failures import Conflict, Failure
+from statewright.histogram import Histogram
+from statewright.ids import EntityId, TenantId
+from statewright.jsonval.codec import decode
+from statewright.services.runtime import Caller, Runtime
+from statewright.storage.commit.unit_of_work import UnitOfWork
 
-SLOTS_PER_BATCH = 3
+MAX_BATCHES_UNDER_WAY = 3
 
-MAX_BATCH = 1_000
+MAX_BATCH_SIZE = 1_000
 """However large a batch is asked for: each task under way is a run in memory."""
 
-_jitter = Random()  # noqa: S311 - our own: tests of laws reset the module's shared state, and compare it
-log = logs.logger("scheduler")
+SCAN_SPREAD = (0.9, 1.0)
+"""Of the pause between scans: never longer than the interval, in which what comes due is to fire."""
+
+log = logs.logger(__name__)
 
 
-class Pace(Struct, frozen=True, kw_only=True):
-    """How often and how much (spec/workflows.md §19)."""
+class ScheduleConfig(Struct, frozen=True, kw_only=True):
+    """The interval and the size of scans (docs/reference/workflows.md#settings-and-limits-of-workflows)."""
 
     scan_interval: timedelta = timedelta(seconds=1)
     batch_size: int = 100
@@ -52,12 +59,15 @@ class Pace(Struct, frozen=True, kw_only=True):
     expiry_grace: timedelta = timedelta(milliseconds=100)
 
 
-class Scan(Struct, frozen=True, kw_only=True):
-    """What one scan did. ``more``: it took all it could, or passed somebody over, so there may be more that is due."""
+class ScanResult(Struct, frozen=True, kw_only=True):
+    """What one scan did. ``more``: it took all it could, or passed a tenant over, so there may be more that is due."""
 
     taken: int
     more: bool
 
+
+TaskOutcome: TypeAlias = Literal["fired", "declined", "expired", "removed", "kept"]
+"""What became of a task. Only a kept one is still stored, or has been armed again."""
 
 TaskId = tuple[TenantId, EntityId, TaskKey]
 
@@ -65,33 +75,50 @@ TaskId = tuple[TenantId, EntityId, TaskKey]
 class Scheduler:
     """The scheduled transitions of one node. Its runs are outliving runs of the runtime: a shutdown waits for them."""
 
-    def __init__(self, runtime: Runtime, pace: Pace) -> None:
+    def __init__(self, runtime: Runtime, config: ScheduleConfig) -> None:
         self._runtime = runtime
-        self._interval_s = pace.scan_interval.total_seconds()
-        self._batch = min(pace.batch_size, MAX_BATCH)
-        self._backoff_ms = max(1, pace.backoff // timedelta(milliseconds=1))
-        self._grace_ms = pace.expiry_grace // timedelta(milliseconds=1)
-        self.tally = ScheduleTally()
+        self._interval = config.scan_interval
+        self._batch = min(config.batch_size, MAX_BATCH_SIZE)
+        self._backoff_ms = max(1, config.backoff // timedelta(milliseconds=1))
+        self._grace_ms = config.expiry_grace // timedelta(milliseconds=1)
+        self.metrics = ScheduleMetrics()
         self._under_way: dict[TaskId, tuple[ScheduledTask, asyncio.Task[None]]] = {}
-        self._ended = asyncio.Semaphore(0)
+        self._completions = asyncio.Semaphore(0)
 
     async def run(self) -> None:
         """Scan and hold until cancelled. Runs under way go on then."""
+        hold_interval = timedelta(milliseconds=self._backoff_ms / 3)
         async with asyncio.TaskGroup() as loops:
-            loops.create_task(self._scan_on(), name="scheduler-scan")
-            loops.create_task(self._hold_on(), name="scheduler-hold")
+            loops.create_task(
+                repeat(
+                    self._scan_all,
+                    self._interval,
+                    log=log,
+                    failure="schedule_scan_failed",
+                    spread=SCAN_SPREAD,
+                    waits_first=True,
+                ),
+                name="scheduler-scan",
+            )
+            # When it fails, the tasks may be taken by others, which does no harm.
+            loops.create_task(
+                repeat(self.hold_once, hold_interval, log=log, failure="schedule_hold_failed", waits_first=True),
+                name="scheduler-hold",
+            )
 
-    async def run_once(self) -> Scan:
+    async def run_once(self) -> ScanResult:
         """Take what is due and start its runs. Raises ``StorageUnavailable``."""
-        limit, busy = min(self._batch, self._free_slots), self._busy_tenants
+        limit, busy = min(self._batch, self._free_capacity), self._busy_tenants
         if limit <= 0:
-            return Scan(taken=0, more=True)
+            return ScanResult(taken=0, more=True)
         now = self._now
-        tasks = await self._runtime.tasks.take(now=now, until=now + self._backoff_ms, limit=limit, passing_over=busy)
-        self.tally.lag_s = max((now - task.arming.fire_at for task in tasks if task.attempts == 1), default=0) / 1000
+        tasks = await self._runtime.tasks.take_due(
+            now=now, until=now + self._backoff_ms, limit=limit, excluded_tenants=busy
+        )
+        self.metrics.lag_s = max((now - task.arming.fire_at for task in tasks if task.attempts == 1), default=0) / 1000
         for task in tasks:
             self._start(task)
-        return Scan(taken=len(tasks), more=len(tasks) == limit or bool(busy))
+        return ScanResult(taken=len(tasks), more=len(tasks) == limit or bool(busy))
 
     async def hold_once(self) -> int:
         """Move on the back-off of everything under way; of how many tasks. Raises ``StorageUnavailable``."""
@@ -100,7 +127,7 @@ class Scheduler:
             await self._runtime.tasks.hold(tasks, until=self._now + self._backoff_ms)
         return len(tasks)
 
-    async def settled(self) -> None:
+    async def wait_idle(self) -> None:
         """Returns when nothing is under way."""
         while self._under_way:
             await asyncio.wait([run for _, run in self._under_way.values()])
@@ -109,38 +136,28 @@ class Scheduler:
     def _now(self) -> int:
         return self._runtime.clock() // 1000
 
-    async def _scan_on(self) -> None:
-        while True:
-            await asyncio.sleep(self._interval_s * _jitter.uniform(0.9, 1.0))  # nodes should not scan in step
-            try:
-                # To the end, also when the service stops: what was taken and not begun would wait for its back-off.
-                while (await self._runtime.to_the_end(self.run_once())).more:
-                    await self._room()
-            except Exception as error:  # a background loop must outlive the failure of one round
-                self.tally.failed_scans += 1
-                log.warning("schedule_scan_failed", error=repr(error))
+    async def _scan_all(self) -> None:
+        # To the end, also when the service stops: what was taken and not begun would wait for its back-off.
+        try:
+            while (await self._runtime.run_to_completion(self.run_once())).more:
+                await self._wait_for_capacity()
+        except Exception:
+            self.metrics.failed_scans += 1
+            raise
 
-    async def _hold_on(self) -> None:
-        while True:
-            await asyncio.sleep(self._backoff_ms / 3000)
-            try:
-                await self.hold_once()
-            except Exception as error:  # as above; the tasks may be taken by others now, which does no harm
-                log.warning("schedule_hold_failed", error=repr(error))
-
-    async def _room(self) -> None:
+    async def _wait_for_capacity(self) -> None:
         """Returns when a scan is worth its while: at once, or when half a batch has ended, or after the interval."""
-        if self._free_slots >= self._batch and not self._busy_tenants:
+        if self._free_capacity >= self._batch and not self._busy_tenants:
             return
-        self._ended = asyncio.Semaphore(0)
+        self._completions = asyncio.Semaphore(0)
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._interval_s):
+            async with asyncio.timeout(self._interval.total_seconds()):
                 for _ in range(max(1, self._batch // 2)):
-                    await self._ended.acquire()
+                    await self._completions.acquire()
 
     @property
-    def _free_slots(self) -> int:
-        return self._batch * SLOTS_PER_BATCH - len(self._under_way)
+    def _free_capacity(self) -> int:
+        return self._batch * MAX_BATCHES_UNDER_WAY - len(self._under_way)
 
     @property
     def _busy_tenants(self) -> list[TenantId]:
@@ -151,25 +168,117 @@ class Scheduler:
         id_ = (task.tenant, task.entity, task.key)
         if id_ in self._under_way:  # its back-off has ended before its run: one is enough
             return
-        run = self._runtime.begin(self._fire(task))
+        run = self._runtime.start_detached(self._fire(task))
         self._under_way[id_] = (task, run)
-        self.tally.under_way = len(self._under_way)
-        run.add_done_callback(lambda _run: self._end(id_))
+        self.metrics.under_way = len(self._under_way)
+        run.add_done_callback(lambda _run: self._forget_run(id_))
 
-    def _end(self, id_: TaskId) -> None:
+    def _forget_run(self, id_: TaskId) -> None:
         del self._under_way[id_]
-        self.tally.under_way = len(self._under_way)
-        self._ended.release()
+        self.metrics.under_way = len(self._under_way)
+        self._completions.release()
 
     async def _fire(self, task: ScheduledTask) -> None:
-        with logs.bound(tenant=task.tenant, entity=task.entity, state=task.key.state, transition=task.key.transition):
+        with logs.bind_keys(
+            tenant=task.tenant, entity=task.entity, state=task.key.state, transition=task.key.transition
+        ):
             late_ms = self._now - task.arming.fire_at
             try:
-                outcome = await fire(self._runtime, task, grace_ms=self._grace_ms)
+                outcome = await fire_task(self._runtime, task, grace_ms=self._grace_ms)
             except Exception as error:  # whatever it is, the task is taken again after its back-off
-                self.tally.failed()
+                self.metrics.record_failure()
                 cause = error.detail if isinstance(error, Failure) else repr(error)
                 log.error("scheduled_fire_failed", error=cause, attempt=task.attempts)  # noqa: TRY400
             else:
-                self.tally.ended(outcome, late_ms=late_ms)
+                self.metrics.record_outcome(outcome, late_ms=late_ms)
                 log.debug("scheduled_task_settled", outcome=outcome, attempt=task.attempts)
+
+
+# What the scheduler of one node has done, in numbers.
+
+LATENESS_BOUNDS_S: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
+"""Seconds. A scan interval is one of them by default."""
+
+
+class ScheduleMetrics:
+    """``outcomes`` are those of tasks that were taken, ``lateness`` is of those that fired.
+
+    ``lag_s``: how late the most overdue task was that the last scan took for the first time; 0 when there was none.
+    """
+
+    def __init__(self) -> None:
+        self.outcomes: Counter[str] = Counter()
+        self.lateness = Histogram(LATENESS_BOUNDS_S)
+        self.lag_s = 0.0
+        self.under_way = 0
+        self.failed_scans = 0
+
+    def record_outcome(self, outcome: TaskOutcome, *, late_ms: int) -> None:
+        """A task that was taken has come to an end, begun so long after its time."""
+        self.outcomes[outcome] += 1
+        if outcome == "fired":
+            self.lateness.observe(late_ms / 1000)
+
+    def record_failure(self) -> None:
+        """A run has failed; its task is taken again after its back-off."""
+        self.outcomes["failed"] += 1
+
+
+def system_principal(tenant: TenantId) -> Principal:
+    """Who executes what no client asked for."""
+    return Principal(id="system", name="system", kind="system", tenant=tenant)
+
+
+async def fire_task(runtime: Runtime, task: ScheduledTask, *, grace_ms: int) -> TaskOutcome:
+    """Let a taken task take effect, at most once even if others have taken it (docs/reference/workflows.md#firing).
+
+    The first to commit wins: the others find the task gone, or the entity at another version, and change nothing.
+    Raises whatever a run can fail with; the task is still stored then.
+    """
+    async with runtime.open_unit(Caller(system_principal(task.tenant)), origin=task.arming.principal) as unit:
+        try:
+            return await _apply_decision(runtime, unit, task, grace_ms)
+        except Conflict:
+            return "kept"
+
+
+async def _apply_decision(runtime: Runtime, unit: UnitOfWork, task: ScheduledTask, grace_ms: int) -> TaskOutcome:
+    # The entity first: should the task be armed again after that, the version read here is no longer the last one.
+    entity = await unit.get_entity(task.entity)
+    stored = (await runtime.tasks.list_for_entity(task.tenant, task.entity)).get(task.key)
+    if stored is None or stored.armed_in != task.armed_in:
+        return "kept"
+    definition = None if entity is None else await runtime.definitions.find_by_id(task.tenant, entity.model)
+    model = definition.model if definition else None
+    decision = decide_task(task, entity, model, now=unit.started_at // 1000, grace_ms=grace_ms)
+    match decision:
+        case KeepTask():
+            return "kept"
+        case RemoveTask():
+            return await _remove_task(unit, task, "removed")
+        case ExpireTask(event):
+            record(unit, task.entity, event)
+            return await _remove_task(unit, task, "expired")
+        case FireTask():
+            return await _fire_transition(runtime, unit, task, decision)
+        case _:
+            assert_never(decision)
+
+
+async def _remove_task(unit: UnitOfWork, task: ScheduledTask, outcome: TaskOutcome) -> TaskOutcome:
+    unit.tasks.withdraw(task.entity, task.key, task.armed_in)
+    await unit.commit()
+    return outcome
+
+
+async def _fire_transition(runtime: Runtime, unit: UnitOfWork, task: ScheduledTask, decision: FireTask) -> TaskOutcome:
+    request = ScheduledFire(
+        entity=decision.entity,
+        document=decode(decision.entity.document),
+        workflow=decision.workflow,
+        transition=decision.transition,
+        task=task,
+    )
+    fired = await runtime.engine.fire(unit, decision.model, request)
+    await unit.commit()
+    return "fired" if fired else "declined"

@@ -1,32 +1,21 @@
 """Use cases of searching: directly, within a joined transaction, and how a search would be carried out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from statewright.conditions import (
-    Condition,
-    MalformedCondition,
-    Plan,
-    check_against,
-    check_form,
-    compile_plan,
-    parse,
-    plan_of,
-    unknown_paths,
-)
-from statewright.conditions.sorting import SortKey, SortOrder, resolve_sort
-from statewright.conditions.templates import Filled, Shaped, filled, shaped
+from statewright.conditions import MalformedCondition, SearchCondition, SortKey, read_search_condition
 from statewright.entity import Entity, EntityView, ModelKey
-from statewright.failures import BadRequest, ModelNotFound, SearchResultLimit
-from statewright.identity import TenantId
+from statewright.failures import BadRequest, InvalidFieldPath, ModelNotFound, SearchResultLimit
+from statewright.ids import TenantId
 from statewright.jsonval.codec import MalformedJson, decode
-from statewright.jsonval.values import JsonValue
-from statewright.schema.flatten import Declared
-from statewright.services.definitions import Definition
+from statewright.services.definitions import ModelDefinition
 from statewright.services.runtime import Caller, Runtime
 from statewright.storage import models
-from statewright.storage.search import Explanation, Match, Query, in_order, meta_of
+from statewright.storage.search.matching import Match, sort_matches, to_meta
+from statewright.storage.search.query import Explanation
+from statewright.storage.search.statements import EntityQuery
 
 DEFAULT_LIMIT = 1000
 MAX_LIMIT = 10_000
@@ -36,53 +25,17 @@ class Search(Struct, frozen=True, kw_only=True):
     """What is looked for in a model, as asked; ``instant`` is in epoch microseconds, None = now."""
 
     key: ModelKey
-    question: Condition | Shaped
+    condition: SearchCondition
     sort: tuple[SortKey, ...] = ()
     instant: int | None = None
 
-    @property
-    def condition(self) -> Condition:
-        """The condition as a tree."""
-        return self.question.condition if isinstance(self.question, Shaped) else self.question
 
-
-class Prepared(Struct, frozen=True, kw_only=True):
-    """A search that was checked against its model."""
-
-    definition: Definition
-    wanted: Plan | Filled
-    order: SortOrder
-    instant: int | None
-
-    def query(self, *, without: Sequence[Entity] = ()) -> Query:
-        """What the database is asked for."""
-        stored = self.definition.stored
-        return Query(
-            tenant=stored.tenant,
-            model=stored.id,
-            wanted=self.wanted,
-            instant=self.instant,
-            without=tuple(entity.id for entity in without),
-        )
-
-
-def read_condition(body: bytes) -> Condition:
-    """The condition of a request body. Raises ``BadRequest`` (spec/search.md §9.1 step 3)."""
-    question = read_question(body)
-    return question.condition if isinstance(question, Shaped) else question
-
-
-def read_question(body: bytes) -> Condition | Shaped:
-    """The same, as a search would have it."""
+def read_condition(body: bytes) -> SearchCondition:
+    """The condition of a request body. Raises ``BadRequest`` (docs/reference/search.md#order-of-checks step 3)."""
     try:
-        return question_of(decode(body))
+        return read_search_condition(decode(body))
     except (MalformedJson, MalformedCondition) as malformed:
         raise BadRequest(f"invalid condition: {malformed}") from malformed
-
-
-def question_of(value: JsonValue) -> Condition | Shaped:
-    """The condition that a JSON value describes. Raises ``MalformedCondition``."""
-    return shaped(value) or parse(value)
 
 
 def check_limit(limit: int) -> int:
@@ -94,67 +47,58 @@ def check_limit(limit: int) -> int:
     return limit
 
 
-async def prepare(runtime: Runtime, tenant: TenantId, search: Search) -> Prepared:
-    """Checks in the order of spec/search.md §9.1, steps 6 to 11; raises their failures."""
-    question = search.question
-    if not isinstance(question, Shaped):
-        check_form(question)
-    definition = await _definition(runtime, tenant, search)
-    declared = definition.model.declared
-    return Prepared(
-        definition=definition,
-        wanted=wanted(question, declared),
-        order=resolve_sort(search.sort, declared),
-        instant=search.instant,
-    )
+async def prepare(runtime: Runtime, tenant: TenantId, search: Search) -> EntityQuery:
+    """Checks in the order of docs/reference/search.md#order-of-checks, steps 6 to 11; raises their failures."""
+    search.condition.check_form()
+    definition = await _require_definition(runtime, tenant, search.key)
+    try:
+        compiled = definition.searches.compile(search.condition, search.sort)
+    except InvalidFieldPath:  # another process may have added the field
+        newest = await _reload_definition(runtime, definition)
+        if newest is definition:
+            raise
+        compiled = newest.searches.compile(search.condition, search.sort)
+    stored = definition.stored
+    return EntityQuery(tenant=stored.tenant, model=stored.id, search=compiled, instant=search.instant)
 
 
-def wanted(question: Condition | Shaped, declared: Mapping[str, Declared]) -> Plan | Filled:
-    """What has to hold of an entity. Raises the failures of ``check_against``; ``declared`` must never change."""
-    if isinstance(question, Shaped):
-        by_template = filled(question, declared)
-        if by_template is not None:
-            return by_template
-        question = question.condition
-    check_against(question, declared)
-    return plan_of(question, declared)
-
-
-async def direct(
+async def run_direct_search(
     runtime: Runtime, caller: Caller, search: Search, *, limit: int = DEFAULT_LIMIT, tracking: bool = False
 ) -> list[EntityView]:
     """All matching entities in order, within the transaction that the caller joins, if any.
 
-    Raises the failures of ``prepare`` and of ``SearchDatabase.direct``. With ``tracking`` the joined transaction fails
-    when somebody else changes a returned entity first (spec/search.md §13).
+    Raises the failures of ``prepare`` and of ``find_views``. With ``tracking`` the joined transaction fails when
+    another transaction changes a returned entity first (docs/reference/search.md#searching-inside-a-transaction).
     """
-    prepared = await prepare(runtime, caller.tenant, search)
+    query = await prepare(runtime, caller.tenant, search)
     if caller.transaction is None or search.instant is not None:  # the past is what was committed then
-        return await runtime.search.direct(prepared.query(), limit=limit, order=prepared.order)
-    return await _joined(runtime, caller, prepared, limit=limit, tracking=tracking)
+        return await runtime.search.find_views(query, limit=limit)
+    return await _search_in_transaction(runtime, caller, query, limit=limit, tracking=tracking)
 
 
 async def explain(
     runtime: Runtime, caller: Caller, search: Search, *, limit: int = DEFAULT_LIMIT, analyze: bool = False
 ) -> Explanation:
-    """How a direct search would be carried out; with ``analyze``, how it was. Raises as ``direct`` does, but never for
-    the number of matches.
+    """How a direct search would be carried out; with ``analyze``, how it was. Raises as ``run_direct_search`` does, but
+    never for the number of matches.
     """
-    prepared = await prepare(runtime, caller.tenant, search)
-    return await runtime.search.explain(prepared.query(), limit=limit, order=prepared.order, analyze=analyze)
+    query = await prepare(runtime, caller.tenant, search)
+    return await runtime.search.explain(query, limit=limit, analyze=analyze)
 
 
-async def _joined(
-    runtime: Runtime, caller: Caller, prepared: Prepared, *, limit: int, tracking: bool
+async def _search_in_transaction(
+    runtime: Runtime, caller: Caller, query: EntityQuery, *, limit: int, tracking: bool
 ) -> list[EntityView]:
     """What is committed, and what the transaction has made of it."""
-    async with runtime.unit(caller) as unit:
+    async with runtime.open_unit(caller) as unit:
         staged = unit.staged.values()
-        own = _matches([write.entity for write in staged if not write.deletes], prepared)
-        query = prepared.query(without=[write.entity for write in staged])
+        own = _find_own_matches([write.entity for write in staged if not write.deletes], query)
+        untouched = replace(
+            query, search=query.search.ignore_order(), without=tuple([write.entity.id for write in staged])
+        )
         room = limit - len(own)
         try:
-            committed = await runtime.search.direct(query, limit=max(room, 0))
+            committed = await runtime.search.find_views(untouched, limit=max(room, 0))
         except SearchResultLimit:
             raise SearchResultLimit(limit) from None
         if room < 0:
@@ -163,36 +107,26 @@ async def _joined(
             for entity in committed:
                 unit.expect(entity.id, entity.transaction_id)
             await unit.commit()
-    return in_order([*own, *(Match(entity) for entity in committed)], prepared.order)
+    return sort_matches([*own, *(Match(entity) for entity in committed)], query.search)
 
 
-def _matches(entities: Sequence[Entity], prepared: Prepared) -> list[Match[EntityView]]:
-    holds = compile_plan(prepared.query().plan)
-    model = prepared.definition.stored.id
-    decoded = [Match[EntityView](entity, decode(entity.document)) for entity in entities if entity.model == model]
-    return [match for match in decoded if holds(match.document, meta_of(match.entity))]
+def _find_own_matches(entities: Sequence[Entity], query: EntityQuery) -> list[Match[EntityView]]:
+    holds = query.search.compile_predicate()
+    decoded = [Match[EntityView](entity, decode(entity.document)) for entity in entities if entity.model == query.model]
+    return [match for match in decoded if holds(match.document, to_meta(match.entity))]
 
 
-async def _definition(runtime: Runtime, tenant: TenantId, search: Search) -> Definition:
-    """The definition of the model; as it is now when the cached one lacks a path, which another process may have added.
+async def _reload_definition(runtime: Runtime, definition: ModelDefinition) -> ModelDefinition:
+    """The definition as it is now, the same when it is current. Raises ``ModelNotFound``."""
+    stored = definition.stored
+    if await models.fetch_revision(runtime.pool, stored.tenant, stored.id) == stored.revision:
+        return definition
+    runtime.definitions.forget(stored.tenant, stored.id)
+    return await _require_definition(runtime, stored.tenant, stored.key)
 
-    Raises ``ModelNotFound``.
-    """
-    definition = await runtime.definitions.find(tenant, search.key)
-    if definition is not None and _lacks_a_path(definition, search.question):
-        newest = await models.definitions(runtime.pool, tenant, definition.stored.id)
-        if newest is None or newest.model.revision != definition.stored.revision:
-            runtime.definitions.forget(tenant, definition.stored.id)
-            definition = await runtime.definitions.find(tenant, search.key)
+
+async def _require_definition(runtime: Runtime, tenant: TenantId, key: ModelKey) -> ModelDefinition:
+    definition = await runtime.definitions.find(tenant, key)
     if definition is None:
-        raise ModelNotFound(f"model {search.key.name}/{search.key.version} not found")
+        raise ModelNotFound(f"model {key.name}/{key.version} not found")
     return definition
-
-
-def _lacks_a_path(definition: Definition, question: Condition | Shaped) -> bool:
-    declared = definition.model.declared
-    if isinstance(question, Shaped):
-        if filled(question, declared) is not None:
-            return False
-        question = question.condition
-    return bool(unknown_paths(question, declared))

@@ -1,4 +1,4 @@
-"""Use cases of asynchronous searches (spec/search.md §14)."""
+"""Use cases of asynchronous searches (docs/reference/search.md#asynchronous-search)."""
 
 from typing import Final
 
@@ -9,15 +9,16 @@ from statewright.conditions import serialise
 from statewright.entity import EntityView, ModelKey
 from statewright.failures import BadRequest, SearchJobAlreadyTerminal, SearchJobNotFound
 from statewright.jsonval.codec import encode
+from statewright.searches import JobId, SearchJob
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.search import Search, prepare
-from statewright.storage.search_jobs import Job, JobId, NewJob
+from statewright.storage.search.jobs import NewSearchJob
 
 MAX_PAGE_SIZE: Final = 10_000
 DEFAULT_PAGE_SIZE: Final = 1000
 MAX_PAGE_NUMBER: Final = 214_748
 
-_write_sort = msgspec.json.Encoder().encode
+_encode_sort = msgspec.json.Encoder().encode
 
 
 class ResultPage(Struct, frozen=True, kw_only=True):
@@ -36,14 +37,14 @@ class ResultPage(Struct, frozen=True, kw_only=True):
 
 async def submit(runtime: Runtime, caller: Caller, search: Search) -> JobId:
     """Have a search carried out in the background on committed data. Raises the failures of ``prepare``."""
-    prepared = await prepare(runtime, caller.tenant, search)
-    job = NewJob(
+    query = await prepare(runtime, caller.tenant, search)
+    job = NewSearchJob(
         tenant=caller.tenant,
         id=JobId(runtime.ids()),
-        model=prepared.definition.stored.id,
+        model=query.model,
         key=search.key,
-        condition=encode(serialise(search.condition)).decode(),
-        sort=_write_sort(search.sort).decode(),
+        condition=encode(serialise(search.condition.tree)).decode(),
+        sort=_encode_sort(search.sort).decode(),
         instant=search.instant,
     )
     await runtime.search_jobs.submit(job)
@@ -51,7 +52,7 @@ async def submit(runtime: Runtime, caller: Caller, search: Search) -> JobId:
     return job.id
 
 
-async def find(runtime: Runtime, caller: Caller, job_id: JobId) -> Job:
+async def find(runtime: Runtime, caller: Caller, job_id: JobId) -> SearchJob:
     """The job as it is now. Raises ``SearchJobNotFound``."""
     job = await runtime.search_jobs.find(caller.tenant, job_id)
     if job is None:
@@ -79,7 +80,7 @@ def check_page(*, size: int, number: int) -> int:
     return size if size > 0 else DEFAULT_PAGE_SIZE
 
 
-async def page(runtime: Runtime, caller: Caller, job_id: JobId, *, size: int, number: int) -> ResultPage:
+async def read_page(runtime: Runtime, caller: Caller, job_id: JobId, *, size: int, number: int) -> ResultPage:
     """A page of the matches, each as it was at the job's instant.
 
     Raises ``BadRequest`` for the page and for a job that was not successful (yet), ``SearchJobNotFound``.
@@ -90,6 +91,6 @@ async def page(runtime: Runtime, caller: Caller, job_id: JobId, *, size: int, nu
         raise BadRequest(f"search job {job_id} is not complete (status: {job.status})")
     offset = size * number
     entities = (
-        [] if offset >= job.hits else await runtime.search_jobs.page(job.tenant, job.id, offset=offset, size=size)
+        [] if offset >= job.hits else await runtime.search_jobs.list_page(job.tenant, job.id, offset=offset, size=size)
     )
     return ResultPage(key=job.key, entities=entities, number=number, size=size, total=job.hits)

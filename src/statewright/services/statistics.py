@@ -1,4 +1,6 @@
-"""Use cases of statistics: counting entities, and grouping those of a model (spec/entities.md §13, §14)."""
+"""Use cases of statistics: counting entities, and grouping those of a model (docs/reference/entities.md#counts,
+docs/reference/entities.md#grouped-statistics).
+"""
 
 import re
 from collections.abc import AsyncIterator, Sequence
@@ -6,125 +8,159 @@ from contextlib import asynccontextmanager
 
 from msgspec.structs import replace
 
-from statewright.conditions import MalformedCondition, Plan, check_statistics, compile_plan, parse, plan_of
-from statewright.conditions.plan import ALWAYS
-from statewright.entity import ModelKey
+from statewright.conditions import (
+    EVERYTHING,
+    CompiledSearch,
+    MalformedCondition,
+    check_statistics,
+    compile_search,
+    parse,
+)
+from statewright.entity import EntityCount, ModelKey
 from statewright.failures import BadRequest, GroupCardinalityExceeded, InvalidCondition, ModelNotFound
-from statewright.identity import EntityId
+from statewright.ids import EntityId
 from statewright.jsonval.codec import decode
-from statewright.services.definitions import Definition
+from statewright.services.definitions import ModelDefinition
 from statewright.services.grouped_query import GroupedQuery
 from statewright.services.runtime import Caller, Runtime
-from statewright.storage import grouping, statistics
-from statewright.storage.grouping import Added, Groups
-from statewright.storage.search import Query, meta_of
-from statewright.storage.staging import Write
-from statewright.storage.statistics import Count, Uncommitted
+from statewright.storage.commit.submission import Write
+from statewright.storage.search import counts, grouping
+from statewright.storage.search.counts import Uncommitted
+from statewright.storage.search.grouping import Additions, EntityGroups
+from statewright.storage.search.matching import to_meta
+from statewright.storage.search.statements import EntityQuery
 
 MAX_STATES = 1000
-"""Most entries of a ``states`` filter (spec/entities.md §1.6)."""
+"""Most entries of a ``states`` filter (docs/reference/entities.md#limits)."""
 
 _VERSION = re.compile("-?(0|[1-9][0-9]{0,9})")
 
 
-async def counts(runtime: Runtime, caller: Caller) -> list[Count]:
-    """How many entities every registered model has, zero included."""
-    async with _uncommitted(runtime, caller) as uncommitted:
-        return await statistics.counts(runtime.search, caller.tenant, uncommitted=uncommitted)
+async def count_models(runtime: Runtime, caller: Caller, *, instant: int | None = None) -> list[EntityCount]:
+    """How many entities every registered model has, zero included; or had at ``instant`` (epoch microseconds).
+
+    Raises ``HistoryPruned``.
+    """
+    async with _collect_uncommitted(runtime, caller, instant) as uncommitted:
+        return await counts.fetch_counts(runtime.search, caller.tenant, instant=instant, uncommitted=uncommitted)
 
 
-async def count(runtime: Runtime, caller: Caller, key: ModelKey) -> Count:
-    """How many entities one model has. Raises ``ModelNotFound``."""
-    model = (await runtime.definition(caller.tenant, key)).stored.id
-    async with _uncommitted(runtime, caller) as uncommitted:
-        found = await statistics.counts(runtime.search, caller.tenant, model=model, uncommitted=uncommitted)
+async def count_model(runtime: Runtime, caller: Caller, key: ModelKey, *, instant: int | None = None) -> EntityCount:
+    """How many entities one model has, or had. Raises ``ModelNotFound``, ``HistoryPruned``."""
+    model = (await runtime.get_definition(caller.tenant, key)).stored.id
+    async with _collect_uncommitted(runtime, caller, instant) as uncommitted:
+        found = await counts.fetch_counts(
+            runtime.search, caller.tenant, model=model, instant=instant, uncommitted=uncommitted
+        )
     if not found:  # deleted by another process a moment ago
         raise ModelNotFound("model not found")
     return found[0]
 
 
-async def counts_by_state(
-    runtime: Runtime, caller: Caller, *, key: ModelKey | None = None, states: Sequence[str] = ()
-) -> list[Count]:
-    """How many entities are in each state that has any; ``states``, when there are any, are the only ones of interest.
+async def count_by_state(
+    runtime: Runtime,
+    caller: Caller,
+    *,
+    key: ModelKey | None = None,
+    states: Sequence[str] = (),
+    instant: int | None = None,
+) -> list[EntityCount]:
+    """How many entities are, or were, in each state that has any; ``states``, when there are any, are the only ones of
+    interest.
 
-    Raises ``BadRequest`` for too many states, then ``ModelNotFound``.
+    Raises ``BadRequest`` for too many states, then ``ModelNotFound``, ``HistoryPruned``.
     """
     if len(states) > MAX_STATES:
         raise BadRequest(f"states has more than {MAX_STATES} entries")
-    model = None if key is None else (await runtime.definition(caller.tenant, key)).stored.id
-    async with _uncommitted(runtime, caller) as uncommitted:
-        return await statistics.counts_by_state(
-            runtime.search, caller.tenant, model=model, states=states or None, uncommitted=uncommitted
+    model = None if key is None else (await runtime.get_definition(caller.tenant, key)).stored.id
+    async with _collect_uncommitted(runtime, caller, instant) as uncommitted:
+        return await counts.fetch_counts_by_state(
+            runtime.search,
+            caller.tenant,
+            model=model,
+            states=states or None,
+            instant=instant,
+            uncommitted=uncommitted,
         )
 
 
-async def grouped(runtime: Runtime, caller: Caller, *, name: str, version: str, query: GroupedQuery) -> Groups:
+async def group_entities(
+    runtime: Runtime, caller: Caller, *, name: str, version: str, query: GroupedQuery
+) -> EntityGroups:
     """The groups of a model's entities.
 
     Raises ``ModelNotFound``, then the failures of the condition, then ``GroupCardinalityExceeded``.
     """
-    definition = await _definition(runtime, caller, name, version)
-    most = runtime.stats_group_max
-    wanted, how = _wanted(definition, query), query.grouping(most=most)
-    async with _staged(runtime, caller, wanted) as (hidden, added):
-        groups = await grouping.grouped(runtime.search, replace(wanted, without=hidden), how, added)
+    definition = await _get_definition(runtime, caller, name, version)
+    most = runtime.max_stats_groups
+    wanted, how = _build_query(definition, query), query.to_grouping(max_groups=most)
+    async with _collect_staged(runtime, caller, wanted) as (hidden, added):
+        groups = await grouping.fetch_groups(runtime.search, replace(wanted, without=hidden), how, added)
     if groups.total > most:
         raise GroupCardinalityExceeded(f"the query forms {groups.total} groups, {most} are allowed")
     return groups
 
 
-async def _definition(runtime: Runtime, caller: Caller, name: str, version: str) -> Definition:
-    """The version is a text here: one that is no version number names no model (spec/entities.md §14.1)."""
+async def _get_definition(runtime: Runtime, caller: Caller, name: str, version: str) -> ModelDefinition:
+    """The version is a text here: one that is no version number names no model
+    (docs/reference/entities.md#the-request-of-a-grouped-statistic).
+    """
     if not _VERSION.fullmatch(version):
         raise ModelNotFound("model not found")
-    return await runtime.definition(caller.tenant, ModelKey(name, int(version)))
+    return await runtime.get_definition(caller.tenant, ModelKey(name, int(version)))
 
 
-def _wanted(definition: Definition, query: GroupedQuery) -> Query:
+def _build_query(definition: ModelDefinition, query: GroupedQuery) -> EntityQuery:
     """The entities that are to be grouped."""
-    return Query(
+    return EntityQuery(
         tenant=definition.stored.tenant,
         model=definition.stored.id,
-        wanted=_plan(definition, query),
+        search=_compile_condition(definition, query),
         instant=query.instant,
     )
 
 
-def _plan(definition: Definition, query: GroupedQuery) -> Plan:
+def _compile_condition(definition: ModelDefinition, query: GroupedQuery) -> CompiledSearch:
     if query.condition is None:
-        return ALWAYS
+        return EVERYTHING
     try:
         condition = parse(query.condition)
     except MalformedCondition as malformed:
         raise InvalidCondition(f"invalid condition: {malformed}") from malformed
     check_statistics(condition)
-    return plan_of(condition, definition.model.declared)
+    return compile_search(condition, definition.model.declared)
 
 
 @asynccontextmanager
-async def _staged(runtime: Runtime, caller: Caller, wanted: Query) -> AsyncIterator[tuple[tuple[EntityId, ...], Added]]:
+async def _collect_staged(
+    runtime: Runtime, caller: Caller, wanted: EntityQuery
+) -> AsyncIterator[tuple[tuple[EntityId, ...], Additions]]:
     """Which committed entities the joined transaction has replaced, and with what of those wanted.
 
-    The past is what was committed then, also inside a transaction (spec/entities.md §14.2).
+    The past is what was committed then, also inside a transaction (docs/reference/entities.md#the-groups).
     """
     if wanted.instant is not None:
-        yield (), grouping.NOTHING
+        yield (), grouping.NO_ADDITIONS
         return
-    async with _writes(runtime, caller) as writes:
-        belongs = compile_plan(wanted.plan)
+    async with _collect_writes(runtime, caller) as writes:
+        belongs = wanted.search.compile_predicate()
         entities = [write.entity for write in writes if not write.deletes and write.entity.model == wanted.model]
-        shown = [entity for entity in entities if belongs(decode(entity.document), meta_of(entity))]
-        added = Added(
+        shown = [entity for entity in entities if belongs(decode(entity.document), to_meta(entity))]
+        added = Additions(
             states=tuple(entity.state for entity in shown), documents=tuple(entity.document for entity in shown)
         )
         yield tuple(write.entity.id for write in writes), added
 
 
 @asynccontextmanager
-async def _uncommitted(runtime: Runtime, caller: Caller) -> AsyncIterator[Uncommitted]:
-    """What the joined transaction has made of the entities that are counted."""
-    async with _writes(runtime, caller) as writes:
+async def _collect_uncommitted(
+    runtime: Runtime, caller: Caller, instant: int | None = None
+) -> AsyncIterator[Uncommitted]:
+    """What the joined transaction has made of the entities that are counted; the past is what was committed then."""
+    if instant is not None:
+        yield counts.NO_CHANGES
+        return
+    async with _collect_writes(runtime, caller) as writes:
         shown = [write.entity for write in writes if not write.deletes]
         yield Uncommitted(
             ids=tuple(write.entity.id for write in writes),
@@ -134,10 +170,10 @@ async def _uncommitted(runtime: Runtime, caller: Caller) -> AsyncIterator[Uncomm
 
 
 @asynccontextmanager
-async def _writes(runtime: Runtime, caller: Caller) -> AsyncIterator[Sequence[Write]]:
+async def _collect_writes(runtime: Runtime, caller: Caller) -> AsyncIterator[Sequence[Write]]:
     """What the joined transaction has written so far, if there is one; it writes nothing during the block."""
     if caller.transaction is None:
         yield ()
         return
-    async with runtime.unit(caller) as unit:
+    async with runtime.open_unit(caller) as unit:
         yield tuple(unit.staged.values())

@@ -3,12 +3,13 @@
 import secrets
 
 from statewright.compute.transaction_tokens import TransactionTokens
+from statewright.engine.unit import Unit
 from statewright.entity import Principal
 from statewright.failures import Forbidden, TransactionExpired, TransactionNotFound, Unauthorized
-from statewright.identity import NodeId, TransactionId
-from statewright.storage.unit_of_work import UnitOfWork
+from statewright.ids import NodeId, TransactionId
+from statewright.storage.commit.unit_of_work import UnitOfWork
 
-ROOT = ""
+ROOT_SCOPE = ""
 """The scope of a whole transaction; savepoints and joined requests have scopes of their own."""
 
 
@@ -20,8 +21,9 @@ class OpenTransactions:
         self._units: dict[tuple[TransactionId, str], UnitOfWork] = {}
         self._scopes: dict[UnitOfWork, tuple[TransactionId, str]] = {}
 
-    def token(self, unit: UnitOfWork) -> str:
+    def issue_token(self, unit: Unit) -> str:
         """A token with which a callback joins ``unit``, which is in its present segment."""
+        assert isinstance(unit, UnitOfWork), "there are no other transactions to join"  # noqa: S101
         key = self._scopes.get(unit)
         if key is None or key[0] != unit.id:
             key = self._register(unit)
@@ -32,15 +34,15 @@ class OpenTransactions:
 
         Raises ``Unauthorized``, ``TransactionExpired``, ``TransactionNotFound``, ``Forbidden``.
         """
-        ticket = self._tokens.verify(token)
-        unit = self._units.get((ticket.transaction, ticket.scope))
-        if unit is None or unit.id != ticket.transaction:
+        claims = self._tokens.verify(token)
+        unit = self._units.get((claims.transaction, claims.scope))
+        if unit is None or unit.id != claims.transaction:
             raise TransactionNotFound
         if unit.tenant != principal.tenant:
             raise Forbidden("transaction belongs to a different tenant")
         return unit
 
-    def owner(self, token: str) -> NodeId | None:
+    def find_owner(self, token: str) -> NodeId | None:
         """The other node that owns the transaction a token names.
 
         None when it is this one's, and when the token is no good; then :meth:`find` says why.
@@ -57,7 +59,7 @@ class OpenTransactions:
         return len(self._units)
 
     def _register(self, unit: UnitOfWork) -> tuple[TransactionId, str]:
-        scope = ROOT if unit.parent is None else secrets.token_urlsafe(9)
+        scope = ROOT_SCOPE if unit.parent is None else secrets.token_urlsafe(9)
         former = self._scopes.get(unit)
         if former is None:
             unit.on_close.append(lambda: self._forget(unit))

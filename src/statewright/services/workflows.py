@@ -1,14 +1,14 @@
-"""Use cases on workflows: import and export per model (spec/workflows.md §4, §6)."""
+"""Use cases on workflows: import and export per model (docs/reference/workflows.md#import,
+docs/reference/workflows.md#export).
+"""
 
-import structlog
-
+from statewright import logs
 from statewright.entity import ModelKey, Principal
 from statewright.failures import WorkflowNotFound
-from statewright.identity import model_id
+from statewright.ids import model_id
 from statewright.jsonval.values import JsonValue
-from statewright.services.models import not_found
+from statewright.services.models import build_not_found
 from statewright.services.runtime import Runtime
-from statewright.services.steps.entity_door import refuse_model
 from statewright.storage import models
 from statewright.workflow import (
     IMPORT_MODES,
@@ -16,31 +16,36 @@ from statewright.workflow import (
     check_merged,
     decode_import,
     export,
-    from_stored,
-    import_summary,
-    to_stored,
+    summarise_import,
+    workflows_from_stored,
+    workflows_to_stored,
 )
 
-log = structlog.get_logger(__name__)
+log = logs.logger(__name__)
 
 
 async def import_workflows(runtime: Runtime, principal: Principal, *, key: ModelKey, body: bytes) -> None:
-    """Import workflows in the order of checks of spec/workflows.md §4.2; imports of one model follow each other."""
-    refuse_model(key)
+    """Import workflows in the order of checks of docs/reference/workflows.md#order-of-checks-of-an-import; imports of
+    one model follow each other.
+    """
+    runtime.builtin.refuse_model(key)
     request = decode_import(body)
-    async with models.edit(runtime.pool, principal.tenant, key) as edit:
-        if await edit.model() is None:
-            raise not_found(key)
+    request.require_model(key)
+    async with models.edit_model(runtime.pool, principal.tenant, key) as edit:
+        if await edit.get_model() is None:
+            raise build_not_found(key)
         doubts = check_incoming(request)
-        stored = await edit.workflows()
-        merged = IMPORT_MODES[request.mode](from_stored(stored.text.encode()) if stored else (), request.workflows)
+        stored = await edit.get_workflows()
+        merged = IMPORT_MODES[request.mode](
+            workflows_from_stored(stored.text.encode()) if stored else (), request.workflows
+        )
         check_merged(merged, allow_cycles=request.allow_cycles)
-        await edit.save_workflows(to_stored(merged).decode())
+        await edit.save_workflows(workflows_to_stored(merged).decode())
     runtime.definitions.forget(principal.tenant, edit.id)
     record = log.bind(tenant=principal.tenant, entityName=key.name, modelVersion=key.version)
     for doubt in doubts:
         record.warning("workflow_criterion_doubtful", text=doubt)
-    summary = import_summary(request, merged)
+    summary = summarise_import(request, merged)
     if merged:
         record.info("workflow_import_applied", **summary)
     else:
@@ -49,10 +54,10 @@ async def import_workflows(runtime: Runtime, principal: Principal, *, key: Model
 
 async def export_workflows(runtime: Runtime, principal: Principal, *, key: ModelKey) -> JsonValue:
     """The export document. Raises ``ModelNotFound``, ``WorkflowNotFound``."""
-    found = await models.definitions(runtime.pool, principal.tenant, model_id(key.name, key.version))
+    found = await models.fetch_model_definitions(runtime.pool, principal.tenant, model_id(key.name, key.version))
     if found is None:
-        raise not_found(key)
-    workflows = from_stored(found.workflows.text.encode()) if found.workflows else ()
+        raise build_not_found(key)
+    workflows = workflows_from_stored(found.workflows.text.encode()) if found.workflows else ()
     if not workflows:
         raise WorkflowNotFound(f"no workflows found for model {key.name}/{key.version}")
     return {"entityName": key.name, "modelVersion": key.version, "workflows": export(workflows)}

@@ -1,15 +1,106 @@
-"""What all writes of entities have in common: how a transaction ends, and what its client is told."""
+"""What all writes of entities have in common: how their documents are read and accepted by their model
+(docs/reference/entities.md#documents), how their transaction ends, and what its client is told.
+"""
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from typing import TypeVar
 
 from msgspec import Struct
 
-from statewright.failures import Failure, RunCutOff
-from statewright.identity import EntityId, TransactionId
+from statewright.background import run_by_size
+from statewright.entity import ModelKey
+from statewright.failures import BadRequest, Failure, ModelNotLocked, RunCutOff
+from statewright.ids import EntityId, TenantId, TransactionId
+from statewright.jsonval.codec import MalformedJson, canonicalise, encode
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.schema import INCOMPLETE, MalformedXml, xml_to_json
+from statewright.schema.validation import kind_of
+from statewright.services.definitions import ModelDefinition
 from statewright.services.runtime import Runtime
-from statewright.storage.unit_of_work import UnitOfWork
+from statewright.storage.commit.unit_of_work import UnitOfWork
+
+
+class Document(Struct, frozen=True):
+    """A decoded document beside its encoded text."""
+
+    value: JsonObject
+    text: str
+
+
+def read_document(raw: bytes | str, media: str) -> Document:
+    """The document of a request body; ``media`` is the ``{format}`` of its path. Raises ``BadRequest``."""
+    if media not in {"JSON", "XML"}:
+        raise BadRequest(f"unsupported format: {media}")
+    try:
+        if media == "XML":
+            return to_document(xml_to_json(raw if isinstance(raw, bytes) else raw.encode()))
+        value, text = canonicalise(raw)
+    except (MalformedJson, MalformedXml) as malformed:
+        raise BadRequest(f"invalid {media}: {malformed}") from malformed
+    return Document(_require_object(value), text.decode())
+
+
+async def read_document_by_size(raw: bytes, media: str) -> Document:
+    """:func:`read_document`, off the event loop when the body is large."""
+    return await run_by_size(len(raw), partial(read_document, raw, media))
+
+
+def to_document(value: JsonValue) -> Document:
+    """A value that must be a document. Raises ``BadRequest`` for what is no object (decision S6)."""
+    return Document(_require_object(value), encode(value).decode())
+
+
+def _require_object(value: JsonValue) -> JsonObject:
+    if not isinstance(value, dict):
+        raise BadRequest(f"validation failed: expected object, got {kind_of(value)}")
+    return value
+
+
+async def get_locked_definition(runtime: Runtime, tenant: TenantId, key: ModelKey) -> ModelDefinition:
+    """The definition of a model that takes entities. Raises ``Forbidden``, ``ModelNotFound``, ``ModelNotLocked``."""
+    runtime.builtin.refuse_model(key)
+    definition = await runtime.get_definition(tenant, key)
+    if not definition.is_locked:
+        definition = await runtime.definitions.refresh(definition) or definition
+    if not definition.is_locked:
+        raise ModelNotLocked
+    return definition
+
+
+async def validate_and_stage(
+    runtime: Runtime, unit: UnitOfWork, definition: ModelDefinition, document: JsonValue, *, strictly: bool = False
+) -> ModelDefinition:
+    """Accept a document, and stage what it teaches its model unless ``strictly``; the definition it was held against.
+
+    A refusal is certain only when it comes from the model as it is now. Raises what ``DocumentRules.accept`` raises.
+    """
+    try:
+        _validate(unit, definition, document, strictly=strictly)
+    except Failure:
+        refreshed = await runtime.definitions.refresh(definition)
+        if refreshed is None:
+            raise
+        _validate(unit, refreshed, document, strictly=strictly)
+        return refreshed
+    return definition
+
+
+def require_complete_keys(definition: ModelDefinition, document: JsonValue) -> None:
+    """Refuse a document that has a unique key in part only (docs/reference/models.md#claims). Raises
+    ``InvalidUniqueKey``.
+    """
+    definition.model.documents.compute_claims(document, refusal=INCOMPLETE)
+
+
+def _validate(unit: UnitOfWork, definition: ModelDefinition, document: JsonValue, *, strictly: bool) -> None:
+    documents = definition.model.documents
+    if strictly:
+        documents.accept_strictly(unit, document)
+    else:
+        documents.accept(unit, document)
+
 
 T = TypeVar("T")
 
@@ -32,7 +123,7 @@ class Saved(Struct, frozen=True, kw_only=True):
     failed: tuple[StaleItem, ...] = ()
 
 
-def saved(unit: UnitOfWork, entity_ids: Sequence[EntityId], failed: Sequence[StaleItem] = ()) -> Saved:
+def to_saved(unit: UnitOfWork, entity_ids: Sequence[EntityId], failed: Sequence[StaleItem] = ()) -> Saved:
     """What to tell the client of a unit that was committed."""
     # A joined request reports the transaction it is part of; a run of several segments the one it entered with.
     transaction = unit.label if unit.parent is None else unit.id
@@ -44,13 +135,15 @@ def saved(unit: UnitOfWork, entity_ids: Sequence[EntityId], failed: Sequence[Sta
     )
 
 
-async def committed(runtime: Runtime, unit: UnitOfWork, work: Coroutine[object, object, T], *, may_segment: bool) -> T:
+async def run_and_commit(
+    runtime: Runtime, unit: UnitOfWork, work: Coroutine[object, object, T], *, may_segment: bool
+) -> T:
     """Do the work and commit. What may commit segments goes on when its client leaves; all else is dropped then.
 
-    A failure takes along what members warned of (spec/workflows.md §10.2).
+    A failure takes along what members warned of (docs/reference/workflows.md#results-of-processors).
     """
 
-    async def to_commit() -> T:
+    async def finish_and_commit() -> T:
         try:
             result = await work
             await unit.commit()
@@ -60,8 +153,8 @@ async def committed(runtime: Runtime, unit: UnitOfWork, work: Coroutine[object, 
         return result
 
     if not may_segment or not unit.may_segment:
-        return await to_commit()
+        return await finish_and_commit()
     try:
-        return await runtime.to_the_end(unit.outliving(to_commit()))
+        return await runtime.run_to_completion(unit.run_detached(finish_and_commit()))
     except asyncio.CancelledError as cut:
         raise RunCutOff(unit.label) from cut

@@ -1,9 +1,9 @@
-"""What an operator can set, and how it is read from environment variables.
+"""The settings of the service, and how they are read from environment variables.
 
 A field of :class:`Settings` such as ``http_port`` is read from ``STATEWRIGHT_HTTP_PORT``, else from its alias
 ``CYODA_HTTP_PORT``. A secret can also stand in a file that ``…_FILE`` names; the file wins over the plain variable of
 the same prefix. Whatever cannot be understood stops the start with :class:`SettingsError`, which names the variable.
-Nothing but :mod:`statewright.cli` looks at the process environment; parts receive the few values they need.
+Only :mod:`statewright.cli.main` reads the process environment; parts receive the few values they need.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,21 +14,19 @@ from msgspec import structs
 
 from statewright.settings import rules
 from statewright.settings.kinds import Retention, Secret, read_duration, read_period
-from statewright.settings.reading import SettingsError, read, refuse_unknown, unused
-from statewright.settings.table import SETTINGS, LogFormat, LogLevel, Setting, Table, variables_of
+from statewright.settings.reading import SettingsError, find_unused, read_settings, refuse_unknown
+from statewright.settings.table import SETTINGS, Setting, Table, list_variables
 
 __all__ = [
     "SETTINGS",
-    "LogFormat",
-    "LogLevel",
     "Retention",
     "Secret",
     "Setting",
     "Settings",
     "SettingsError",
+    "list_variables",
     "read_duration",
     "read_period",
-    "variables_of",
 ]
 
 
@@ -39,38 +37,40 @@ class Settings(Table, frozen=True, kw_only=True):
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
         """All settings of ``environment``. Raises :class:`SettingsError` for the first that cannot stand."""
         refuse_unknown(environment)
-        settings = cls.partial(environment, SETTINGS)
-        rules.check(settings)
+        settings = cls.read_partial(environment, SETTINGS)
+        rules.enforce(settings)
         return structs.replace(
             settings,
             iam_mock_roles=settings.iam_mock_roles or cls().iam_mock_roles,
-            warnings=(*unused(environment), *rules.doubts(settings)),
+            warnings=(*find_unused(environment), *rules.find_doubts(settings)),
         )
 
     @classmethod
     def for_migration(cls, environment: Mapping[str, str]) -> Self:
-        """What a migration needs; it may run without the other secrets (spec/auth-and-operations.md §29.2)."""
+        """What a migration needs; it may run without the other secrets
+        (docs/reference/service.md#what-stops-the-start).
+        """
         sections = {name for name, setting in SETTINGS.items() if setting.section in ("Storage", "Logging")}
-        settings = cls.partial(environment, sections | {"startup_timeout"})
+        settings = cls.read_partial(environment, sections | {"startup_timeout"})
         rules.refuse_missing_url(settings)
         return settings
 
     @classmethod
-    def partial(cls, environment: Mapping[str, str], names: Collection[str]) -> Self:
-        """Only the settings ``names``, each for itself; the others keep their defaults."""
-        found = read(names, environment)
+    def read_partial(cls, environment: Mapping[str, str], names: Collection[str]) -> Self:
+        """Only the settings ``names``, without the rules that combine several; the others keep their defaults."""
+        found = read_settings(names, environment)
         # Any: a reader gives a value of its field's type, which the type checkers cannot see; a test does.
         values: dict[str, Any] = {name: reading.value for name, reading in found.items()}
         settings = cls(**values, sources={name: reading.variable for name, reading in found.items()})
         return structs.replace(
             settings,
-            data_directory=_data_directory(settings, environment),
+            data_directory=_resolve_data_directory(settings, environment),
             postgres_min_conns=min(settings.postgres_min_conns, settings.postgres_max_conns),
         )
 
 
-def _data_directory(settings: Table, environment: Mapping[str, str]) -> Path:
-    """With ``~`` opened up. The XDG specification has relative base directories ignored."""
+def _resolve_data_directory(settings: Table, environment: Mapping[str, str]) -> Path:
+    """The data directory with ``~`` expanded. Relative XDG base directories are ignored, as that specification says."""
     base, home = Path(environment.get("XDG_DATA_HOME", "")), environment.get("HOME", "")
     directory = settings.data_directory
     if "data_directory" not in settings.sources and base.is_absolute():

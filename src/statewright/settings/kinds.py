@@ -1,7 +1,7 @@
 """How the text of a setting is read: one :class:`Reader` per kind of value, and :class:`Secret`.
 
 A reader turns text into a value or raises ``ValueError`` with the rest of a sentence that starts with that text
-("is not an integer"); who calls it adds the variable's name. ``read`` and ``show`` are inverse to each other.
+("is not an integer"); the caller adds the variable's name. ``read`` and ``show`` are inverse to each other.
 """
 
 import base64
@@ -54,7 +54,7 @@ class Secret:
         return self._text
 
     def key_bytes(self) -> bytes:
-        """The secret as a key: the bytes it names in hex, else its own (spec/auth-and-operations.md §25.3)."""
+        """The secret as a key: the bytes it names in hex, else its own (docs/reference/service.md#secrets-in-files)."""
         if _HEX.fullmatch(self._text):
             return bytes.fromhex(self._text)
         return self._bytes()
@@ -82,7 +82,7 @@ class Retention(Struct, frozen=True):
     others: timedelta | None = None
     models: Mapping[str, timedelta | None] = {}
 
-    def of(self, model: str | None) -> timedelta | None:
+    def get_period(self, model: str | None) -> timedelta | None:
         """The period of a model, which may have been deleted since (None)."""
         return self.models[model] if model is not None and model in self.models else self.others
 
@@ -93,7 +93,7 @@ class Retention(Struct, frozen=True):
 
 
 class Reader(Struct, frozen=True, kw_only=True):
-    """One way of reading text. ``shape`` tells a person what may stand there.
+    """One way of reading text. ``shape`` says for documentation what the text may be.
 
     ``keeps_empty``: the empty text is a value of its own. Everywhere else a variable set to nothing counts as unset.
     """
@@ -110,7 +110,7 @@ def integer(low: int, high: int | None = None, *, unit: str = "") -> Reader:
     limits = f"at least {low}" if high is None else f"{low} to {high}"
 
     def read(text: str) -> int:
-        number = _whole_number(text)
+        number = _parse_integer(text)
         if number < low or (high is not None and number > high):
             raise ValueError(f"is not an integer {'of ' if high is None else 'from '}{limits}")
         return number
@@ -122,7 +122,7 @@ def positive_or(fallback: int, *, unit: str = "") -> Reader:
     """A whole number; zero and below restore ``fallback``, as deployments of the reference expect."""
 
     def read(text: str) -> int:
-        number = _whole_number(text)
+        number = _parse_integer(text)
         return number if number > 0 else fallback
 
     return Reader(shape=f"integer, 0 or less restores {fallback}" + (f", {unit}" if unit else ""), read=read)
@@ -140,12 +140,14 @@ def choice(*words: str) -> Reader:
 
 
 def duration(*, zero: bool = False) -> Reader:
-    """Units make a duration, as in ``300ms``, ``90s``, ``1h30m`` (spec/auth-and-operations.md §25.2)."""
+    """A duration with units, as in ``300ms``, ``90s``, ``1h30m``; ``zero``: whether it may be 0
+    (docs/reference/service.md#reading-values).
+    """
 
     def read(text: str) -> timedelta:
-        return _long_enough(read_duration(text), zero=zero)
+        return _require_positive(read_duration(text), zero=zero)
 
-    return Reader(shape="duration" + (", may be 0" if zero else ""), read=read, show=_shown_duration)
+    return Reader(shape="duration" + (", may be 0" if zero else ""), read=read, show=_show_timedelta)
 
 
 FOR_EVER = "forever"
@@ -155,7 +157,7 @@ _DAYS = re.compile(r"([0-9]{1,6})d")
 def read_period(text: str) -> timedelta:
     """A positive duration, or days as in ``90d``."""
     days = _DAYS.fullmatch(text.strip())
-    return _long_enough(timedelta(days=int(days[1])) if days else read_duration(text), zero=False)
+    return _require_positive(timedelta(days=int(days[1])) if days else read_duration(text), zero=False)
 
 
 def _read_retention(text: str) -> Retention:
@@ -173,20 +175,20 @@ def _read_retention(text: str) -> Retention:
     return Retention(others, models)
 
 
-def _shown_period(period: timedelta | None) -> str:
-    return FOR_EVER if period is None else _shown_duration(period)
+def _show_period(period: timedelta | None) -> str:
+    return FOR_EVER if period is None else _show_timedelta(period)
 
 
-def _shown_retention(value: object) -> str:
+def _show_retention(value: object) -> str:
     retention = cast("Retention", value)
-    named = (f"{model}={_shown_period(period)}" for model, period in retention.models.items())
-    return ", ".join((_shown_period(retention.others), *named))
+    named = (f"{model}={_show_period(period)}" for model, period in retention.models.items())
+    return ", ".join((_show_period(retention.others), *named))
 
 
 RETENTION: Reader = Reader(
     shape="period such as `90d` or `12h`, or `forever`; then, comma-separated, `MODEL/VERSION=period` of single models",
     read=_read_retention,
-    show=_shown_retention,
+    show=_show_retention,
 )
 
 
@@ -196,9 +198,9 @@ def seconds() -> Reader:
     def read(text: str) -> timedelta:
         if text.strip().isdecimal():
             text = f"{text.strip()}s"
-        return _long_enough(read_duration(text), zero=False)
+        return _require_positive(read_duration(text), zero=False)
 
-    return Reader(shape="seconds, or a duration", read=read, show=_shown_duration)
+    return Reader(shape="seconds, or a duration", read=read, show=_show_timedelta)
 
 
 def read_duration(text: str) -> timedelta:
@@ -227,7 +229,7 @@ def show_duration(span: timedelta) -> str:
 
 
 def read_flag(text: str) -> bool:
-    """The words of spec/auth-and-operations.md §1."""
+    """A boolean, in the words of docs/reference/service.md#reading-values."""
     word = text.strip()
     if word not in _TRUE | _FALSE:
         raise ValueError("is not a boolean (true or false)")
@@ -274,7 +276,7 @@ def is_loopback(address: str) -> bool:
 
 
 def read_secret(text: str) -> Secret:
-    """Text. Bytes that are no UTF-8, which Python keeps as lone surrogates, are refused."""
+    """A secret text. Bytes that are no UTF-8, which Python keeps as lone surrogates, are refused."""
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise ValueError("is not UTF-8 text")
     return Secret(text)
@@ -294,27 +296,27 @@ def read_pem(text: str) -> Secret:
 
 
 def read_postgres_url(text: str) -> Secret:
-    """A connection URL."""
+    """A connection URL of PostgreSQL, which may hold a password."""
     if not re.match(r"postgres(?:ql)?://", text.strip()):
         raise ValueError("is not a URL that starts with postgres:// or postgresql://")
     return read_secret(text.strip())
 
 
 def read_origins(text: str) -> tuple[str, ...]:
-    """``*`` alone, or a comma list of origins exactly as browsers send them (spec/auth-and-operations.md §22)."""
+    """``*`` alone, or a comma list of origins exactly as browsers send them (docs/reference/service.md#cors)."""
     if not text.strip():
         return ()
     if text.strip() == "*":
         return ("*",)
     origins = tuple(map(str.strip, text.split(",")))
     for origin in origins:
-        problem = _origin_problem(origin)
+        problem = _find_origin_problem(origin)
         if problem is not None:
             raise ValueError(f"has the entry {origin!r:.80}: {problem}")
     return origins
 
 
-def _origin_problem(origin: str) -> str | None:
+def _find_origin_problem(origin: str) -> str | None:
     """Why a browser never sends this origin; ``None`` if it may."""
     if not origin:
         return "entries must not be empty"
@@ -328,10 +330,10 @@ def _origin_problem(origin: str) -> str | None:
         return "the default port must be left out"
     if port is not None and int(port) > 65535:
         return "the port is above 65535"
-    return _host_problem(host)
+    return _find_host_problem(host)
 
 
-def _host_problem(host: str) -> str | None:
+def _find_host_problem(host: str) -> str | None:
     if host.startswith("["):
         try:
             address = IPv6Address(host[1:-1])
@@ -345,37 +347,37 @@ def _host_problem(host: str) -> str | None:
     return None
 
 
-def _whole_number(text: str) -> int:
+def _parse_integer(text: str) -> int:
     if not _INTEGER.fullmatch(text.strip()):
         raise ValueError("is not an integer")
     return int(text)
 
 
-def _long_enough(span: timedelta, *, zero: bool) -> timedelta:
+def _require_positive(span: timedelta, *, zero: bool) -> timedelta:
     if not zero and span <= timedelta(0):
         raise ValueError("must be longer than 0")
     return span
 
 
-def _shown_duration(value: object) -> str:
+def _show_timedelta(value: object) -> str:
     return show_duration(cast("timedelta", value))  # a reader shows only what it has read
 
 
-def _shown_flag(value: object) -> str:
+def _show_flag(value: object) -> str:
     return "true" if value else "false"
 
 
-def _shown_names(value: object) -> str:
+def _show_names(value: object) -> str:
     return ",".join(cast("Sequence[str]", value))  # likewise
 
 
-FLAG = Reader(shape="boolean", read=read_flag, show=_shown_flag)
-NAMES = Reader(shape="comma list", read=read_names, show=_shown_names, keeps_empty=True)
+FLAG = Reader(shape="boolean", read=read_flag, show=_show_flag)
+NAMES = Reader(shape="comma list", read=read_names, show=_show_names, keeps_empty=True)
 TEXT = Reader(shape="text", read=str, keeps_empty=True)
 LEVEL = Reader(shape="`debug` | `info` | `warn` | `error`, in any case", read=read_level)
 CONTEXT_PATH = Reader(shape="path", read=read_context_path, keeps_empty=True)
 ADDRESS = Reader(shape="address or host name", read=read_bind_address)
-ORIGINS = Reader(shape="comma list of origins, or `*`", read=read_origins, show=_shown_names, keeps_empty=True)
+ORIGINS = Reader(shape="comma list of origins, or `*`", read=read_origins, show=_show_names, keeps_empty=True)
 PORT = integer(0, 65535)
 PATH = Reader(shape="path", read=Path)
 SECRET = Reader(shape="secret", read=read_secret, is_secret=True)

@@ -1,4 +1,4 @@
-"""From environment variables to values: which variable counts, what a file adds, and which names nobody knows."""
+"""From environment variables to values: which variable counts, secrets in files, and unknown names."""
 
 import difflib
 import json
@@ -9,15 +9,15 @@ from pathlib import Path
 from msgspec import Struct
 
 from statewright.settings.kinds import Reader
-from statewright.settings.table import ALIAS_PREFIX, PREFIX, SETTINGS, variables_of
+from statewright.settings.table import ALIAS_PREFIX, PREFIX, SETTINGS, list_variables
 
-ELSEWHERE = frozenset({
+CLIENT_VARIABLES = frozenset({
     "API_TOKEN", "API_URL", "CLIENT_ID", "CLIENT_SECRET", "COMPUTE_GRPC_ENDPOINT", "COMPUTE_HTTP_BASE",
     "COMPUTE_TOKEN", "COSIGN_VERIFY", "HOST", "IMAGE", "INSTALL_DIR", "VERSION",
 })  # fmt: skip
-"""Names that clients, images and installers read: not settings of the service, and nothing to complain about."""
+"""Names that clients, images and installers read: no settings of the service, and no misspelt ones either."""
 
-WITHOUT_EFFECT = frozenset({
+IGNORED_VARIABLES = frozenset({
     "CLUSTER_ENABLED", "DEBUG", "DISPATCH_ALLOW_LOOPBACK_FOR_TESTING", "GOSSIP_ADDR", "GOSSIP_STABILITY_WINDOW",
     "GRPC_NODE_ADDR", "IAM_TRUSTED_KEY_MAX_JWK_PROPERTIES", "IAM_TRUSTED_KEY_MAX_PER_TENANT",
     "IAM_TRUSTED_KEY_MAX_VALIDITY_DAYS", "NODE_ADDR", "OIDC_ALLOW_PRIVATE_NETWORKS",
@@ -27,9 +27,9 @@ WITHOUT_EFFECT = frozenset({
     "SQLITE_BUSY_TIMEOUT", "SQLITE_CACHE_SIZE", "SQLITE_PATH", "SQLITE_SEARCH_SCAN_LIMIT", "TX_OUTCOME_TTL",
     "TX_REAP_INTERVAL", "TX_TTL",
 })  # fmt: skip
-"""Documented names that tune what this service has no need of; accepted in silence."""
+"""Documented names that tune what this service has no need of; accepted without a warning."""
 
-UNSUPPORTED = frozenset({
+UNSUPPORTED_VARIABLES = frozenset({
     "IAM_M2M_ADMIN_ROLE_ENABLED", "IAM_TRUSTED_KEY_REGISTRATION_ENABLED", "OTEL_ENABLED", "PROFILES",
 })  # fmt: skip
 """Documented names that switch on what this service does not offer; anything but false earns a warning."""
@@ -56,49 +56,49 @@ class Reading(Struct, frozen=True):
     value: object
 
 
-def read(names: Collection[str], environment: Mapping[str, str]) -> dict[str, Reading]:
+def read_settings(names: Collection[str], environment: Mapping[str, str]) -> dict[str, Reading]:
     """The fields among ``names`` that ``environment`` sets. Raises :class:`SettingsError` if one is malformed."""
-    readings = {name: _reading(name, environment) for name in names}
+    readings = {name: _read_setting(name, environment) for name in names}
     return {name: reading for name, reading in readings.items() if reading is not None}
 
 
 def refuse_unknown(environment: Mapping[str, str]) -> None:
-    """Raises :class:`SettingsError` for a misspelt name of ours: it would be a setting that silently does nothing."""
-    variables = {variable for name in SETTINGS for variable in variables_of(name)}
+    """Raises :class:`SettingsError` for an unknown name with our prefix: it would be a setting that does nothing."""
+    variables = {variable for name in SETTINGS for variable in list_variables(name)}
     ours = sorted(variable.removeprefix(PREFIX) for variable in variables if variable.startswith(PREFIX))
     for variable in sorted(environment):
         name = variable.removeprefix(PREFIX)
-        if name == variable or name in ELSEWHERE or name in ours or _is_kubernetes_link(variable, environment):
+        if name == variable or name in CLIENT_VARIABLES or name in ours or _is_kubernetes_link(variable, environment):
             continue
         similar = difflib.get_close_matches(name, ours, n=1)
         raise SettingsError(variable, "unknown setting" + (f"; did you mean {PREFIX}{similar[0]}?" if similar else ""))
 
 
-def unused(environment: Mapping[str, str]) -> Iterator[str]:
-    """A sentence for each variable of the dialect that is set in vain."""
-    known = {variable for name in SETTINGS for variable in variables_of(name)}
+def find_unused(environment: Mapping[str, str]) -> Iterator[str]:
+    """A sentence for each documented variable that is set but has no effect in this service."""
+    known = {variable for name in SETTINGS for variable in list_variables(name)}
     for variable in sorted(environment):
         name = variable.removeprefix(ALIAS_PREFIX)
-        if name == variable or variable in known or name in ELSEWHERE | WITHOUT_EFFECT:
+        if name == variable or variable in known or name in CLIENT_VARIABLES | IGNORED_VARIABLES:
             continue
-        if name not in UNSUPPORTED:
+        if name not in UNSUPPORTED_VARIABLES:
             yield f"{variable} is unknown and ignored"
         elif environment[variable].strip().lower() not in ("", "0", "f", "false"):
             yield f"{variable} has no effect: this service does not offer what it asks for"
 
 
-def _reading(name: str, environment: Mapping[str, str]) -> Reading | None:
+def _read_setting(name: str, environment: Mapping[str, str]) -> Reading | None:
     reader = SETTINGS[name].reader
-    for variable in variables_of(name):
+    for variable in list_variables(name):
         text = environment.get(variable)
         if text and reader.is_secret and variable.endswith("_FILE"):
-            text = _file_text(variable, text)
+            text = _read_secret_file(variable, text)
         if text or (text is not None and reader.keeps_empty):
-            return Reading(variable, _value(variable, text, reader))
+            return Reading(variable, _read_value(variable, text, reader))
     return None
 
 
-def _value(variable: str, text: str, reader: Reader) -> object:
+def _read_value(variable: str, text: str, reader: Reader) -> object:
     try:
         return reader.read(text)
     except ValueError as malformed:
@@ -106,7 +106,7 @@ def _value(variable: str, text: str, reader: Reader) -> object:
         raise SettingsError(variable, f"{subject} {malformed}") from None
 
 
-def _file_text(variable: str, path: str) -> str:
+def _read_secret_file(variable: str, path: str) -> str:
     """The secret in the file; trailing white space is the editor's, not the secret's."""
     try:
         return Path(path).read_bytes().rstrip(b" \t\r\n").decode("utf-8", "surrogateescape")
@@ -116,7 +116,7 @@ def _file_text(variable: str, path: str) -> str:
 
 
 def _is_kubernetes_link(variable: str, environment: Mapping[str, str]) -> bool:
-    """Kubernetes tells every container about the services beside it, and one may be called ``statewright``."""
+    """Whether Kubernetes has set the variable, to announce a service that is called ``statewright``."""
     if variable.endswith("_PORT") and _KUBERNETES_ADDRESS.match(environment[variable]):
         return True
     return _KUBERNETES_LINK.fullmatch(variable) is not None

@@ -1,6 +1,10 @@
 """Every setting with its section, the way its text is read, its meaning and its default.
 
-Sources: spec/auth-and-operations.md §25.4, spec/grpc.md §18, spec/workflows.md §19, spec/search.md §16.
+Sources: docs/reference/settings.md#settings, docs/reference/grpc.md#settings,
+docs/reference/workflows.md#settings-and-limits-of-workflows, docs/reference/search.md#limits-and-settings-of-searches.
+
+To add a setting, add a field here, and its row to docs/reference/settings.md; ``app`` hands it on to the part that
+needs it. Rules on several settings are in ``rules.py``.
 """
 
 from collections.abc import Mapping
@@ -12,6 +16,7 @@ from typing import Annotated, Literal, get_type_hints
 from msgspec import Struct
 
 from statewright.entity import PrincipalKind
+from statewright.logs import LogFormat, LogLevel
 from statewright.settings.kinds import (
     ADDRESS,
     CONTEXT_PATH,
@@ -37,16 +42,14 @@ from statewright.settings.kinds import (
     seconds,
 )
 from statewright.settings.kinds import read_duration as span
-
-LogLevel = Literal["debug", "info", "warn", "error"]
-LogFormat = Literal["text", "json"]
+from statewright.tls import Tls, TlsVersion
 
 PREFIX = "STATEWRIGHT_"
 ALIAS_PREFIX = "CYODA_"
 
 
 class Setting(Struct, frozen=True):
-    """What a field of :class:`Table` says about itself. ``alias``: the specs have a ``CYODA_`` name for it."""
+    """What a field of :class:`Table` says about itself. ``alias``: it has a ``CYODA_`` name, too."""
 
     section: str
     reader: Reader
@@ -61,7 +64,6 @@ _auth = partial(Setting, "Authentication")
 _cors = partial(Setting, "CORS")
 _storage = partial(Setting, "Storage")
 _workflow = partial(Setting, "Workflows and schedules")
-_steps = partial(Setting, "Step engine")
 _compute = partial(Setting, "Calculation members and callouts")
 _cluster = partial(Setting, "Nodes of one database")
 _search = partial(Setting, "Search and statistics")
@@ -80,11 +82,24 @@ class Table(Struct, frozen=True, kw_only=True):
     )
     http_port: Annotated[int, _server(PORT, "port of the REST API; 0 lets the system choose")] = 8080
     http_header_timeout: Annotated[
-        timedelta, _ours(_server)(seconds(), "longest wait for the end of a request's head; 408 after it")
+        timedelta,
+        _ours(_server)(
+            seconds(), "longest wait for the head of a request, also of the next one; the connection is closed then"
+        ),
     ] = span("15s")
     http_max_header_bytes: Annotated[
         int, _ours(_server)(integer(1024, unit="bytes"), "largest head of a request; 431 beyond it")
     ] = 65_536
+    tls_cert: Annotated[
+        Path | None, _ours(_server)(PATH, "PEM file with the certificate chain of HTTP and gRPC; empty: no TLS")
+    ] = None
+    tls_key: Annotated[Path | None, _ours(_server)(PATH, "PEM file with the key of the certificate")] = None
+    tls_min_version: Annotated[
+        TlsVersion, _ours(_server)(choice("1.2", "1.3"), "oldest version of TLS that clients may use")
+    ] = "1.2"
+    tls_client_ca: Annotated[
+        Path | None, _ours(_server)(PATH, "PEM file of CAs: only clients with a certificate of theirs are let in")
+    ] = None
     context_path: Annotated[str, _server(CONTEXT_PATH, "prefix of the REST API; empty is the root")] = "/api"
     error_response_mode: Annotated[
         Literal["sanitized", "verbose"],
@@ -99,7 +114,7 @@ class Table(Struct, frozen=True, kw_only=True):
         timedelta,
         _ours(_server)(
             _DURATION_OR_ZERO,
-            "how long idle connections stay open after a stop signal, so that a request on its way gets its answer",
+            "how long new requests are still served after a stop signal, while readiness says 503 to load balancers",
         ),
     ] = span("1s")
 
@@ -290,7 +305,7 @@ class Table(Struct, frozen=True, kw_only=True):
     sources: Mapping[str, str] = {}
     """Field → the variable that set it, as written."""
     warnings: tuple[str, ...] = ()
-    """Sentences for the log: what was accepted without being done, or is doubtful. Never the text of a secret."""
+    """Sentences for the log: what is accepted without effect, or doubtful. Never the text of a secret."""
 
     @property
     def storage(self) -> Literal["postgres", "embedded"]:
@@ -299,7 +314,16 @@ class Table(Struct, frozen=True, kw_only=True):
             return "postgres" if self.storage_backend == "postgres" else "embedded"
         return "embedded" if self.postgres_url is None else "postgres"
 
-    def variable(self, name: str, *, beside: str = "") -> str:
+    @property
+    def tls(self) -> Tls | None:
+        """What HTTP and gRPC are encrypted with."""
+        if self.tls_cert is None or self.tls_key is None:
+            return None
+        return Tls(
+            certificate=self.tls_cert, key=self.tls_key, min_version=self.tls_min_version, client_ca=self.tls_client_ca
+        )
+
+    def name_variable(self, name: str, *, beside: str = "") -> str:
         """The variable of the field ``name`` as it was written, else in the dialect of the field ``beside``."""
         if name in self.sources:
             return self.sources[name]
@@ -308,16 +332,16 @@ class Table(Struct, frozen=True, kw_only=True):
         return (ALIAS_PREFIX if in_alias else PREFIX) + name.upper()
 
 
-def _settings() -> dict[str, Setting]:
+def _collect_settings() -> dict[str, Setting]:
     hints = get_type_hints(Table, include_extras=True)
     return {name: hint.__metadata__[0] for name, hint in hints.items() if hasattr(hint, "__metadata__")}
 
 
-SETTINGS: Mapping[str, Setting] = _settings()
+SETTINGS: Mapping[str, Setting] = _collect_settings()
 """What each field says about itself, by field name and in the order of the reference."""
 
 
-def variables_of(name: str) -> tuple[str, ...]:
+def list_variables(name: str) -> tuple[str, ...]:
     """The variables that set the field ``name``; the first that is set counts."""
     setting = SETTINGS[name]
     prefixes = (PREFIX, ALIAS_PREFIX) if setting.alias else (PREFIX,)

@@ -2,49 +2,50 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 
-import structlog
-
-from statewright.identity import ModelId, TenantId
-from statewright.storage.connections import Target, connect
+from statewright import logs
+from statewright.background import repeat
+from statewright.ids import ModelId, TenantId
+from statewright.storage.connections import DatabaseUrl, connect
 from statewright.storage.models import CHANNEL, EVERYTHING
 
-RETRY_AFTER_S = 1.0
+RETRY_INTERVAL = timedelta(seconds=1)
 
-log = structlog.get_logger(__name__)
+log = logs.logger(__name__)
 
 
-Heard = Callable[[str], None]
+NotificationHandler = Callable[[str], None]
 """What is done with the payload of an announcement."""
 
 
 async def follow(
-    database: Target,
+    database: DatabaseUrl,
     forget: Callable[[TenantId, ModelId], None],
     forget_all: Callable[[], None],
     *,
-    others: Mapping[str, Heard] | None = None,
+    others: Mapping[str, NotificationHandler] | None = None,
 ) -> None:
     """Call ``forget`` for every announced change until cancelled, and who listens to ``others``, by channel.
 
     What is announced while there is no connection is lost, so ``forget_all`` is called whenever a connection has been
     made.
     """
-    while True:
-        try:
-            await _follow_once(database, forget, forget_all, others or {})
-        except Exception as away:  # a background loop must outlive whatever becomes of one connection
-            log.warning("announcements_interrupted", error=repr(away))
-        await asyncio.sleep(RETRY_AFTER_S)
+    await repeat(
+        lambda: _follow_once(database, forget, forget_all, others or {}),
+        RETRY_INTERVAL,
+        log=log,
+        failure="announcements_interrupted",
+    )
 
 
 async def _follow_once(
-    database: Target,
+    database: DatabaseUrl,
     forget: Callable[[TenantId, ModelId], None],
     forget_all: Callable[[], None],
-    others: Mapping[str, Heard],
+    others: Mapping[str, NotificationHandler],
 ) -> None:
-    def announced(_connection: object, _process: int, _channel: str, payload: object) -> None:
+    def handle_announcement(_connection: object, _process: int, _channel: str, payload: object) -> None:
         scope = str(payload)
         if scope == EVERYTHING:
             forget_all()
@@ -56,17 +57,17 @@ async def _follow_once(
     connection = await connect(database)
     try:
         connection.add_termination_listener(lambda _connection: lost.set())
-        await connection.add_listener(CHANNEL, announced)
+        await connection.add_listener(CHANNEL, handle_announcement)
         for channel, heard in others.items():
-            await connection.add_listener(channel, _telling(heard))
+            await connection.add_listener(channel, _build_listener(heard))
         forget_all()
         await lost.wait()
     finally:
         connection.terminate()
 
 
-def _telling(heard: Heard) -> Callable[[object, int, str, object], None]:
-    def announced(_connection: object, _process: int, _channel: str, payload: object) -> None:
+def _build_listener(heard: NotificationHandler) -> Callable[[object, int, str, object], None]:
+    def handle_notification(_connection: object, _process: int, _channel: str, payload: object) -> None:
         heard(str(payload))
 
-    return announced
+    return handle_notification

@@ -3,7 +3,7 @@
 import msgspec
 
 from statewright.entity import AuditEvent
-from statewright.identity import EntityId, TenantId, TransactionId
+from statewright.ids import EntityId, TenantId, TransactionId
 from statewright.storage.pool import Pool
 
 _decode = msgspec.json.Decoder(tuple[AuditEvent, ...]).decode
@@ -22,7 +22,7 @@ OF_ENTITY = """
 """
 
 
-async def of_transaction(
+async def fetch_transaction_events(
     pool: Pool, tenant: TenantId, entity: EntityId, transaction: TransactionId
 ) -> tuple[AuditEvent, ...]:
     """The events that a transaction filed on the entity, in order of time."""
@@ -31,7 +31,7 @@ async def of_transaction(
     return tuple(event for row in rows for event in _decode(row["events"]))
 
 
-async def of_entity(pool: Pool, tenant: TenantId, entity: EntityId) -> list[tuple[TransactionId, AuditEvent]]:
+async def fetch_entity_events(pool: Pool, tenant: TenantId, entity: EntityId) -> list[tuple[TransactionId, AuditEvent]]:
     """All events of the entity with the transaction they are filed under, newest first."""
     async with pool.connection() as connection:
         rows = await connection.fetch(OF_ENTITY, tenant, entity)

@@ -6,9 +6,7 @@ server, which refuses names it does not know.
 """
 
 import asyncio
-import socket
-from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Protocol, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -18,10 +16,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.failures import StorageUnavailable
+from statewright.lru import LruCache
+from statewright.sockets import enable_keepalive
 
-CONNECT_WITHIN = timedelta(seconds=5)
+CONNECT_TIMEOUT = timedelta(seconds=5)
 
-FOREIGN_PARAMETERS = frozenset(
+IGNORED_PARAMETERS = frozenset(
     {
         # libpq's, for what asyncpg does in its own way or not at all
         "channel_binding",
@@ -51,28 +51,23 @@ FOREIGN_PARAMETERS = frozenset(
     }
 )
 
-SILENCE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 20_000}
-"""Seconds, count and milliseconds: a peer that does not answer for half a minute is gone. The kernel's own patience
-is a quarter of an hour, during which requests would hang. Names that the platform lacks are skipped.
-"""
 
-
-class Target(Struct, frozen=True, kw_only=True):
+class DatabaseUrl(Struct, frozen=True, kw_only=True):
     """A database and how to connect to it."""
 
     dsn: str
     application_name: str = "statewright"
-    connect_within: timedelta = CONNECT_WITHIN
+    connect_timeout: timedelta = CONNECT_TIMEOUT
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """``host:port/database``, for messages: without user and password."""
         parts = urlsplit(self.dsn)
         host = parts.netloc.rpartition("@")[2] or dict(parse_qsl(parts.query)).get("host", "")
         return f"{host}{parts.path}"
 
 
-def target(url: str, *, application_name: str = "statewright") -> Target:
+def parse_database_url(url: str, *, application_name: str = "statewright") -> DatabaseUrl:
     """The database that a URL names; a ``connect_timeout`` in it (seconds) is heeded.
 
     Raises ``ValueError``, which never quotes the URL: it may hold a password.
@@ -81,27 +76,27 @@ def target(url: str, *, application_name: str = "statewright") -> Target:
     if parts.scheme not in ("postgres", "postgresql"):
         raise ValueError("a database URL starts with postgres:// or postgresql://")
     parameters = parse_qsl(parts.query, keep_blank_values=True)
-    kept = [(name, value) for name, value in parameters if name not in FOREIGN_PARAMETERS]
+    kept = [(name, value) for name, value in parameters if name not in IGNORED_PARAMETERS]
     seconds = dict(parameters).get("connect_timeout", "")
-    return Target(
+    return DatabaseUrl(
         dsn=parts._replace(query=urlencode(kept)).geturl(),
         application_name=application_name,
-        connect_within=timedelta(seconds=int(seconds)) if seconds.isdigit() and int(seconds) else CONNECT_WITHIN,
+        connect_timeout=timedelta(seconds=int(seconds)) if seconds.isdigit() and int(seconds) else CONNECT_TIMEOUT,
     )
 
 
-def with_settings(database: Target, **settings: str) -> Target:
-    """The same database, with parameters of the server set for each session."""
+def add_session_settings(database: DatabaseUrl, **settings: str) -> DatabaseUrl:
+    """The database with parameters of the server that every session starts with."""
     parts = urlsplit(database.dsn)
     query = urlencode([*parse_qsl(parts.query, keep_blank_values=True), *settings.items()])
     return replace(database, dsn=parts._replace(query=query).geturl())
 
 
-MOST_PREPARED = 100
+MAX_PREPARED = 100
 """Statements that a connection keeps prepared besides those that asyncpg does."""
 
 
-class _Wire(Protocol):
+class _AsyncpgProtocol(Protocol):
     """What we ask of asyncpg's protocol object."""
 
     def _is_cancelling(self) -> bool: ...
@@ -111,26 +106,26 @@ class _Wire(Protocol):
     ) -> list[asyncpg.Record]: ...
 
 
-class _Statement(Protocol):
+class _PreparedStatement(Protocol):
     """What we take of asyncpg's prepared statement."""
 
     _state: object
 
 
-class Connection(asyncpg.Connection):
+class DatabaseConnection(asyncpg.Connection):
     """asyncpg's connection, which also knows whether the next user may have it."""
 
-    _protocol: _Wire
+    _protocol: _AsyncpgProtocol
     _transport: asyncio.Transport
 
     process_id: int
     started_at: datetime
     """Of the backend; known after the connection is lost, too. Numbers are used again, so its birth belongs to it."""
 
-    is_condemned: bool
+    is_broken: bool
     """Set when an error showed that this connection is of no more use."""
 
-    prepared: OrderedDict[str, _Statement]
+    prepared: LruCache[str, _PreparedStatement]
     """Statements of :meth:`fetch_prepared`."""
 
     @property
@@ -139,7 +134,7 @@ class Connection(asyncpg.Connection):
         # asyncpg has no public word for the last point, and its own pool asks the same question.
         return (
             not self.is_closed()
-            and not self.is_condemned
+            and not self.is_broken
             and not self.is_in_transaction()
             and not self._protocol._is_cancelling()  # pyright: ignore[reportPrivateUsage]
         )
@@ -151,11 +146,8 @@ class Connection(asyncpg.Connection):
         """
         statement = self.prepared.get(text)
         if statement is None:
-            statement = self.prepared[text] = cast("_Statement", await self.prepare(text))
-            if len(self.prepared) > MOST_PREPARED:
-                self.prepared.popitem(last=False)
-        else:
-            self.prepared.move_to_end(text)
+            statement = cast("_PreparedStatement", await self.prepare(text))
+            self.prepared.put(text, statement)
         state = statement._state  # pyright: ignore[reportPrivateUsage]
         try:
             return await self._protocol.bind_execute(state, args, "", 0, False, None)
@@ -163,39 +155,31 @@ class Connection(asyncpg.Connection):
             self.prepared.clear()
             return await self.fetch(text, *args)
 
-    def notice_silence(self) -> None:
-        """Have the kernel watch the peer; a Unix socket needs no watching."""
-        peer: socket.socket = self._transport.get_extra_info("socket")
-        if peer.family == socket.AF_UNIX:
-            return
-        peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for option, value in _known_options():
-            peer.setsockopt(socket.IPPROTO_TCP, option, value)
-
-
-def _known_options() -> Iterator[tuple[int, int]]:
-    for name, value in SILENCE.items():
-        option = getattr(socket, name, None)
-        if isinstance(option, int):
-            yield option, value
+    def watch_peer(self) -> None:
+        """Have the kernel watch the server: one that does not answer for half a minute is gone. By default the kernel
+        waits a quarter of an hour, during which requests would hang.
+        """
+        enable_keepalive(
+            self._transport.get_extra_info("socket"), idle_s=15, interval_s=5, probes=3, unacknowledged_s=20
+        )
 
 
 STARTED_AT = "SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid())"
 
 
-async def connect(database: Target) -> Connection:
+async def connect(database: DatabaseUrl) -> DatabaseConnection:
     """A new connection; raises ``StorageUnavailable`` caused by whatever stood in the way."""
     try:
         connection = await asyncpg.connect(
             database.dsn,
-            connection_class=Connection,
-            timeout=database.connect_within.total_seconds(),
+            connection_class=DatabaseConnection,
+            timeout=database.connect_timeout.total_seconds(),
             max_cached_statement_lifetime=0,  # else everything is prepared anew every five minutes
             server_settings={"application_name": database.application_name, "jit": "off"},
         )
         try:
             connection.started_at = await connection.fetchval(
-                STARTED_AT, timeout=database.connect_within.total_seconds()
+                STARTED_AT, timeout=database.connect_timeout.total_seconds()
             )
         except BaseException:
             connection.terminate()
@@ -203,13 +187,13 @@ async def connect(database: Target) -> Connection:
     except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
         raise StorageUnavailable from error
     connection.process_id = connection.get_server_pid()
-    connection.is_condemned = False
-    connection.prepared = OrderedDict()
-    connection.notice_silence()
+    connection.is_broken = False
+    connection.prepared = LruCache(MAX_PREPARED)
+    connection.watch_peer()
     return connection
 
 
-LOST = (
+LOST_ERRORS = (
     asyncpg.PostgresConnectionError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
@@ -219,7 +203,7 @@ LOST = (
 )
 """The server says that the session is over."""
 
-REFUSED = (
+UNAVAILABLE_ERRORS = (
     asyncpg.CannotConnectNowError,
     asyncpg.InsufficientResourcesError,  # disk full, out of memory, too many connections
     asyncpg.PostgresSystemError,
@@ -228,15 +212,15 @@ REFUSED = (
 """The server is there and cannot do what it is for."""
 
 
-def is_lost(error: BaseException, connection: Connection) -> bool:
+def is_lost(error: BaseException, connection: DatabaseConnection) -> bool:
     """Whether the connection failed under the statement, so that its outcome is not known."""
-    if isinstance(error, LOST):
+    if isinstance(error, LOST_ERRORS):
         return True
     if isinstance(error, TimeoutError):  # of the statement; some other code's leaves the connection clean
         return not connection.is_clean
     return isinstance(error, OSError | asyncpg.InterfaceError | asyncpg.InternalClientError) and connection.is_closed()
 
 
-def is_refused(error: BaseException) -> bool:
+def is_unavailable(error: BaseException) -> bool:
     """Whether the database turned the statement down for a reason that has nothing to do with the statement."""
-    return isinstance(error, REFUSED)
+    return isinstance(error, UNAVAILABLE_ERRORS)

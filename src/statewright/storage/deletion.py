@@ -1,12 +1,12 @@
-"""Deleting all entities of a model that satisfy a plan, in one database transaction, however many they are.
+"""Deleting all entities of a model that satisfy a condition, in one database transaction, however many they are.
 
 Such a deletion cannot be a unit of work: what it concerns is known only to the database, and may not fit into one
 statement (docs/adr/0004). It goes in three steps.
 
 1. *Find and lock.* Rows are locked in order of id, like everywhere. What SQL can decide alone is decided again on the
-   newest version of a row that somebody was just writing. What has to be judged here, or was looked for in the past, is
+   newest version of a row that was just being written. What has to be judged here, or was looked for in the past, is
    found without locks first; a present version that changed between being judged and being locked is a ``Conflict``.
-2. *Take the instant*, behind the fence (storage/fence.py): one for all of them, later than all their versions.
+2. *Take the instant*, behind the fence (storage/read_barrier.py): one for all of them, later than all their versions.
 3. *Delete* in portions, each a statement with a snapshot newer than all locks, so that it sees what the locked entities
    have claimed of their unique keys.
 
@@ -18,18 +18,18 @@ from collections.abc import Sequence
 import asyncpg
 from msgspec import Struct
 
-from statewright.conditions import compile_plan
-from statewright.conditions.sql import compile_sql
 from statewright.entity import Actor
 from statewright.failures import Conflict, ScanBudgetExhausted
-from statewright.identity import EntityId, TenantId, TransactionId
+from statewright.ids import EntityId, TenantId, TransactionId
+from statewright.storage.columns import ENTITY_COLUMNS
 from statewright.storage.entities import COLUMNS
-from statewright.storage.fence import settled
 from statewright.storage.pool import Pool
+from statewright.storage.read_barrier import wait_until_visible
 from statewright.storage.retention import check_kept
-from statewright.storage.search import FIRST_ARGUMENT, PORTION, Query, Statement, judged, versions
+from statewright.storage.search.matching import PORTION, judge_rows
+from statewright.storage.search.statements import FIRST_ARGUMENT, EntityQuery, Statement, select_versions
 
-DELETED_AT_ONCE = 1000
+MAX_DELETE_BATCH = 1000
 """Entities per statement."""
 
 
@@ -49,22 +49,22 @@ class Deletion(Struct, frozen=True):
     removed: int
 
 
-class _Found(Struct, frozen=True):
+class _Candidates(Struct, frozen=True):
     """What a search without locks has found: ids in ascending order, and the versions that were judged, if any."""
 
     ids: tuple[EntityId, ...]
     judged: dict[EntityId, TransactionId]
 
 
-async def delete_matching(pool: Pool, query: Query, stamp: Stamp, *, scan_budget: int = 0) -> Deletion:
+async def delete_matching(pool: Pool, query: EntityQuery, stamp: Stamp, *, scan_budget: int = 0) -> Deletion:
     """Delete what satisfies the query, or nothing.
 
-    Raises ``Conflict`` when somebody else changed one of the entities at the same time, ``ScanBudgetExhausted`` when
-    more than ``scan_budget`` rows (0 = any) would have to be judged one by one, ``HistoryPruned``,
+    Raises ``Conflict`` when another transaction changed one of the entities at the same time, ``ScanBudgetExhausted``
+    when more than ``scan_budget`` rows (0 = any) would have to be judged one by one, ``HistoryPruned``,
     ``StorageUnavailable``.
     """
     if query.instant is not None:
-        await settled(pool, query.instant)
+        await wait_until_visible(pool, query.instant)
     try:
         async with pool.connection() as connection:
             return await _delete(connection, query, stamp, scan_budget)
@@ -72,18 +72,20 @@ async def delete_matching(pool: Pool, query: Query, stamp: Stamp, *, scan_budget
         raise Conflict from lost
 
 
-async def _delete(connection: asyncpg.Connection, query: Query, stamp: Stamp, scan_budget: int) -> Deletion:
-    narrowing = compile_sql(query.plan, first=FIRST_ARGUMENT)
+async def _delete(connection: asyncpg.Connection, query: EntityQuery, stamp: Stamp, scan_budget: int) -> Deletion:
+    condition = query.search.compile_sql(first=FIRST_ARGUMENT)
     found = None
-    if query.instant is not None or not narrowing.is_exact:
+    if query.instant is not None or not condition.is_exact:
         found = await _find(connection, query, scan_budget)
     if query.instant is not None:
         await check_kept(connection, query.tenant, query.model, query.instant)
     async with connection.transaction(isolation="read_committed"):
         if found is None:
-            locked = await _lock(connection, versions(query, "id, transaction_id, valid_from", narrowing=narrowing))
+            locked = await _lock(
+                connection, select_versions(query, "id, transaction_id, valid_from", condition=condition)
+            )
         else:
-            locked = await _lock(connection, Statement(THESE, (query.tenant, found.ids)))
+            locked = await _lock(connection, Statement(SELECT_BY_ID, (query.tenant, found.ids)))
             _refuse_changed(found, locked)
         if locked:
             await _delete_locked(connection, query.tenant, locked, stamp)
@@ -91,30 +93,30 @@ async def _delete(connection: asyncpg.Connection, query: Query, stamp: Stamp, sc
     return Deletion(ids if found is None else found.ids, len(locked))
 
 
-async def _find(connection: asyncpg.Connection, query: Query, scan_budget: int) -> _Found:
+async def _find(connection: asyncpg.Connection, query: EntityQuery, scan_budget: int) -> _Candidates:
     """What satisfies the query, now or in the past, without locks."""
-    narrowing = compile_sql(query.plan, first=FIRST_ARGUMENT)
-    statement = versions(query, "id" if narrowing.is_exact else COLUMNS, narrowing=narrowing)
-    holds = compile_plan(query.plan)
+    condition = query.search.compile_sql(first=FIRST_ARGUMENT)
+    statement = select_versions(query, "id" if condition.is_exact else COLUMNS, condition=condition)
+    holds = query.search.compile_predicate()
     ids: list[EntityId] = []
     seen: dict[EntityId, TransactionId] = {}
     count = 0
     async with connection.transaction(readonly=True):
         cursor = await connection.cursor(statement.text, *statement.args)
         while rows := await cursor.fetch(PORTION):
-            if narrowing.is_exact:
+            if condition.is_exact:
                 ids += [EntityId(str(row["id"])) for row in rows]
                 continue
             count += len(rows)
             if scan_budget and count > scan_budget:
                 raise ScanBudgetExhausted(scan_budget)
-            async for row, _ in judged(rows, holds):
+            async for row, _ in judge_rows(rows, holds):
                 ids.append(EntityId(str(row["id"])))
                 seen[ids[-1]] = TransactionId(str(row["transaction_id"]))
-    return _Found(tuple(sorted(ids)), {} if query.instant is not None else seen)
+    return _Candidates(tuple(sorted(ids)), {} if query.instant is not None else seen)
 
 
-THESE = """
+SELECT_BY_ID = """
     SELECT id, transaction_id, valid_from FROM entity WHERE tenant = $1 AND id = ANY($2::uuid[])
 """
 
@@ -124,38 +126,30 @@ async def _lock(connection: asyncpg.Connection, selection: Statement) -> list[as
     return await connection.fetch(f"{selection.text} ORDER BY id FOR NO KEY UPDATE", *selection.args)
 
 
-def _refuse_changed(found: _Found, locked: Sequence[asyncpg.Record]) -> None:
+def _refuse_changed(found: _Candidates, locked: Sequence[asyncpg.Record]) -> None:
     present = {EntityId(str(row["id"])): TransactionId(str(row["transaction_id"])) for row in locked}
     if any(present.get(entity_id) != version for entity_id, version in found.judged.items()):
         raise Conflict
 
 
-INSTANT = """
+TAKE_INSTANT = """
     SELECT CASE WHEN pg_advisory_xact_lock_shared(5371, 1)::text IS NOT NULL THEN greatest(now_us(), $1::bigint + 1) END
 """
 
-DELETE = """
+DELETE = f"""
     WITH doomed AS MATERIALIZED (
-        SELECT entity.tenant, entity.id, entity.model, entity.state, entity.transaction_id, entity.entry_transaction_id,
-               entity.created_at, entity.valid_from, entity.transition, entity.workflow, entity.workflow_revision,
-               entity.attributed_id, entity.attributed_kind, entity.executor_id, entity.executor_kind, entity.document
+        SELECT {ENTITY_COLUMNS.entity:entity.}
           FROM entity
          WHERE tenant = $1 AND id = ANY($2::uuid[])
     ),
     superseded AS (
-        INSERT INTO entity_history (tenant, id, model, state, transaction_id, entry_transaction_id, created_at,
-                                    valid_from, valid_to, transition, workflow, workflow_revision, attributed_id,
-                                    attributed_kind, executor_id, executor_kind, document)
-        SELECT tenant, id, model, state, transaction_id, entry_transaction_id, created_at, valid_from, $3, transition,
-               workflow, workflow_revision, attributed_id, attributed_kind, executor_id, executor_kind, document
+        INSERT INTO entity_history ({ENTITY_COLUMNS.entity}, valid_to)
+        SELECT {ENTITY_COLUMNS.entity}, $3
           FROM doomed
     ),
     tombstones AS (
-        INSERT INTO entity_history (tenant, id, model, state, transaction_id, entry_transaction_id, created_at,
-                                    valid_from, valid_to, transition, workflow, workflow_revision, attributed_id,
-                                    attributed_kind, executor_id, executor_kind, document)
-        SELECT tenant, id, model, state, $4, $5, created_at, $3, 9223372036854775807, transition, workflow,
-               workflow_revision, $6, $7, $8, $9, NULL
+        INSERT INTO entity_history ({ENTITY_COLUMNS.kept}, {ENTITY_COLUMNS.stamp}, valid_from, valid_to)
+        SELECT {ENTITY_COLUMNS.kept}, $4, $5, $6, $7, $8, $9, $3, 9223372036854775807
           FROM doomed
     ),
     released AS (
@@ -164,16 +158,16 @@ DELETE = """
          WHERE unique_claim.tenant = doomed.tenant AND unique_claim.entity = doomed.id
     )
     DELETE FROM entity USING doomed WHERE entity.tenant = doomed.tenant AND entity.id = doomed.id
-"""
+"""  # noqa: S608 - the column lists are constants
 
 
 async def _delete_locked(
     connection: asyncpg.Connection, tenant: TenantId, locked: Sequence[asyncpg.Record], stamp: Stamp
 ) -> None:
     """Delete rows that this transaction has locked."""
-    at: int = await connection.fetchval(INSTANT, max(row["valid_from"] for row in locked))
+    at: int = await connection.fetchval(TAKE_INSTANT, max(row["valid_from"] for row in locked))
     by, executor = stamp.attributed, stamp.executor
     who = (stamp.transaction, stamp.label, by.id, by.kind, executor.id, executor.kind)
     ids = [row["id"] for row in locked]
-    for start in range(0, len(ids), DELETED_AT_ONCE):
-        await connection.execute(DELETE, tenant, ids[start : start + DELETED_AT_ONCE], at, *who)
+    for start in range(0, len(ids), MAX_DELETE_BATCH):
+        await connection.execute(DELETE, tenant, ids[start : start + MAX_DELETE_BATCH], at, *who)

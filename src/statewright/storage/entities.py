@@ -6,36 +6,24 @@ from datetime import timedelta
 from typing import Any, Final, cast
 
 import asyncpg
-from msgspec import Struct
 
-from statewright.entity import Actor, ChangeType, Entity, EntityView
+from statewright.entity import Actor, ChangeType, Entity, EntityChange, EntityView, Page
 from statewright.failures import HistoryPruned
-from statewright.identity import EntityId, ModelId, TenantId, TransactionId
-from statewright.storage.fence import settled
+from statewright.ids import EntityId, ModelId, TenantId, TransactionId
+from statewright.storage.columns import ENTITY_COLUMNS
 from statewright.storage.pool import Pool
+from statewright.storage.read_barrier import wait_until_visible
 
 MAX_BATCH = 64
 MAX_IN_FLIGHT = 3
-WORTH_ANOTHER = 8
+SECOND_BATCH_MIN = 8
 """Readers that justify another statement while one is on its way; fewer wait for it and then share the next."""
 
 FOREVER = 2**63 - 1
 """``valid_to`` of what has no end: a tombstone, or any instant later than all versions."""
 
-COLUMNS = """tenant, id, model, state, transaction_id, entry_transaction_id, created_at, valid_from, transition,
-             workflow, workflow_revision, attributed_id, attributed_kind, executor_id, executor_kind, document"""
-
+COLUMNS = f"{ENTITY_COLUMNS.entity}"
 VIEW_COLUMNS = "id, state, transaction_id, created_at, valid_from, transition, document"
-
-
-class Change(Struct, frozen=True, kw_only=True):
-    """One entry of an entity's history (spec/entities.md §11)."""
-
-    type: ChangeType
-    at: int
-    attributed: Actor
-    executor: Actor
-    transaction_id: TransactionId
 
 
 def to_entity(row: Iterable[Any]) -> Entity:
@@ -43,12 +31,10 @@ def to_entity(row: Iterable[Any]) -> Entity:
     (
         tenant,
         id_,
+        entry,
+        transaction,
         model,
         state,
-        transaction,
-        entry,
-        created,
-        valid_from,
         transition,
         workflow,
         revision,
@@ -56,7 +42,9 @@ def to_entity(row: Iterable[Any]) -> Entity:
         by_kind,
         ran,
         ran_kind,
-        doc,
+        document,
+        created,
+        valid_from,
     ) = row
     return Entity(
         tenant=tenant,
@@ -72,18 +60,18 @@ def to_entity(row: Iterable[Any]) -> Entity:
         workflow_revision=revision,
         attributed=Actor(by, by_kind),
         executor=Actor(ran, ran_kind),
-        document=doc,
+        document=document,
     )
 
 
-_view: Final = cast("Callable[..., EntityView]", EntityView)
+_new_view: Final = cast("Callable[..., EntityView]", EntityView)
 """Calling the new types of ids would take as long as all the rest, and searches find thousands."""
 
 
 def to_view(row: asyncpg.Record) -> EntityView:
     """What clients see of an entity, from a row with ``VIEW_COLUMNS`` in order."""
     id_, state, transaction, created, valid_from, transition, document = row
-    return _view(
+    return _new_view(
         id=str(id_),
         state=state,
         transaction_id=str(transaction),
@@ -95,21 +83,20 @@ def to_view(row: asyncpg.Record) -> EntityView:
 
 
 # LATERAL … LIMIT 1 keeps the planner at one index probe per id, also with statistics taken while the table was empty.
-CURRENT = """
+CURRENT = f"""
     SELECT current.*
       FROM unnest($1::text[], $2::uuid[]) AS wanted (tenant, id)
      CROSS JOIN LATERAL (
-            SELECT tenant, id, model, state, transaction_id, entry_transaction_id, created_at, valid_from, transition,
-                   workflow, workflow_revision, attributed_id, attributed_kind, executor_id, executor_kind, document
+            SELECT {COLUMNS}
               FROM entity
              WHERE entity.tenant = wanted.tenant AND entity.id = wanted.id
              LIMIT 1) AS current
-"""
+"""  # noqa: S608 - the column list is a constant
 
 
 class EntityReader:
     """Current versions by id. Readers that ask in the same turn of the event loop share one statement
-    (design/performance.md §4).
+    (docs/benchmarks.md docs/reference/entities.md#documents).
 
     A statement is sent after every request it answers has arrived, so each reader sees all that was committed before it
     asked.
@@ -131,26 +118,26 @@ class EntityReader:
         return await waiter
 
     @property
-    def _has_room(self) -> bool:
+    def _has_capacity(self) -> bool:
         """Whether a statement may leave now."""
         busy = len(self._in_flight)
-        return not busy or (busy < MAX_IN_FLIGHT and len(self._waiting) >= WORTH_ANOTHER)
+        return not busy or (busy < MAX_IN_FLIGHT and len(self._waiting) >= SECOND_BATCH_MIN)
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
-        if not self._scheduled and self._has_room:
+        if not self._scheduled and self._has_capacity:
             self._scheduled = True
             loop.call_soon(self._send)
 
     def _send(self) -> None:
         self._scheduled = False
-        while self._waiting and self._has_room:
+        while self._waiting and self._has_capacity:
             keys = list(self._waiting)[:MAX_BATCH]
             batch = {key: self._waiting.pop(key) for key in keys}
             task = asyncio.get_running_loop().create_task(self._answer(batch), name="entity-read")
             self._in_flight.add(task)
-            task.add_done_callback(self._sent)
+            task.add_done_callback(self._finish_batch)
 
-    def _sent(self, task: "asyncio.Task[None]") -> None:
+    def _finish_batch(self, task: "asyncio.Task[None]") -> None:
         self._in_flight.discard(task)
         if self._waiting:
             self._schedule(task.get_loop())
@@ -161,18 +148,18 @@ class EntityReader:
                 tenants, ids = [tenant for tenant, _ in batch], [id_ for _, id_ in batch]
                 rows = await connection.fetch(CURRENT, tenants, ids, timeout=self._within.total_seconds())
         except Exception as error:  # a background task: the readers must learn of it, whatever it is
-            for waiter in _unanswered(batch.values()):
+            for waiter in _iter_waiting(batch.values()):
                 waiter.set_exception(error)
             return
         for row in rows:
             entity = to_entity(row)
-            for waiter in _unanswered([batch.pop((entity.tenant, entity.id))]):
+            for waiter in _iter_waiting([batch.pop((entity.tenant, entity.id))]):
                 waiter.set_result(entity)
-        for waiter in _unanswered(batch.values()):
+        for waiter in _iter_waiting(batch.values()):
             waiter.set_result(None)
 
 
-def _unanswered(
+def _iter_waiting(
     waiters: "Iterable[list[asyncio.Future[Entity | None]]]",
 ) -> "Iterator[asyncio.Future[Entity | None]]":
     """Those who still wait: a reader may have been cancelled."""
@@ -199,12 +186,12 @@ BY_TRANSACTION = f"""
 """  # noqa: S608
 
 
-async def entity_at(pool: Pool, tenant: TenantId, entity_id: EntityId, instant: int) -> Entity | None:
+async def fetch_entity_at(pool: Pool, tenant: TenantId, entity_id: EntityId, instant: int) -> Entity | None:
     """The version valid at ``instant`` (epoch microseconds, inclusive); None before creation and from deletion on.
 
     Raises ``HistoryPruned``.
     """
-    await settled(pool, instant)
+    await wait_until_visible(pool, instant)
     async with pool.connection() as connection:
         row = await connection.fetchrow(AT_INSTANT, tenant, entity_id, instant)
         if row is None:
@@ -230,25 +217,13 @@ async def _refuse_pruned(connection: asyncpg.Connection, tenant: TenantId, entit
         raise HistoryPruned(instant)
 
 
-async def entity_by_transaction(
+async def fetch_entity_by_transaction(
     pool: Pool, tenant: TenantId, entity_id: EntityId, transaction: TransactionId
 ) -> Entity | None:
     """The version that ``transaction`` left behind; None also for the transaction of a deletion."""
     async with pool.connection() as connection:
         row = await connection.fetchrow(BY_TRANSACTION, tenant, entity_id, transaction)
     return None if row is None or row["document"] is None else to_entity(row)
-
-
-class Cut(Struct, frozen=True, kw_only=True):
-    """A part of a list by ascending id: page ``number`` of those whose id comes ``after`` one."""
-
-    size: int
-    number: int = 0
-    after: EntityId = EntityId("00000000-0000-0000-0000-000000000000")
-
-    @property
-    def offset(self) -> int:
-        return self.size * self.number
 
 
 # The subquery walks (tenant, model, id) for the page only; OFFSET never fetches a document that is not returned.
@@ -291,51 +266,51 @@ PAGE_AT = f"""
 """  # noqa: S608
 
 
-async def page(pool: Pool, tenant: TenantId, model: ModelId, cut: Cut, *, instant: int | None = None) -> list[Entity]:
+async def fetch_entities(
+    pool: Pool, tenant: TenantId, model: ModelId, page: Page, *, instant: int | None = None
+) -> list[Entity]:
     """A part of a model's entities in ascending order of id, as they are now or were at ``instant``.
 
     Raises ``HistoryPruned``.
     """
     if instant is not None:
-        return await _page_at(pool, tenant, model, cut, instant)
+        return await _fetch_entities_at(pool, tenant, model, page, instant)
     async with pool.connection() as connection:
-        rows = await connection.fetch(PAGE, tenant, model, cut.size, cut.offset, cut.after)
+        rows = await connection.fetch(PAGE, tenant, model, page.size, page.offset, page.after)
     return [to_entity(row) for row in rows]
 
 
-async def _page_at(pool: Pool, tenant: TenantId, model: ModelId, cut: Cut, instant: int) -> list[Entity]:
-    await settled(pool, instant)
+async def _fetch_entities_at(pool: Pool, tenant: TenantId, model: ModelId, page: Page, instant: int) -> list[Entity]:
+    await wait_until_visible(pool, instant)
     async with pool.connection() as connection:
-        rows = await connection.fetch(PAGE_AT, tenant, model, cut.size, cut.offset, instant, cut.after)
+        rows = await connection.fetch(PAGE_AT, tenant, model, page.size, page.offset, instant, page.after)
     if any(row["id"] is None for row in rows):
         raise HistoryPruned(instant)
     return [to_entity(row[1:]) for row in rows]
 
 
-CHANGES = """
-    SELECT valid_from, created_at, attributed_id, attributed_kind, executor_id, executor_kind, transaction_id,
-           false AS deleted
+CHANGES = f"""
+    SELECT valid_from, created_at, {ENTITY_COLUMNS.stamp}, false AS deleted
       FROM entity
      WHERE tenant = $1 AND id = $2 AND valid_from <= $3
      UNION ALL
-    SELECT valid_from, created_at, attributed_id, attributed_kind, executor_id, executor_kind, transaction_id,
-           document IS NULL
+    SELECT valid_from, created_at, {ENTITY_COLUMNS.stamp}, document IS NULL
       FROM entity_history
      WHERE tenant = $1 AND id = $2 AND valid_from <= $3
      ORDER BY valid_from DESC
      LIMIT $4
-"""
+"""  # noqa: S608
 
 
-async def changes(
+async def fetch_changes(
     pool: Pool, tenant: TenantId, entity_id: EntityId, *, until: int = FOREVER, limit: int = 1000
-) -> list[Change]:
+) -> list[EntityChange]:
     """The entity's versions up to ``until`` that are kept, newest first; a deletion is an entry of its own.
 
     Raises ``HistoryPruned`` when the version valid at ``until`` is not kept.
     """
     if until != FOREVER:
-        await settled(pool, until)
+        await wait_until_visible(pool, until)
     async with pool.connection() as connection:
         rows = await connection.fetch(CHANGES, tenant, entity_id, until, limit)
         if not rows and until != FOREVER:
@@ -343,9 +318,9 @@ async def changes(
     return [_to_change(row) for row in rows]
 
 
-def _to_change(row: asyncpg.Record) -> Change:
+def _to_change(row: asyncpg.Record) -> EntityChange:
     kind: ChangeType = "DELETE" if row["deleted"] else "CREATE" if row["valid_from"] == row["created_at"] else "UPDATE"
-    return Change(
+    return EntityChange(
         type=kind,
         at=row["valid_from"],
         attributed=Actor(row["attributed_id"], row["attributed_kind"]),
@@ -360,7 +335,7 @@ EXISTED = """
 """
 
 
-async def existed(pool: Pool, tenant: TenantId, entity_id: EntityId) -> bool:
+async def has_existed(pool: Pool, tenant: TenantId, entity_id: EntityId) -> bool:
     """Whether the tenant has, or ever had, such an entity."""
     async with pool.connection() as connection:
         found: bool = await connection.fetchval(EXISTED, tenant, entity_id)
@@ -370,7 +345,9 @@ async def existed(pool: Pool, tenant: TenantId, entity_id: EntityId) -> bool:
 FIRST_IDS = "SELECT id FROM entity WHERE tenant = $1 AND model = $2 AND id > $4 ORDER BY id LIMIT $3"
 
 
-async def first_ids(pool: Pool, tenant: TenantId, model: ModelId, *, limit: int, after: EntityId) -> list[EntityId]:
+async def fetch_first_ids(
+    pool: Pool, tenant: TenantId, model: ModelId, *, limit: int, after: EntityId
+) -> list[EntityId]:
     """The first ids of a model's entities ``after`` one, in ascending order."""
     async with pool.connection() as connection:
         rows = await connection.fetch(FIRST_IDS, tenant, model, limit, after)

@@ -1,11 +1,11 @@
-"""Edge messages: written once, read in pieces, deleted (spec/entities.md §18)."""
+"""Edge messages: written once, read in pieces, deleted (docs/reference/entities.md#edge-messages)."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from msgspec import Struct
 
-from statewright.identity import TenantId
+from statewright.ids import TenantId
 from statewright.storage.pool import Pool
 
 
@@ -28,27 +28,27 @@ INSERT = """
 PIECE_COLUMNS = ("tenant", "message", "n", "content")
 
 
-async def store(pool: Pool, message: StoredMessage, payload: Iterator[bytes]) -> None:
+async def store_message(pool: Pool, message: StoredMessage, payload: Iterator[bytes]) -> None:
     """Store the message with its whole payload, which comes in pieces, at least one. Nothing is kept of a failure."""
     first, second = next(payload), next(payload, None)
     if second is None:
         async with pool.connection() as connection:
-            await connection.execute(INSERT, *_row(message, 1, first))
+            await connection.execute(INSERT, *_build_row(message, 1, first))
         return
     rows = ((message.tenant, message.id, n, piece) for n, piece in enumerate(chain([second], payload), start=1))
     async with pool.connection() as connection, connection.transaction():
         copied = await connection.copy_records_to_table("message_piece", records=rows, columns=PIECE_COLUMNS)
-        await connection.execute(INSERT, *_row(message, 1 + int(copied.removeprefix("COPY ")), first))
+        await connection.execute(INSERT, *_build_row(message, 1 + int(copied.removeprefix("COPY ")), first))
 
 
-def _row(message: StoredMessage, pieces: int, content: bytes) -> tuple[object, ...]:
+def _build_row(message: StoredMessage, pieces: int, content: bytes) -> tuple[object, ...]:
     return (message.tenant, message.id, message.header, message.metadata, pieces, content)
 
 
 READ = "SELECT header, metadata, pieces, content FROM message WHERE tenant = $1 AND id = $2"
 
 
-async def read(pool: Pool, tenant: TenantId, message: str) -> StoredMessage | None:
+async def fetch_message(pool: Pool, tenant: TenantId, message: str) -> StoredMessage | None:
     """The message with the first piece of its payload; None when the tenant has no such message."""
     async with pool.connection() as connection:
         row = await connection.fetchrow(READ, tenant, message)
@@ -61,7 +61,7 @@ async def read(pool: Pool, tenant: TenantId, message: str) -> StoredMessage | No
 PIECE = "SELECT content FROM message_piece WHERE tenant = $1 AND message = $2 AND n = $3"
 
 
-async def piece(pool: Pool, tenant: TenantId, message: str, n: int) -> bytes | None:
+async def fetch_piece(pool: Pool, tenant: TenantId, message: str, n: int) -> bytes | None:
     """A later piece of the payload, from 1; None when the message was deleted meanwhile."""
     async with pool.connection() as connection:
         content: bytes | None = await connection.fetchval(PIECE, tenant, message, n)
@@ -78,7 +78,7 @@ DELETE = """
 """
 
 
-async def delete(pool: Pool, tenant: TenantId, messages: Sequence[str]) -> int:
+async def remove_messages(pool: Pool, tenant: TenantId, messages: Sequence[str]) -> int:
     """Delete those of the messages that exist; how many did."""
     async with pool.connection() as connection:
         count: int = await connection.fetchval(DELETE, tenant, messages)

@@ -17,17 +17,17 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 import asyncpg
-import structlog
 from msgspec import Struct
 
-from statewright.storage.refusals import SchemaDiffers, SchemaNewer, SchemaOutdated
+from statewright import logs
+from statewright.storage.startup_errors import SchemaDiffers, SchemaNewer, SchemaOutdated
 
 FILE_NAME = re.compile(r"(\d{4})_[a-z0-9_]+\.sql")
 
-LOCK = int.from_bytes(hashlib.sha256(b"statewright schema_migration").digest()[:8], signed=True)
-"""Advisory locks are numbers; this one is nobody else's by chance."""
+LOCK_KEY = int.from_bytes(hashlib.sha256(b"statewright schema_migration").digest()[:8], signed=True)
+"""Advisory locks are numbers; other software is unlikely to use this one."""
 
-log: structlog.typing.FilteringBoundLogger = structlog.get_logger(__name__)
+log = logs.logger(__name__)
 
 
 class Migration(Struct, frozen=True, kw_only=True):
@@ -43,41 +43,43 @@ class Migration(Struct, frozen=True, kw_only=True):
         return hashlib.sha256("\n".join(self.sql.splitlines()).encode()).hexdigest()
 
 
-def read(directory: Traversable) -> tuple[Migration, ...]:
+def read_migrations(directory: Traversable) -> tuple[Migration, ...]:
     """The migrations of a directory, in order; raises ``ValueError`` unless they are numbered 1, 2, 3 …"""
     names = sorted(entry.name for entry in directory.iterdir() if entry.name.endswith(".sql"))
-    migrations = tuple(_read_one(directory, name) for name in names)
+    migrations = tuple(_read_migration(directory, name) for name in names)
     if [migration.version for migration in migrations] != list(range(1, len(migrations) + 1)):
         raise ValueError(f"migrations must be numbered from 0001 without a gap: {', '.join(names)}")
     return migrations
 
 
-def _read_one(directory: Traversable, name: str) -> Migration:
+def _read_migration(directory: Traversable, name: str) -> Migration:
     match = FILE_NAME.fullmatch(name)
     if match is None:
         raise ValueError(f"{name} is not named like 0001_what_it_does.sql")
     return Migration(version=int(match[1]), name=name, sql=directory.joinpath(name).read_text(encoding="utf-8"))
 
 
-MIGRATIONS = read(files("statewright.storage").joinpath("migrations"))
+MIGRATIONS = read_migrations(files("statewright.storage").joinpath("migrations"))
 """Those of this program."""
 
 
-async def pending(
+async def list_pending(
     connection: asyncpg.Connection, migrations: Sequence[Migration] = MIGRATIONS
 ) -> tuple[Migration, ...]:
     """What ``apply`` would do, in order; raises ``SchemaNewer`` and ``SchemaDiffers``."""
-    return _pending(await _recorded(connection), migrations)
+    return _find_pending(await _read_recorded(connection), migrations)
 
 
-async def check(connection: asyncpg.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> None:
+async def check_schema(connection: asyncpg.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> None:
     """Refuse a database that is not exactly at this program's schema; raises a ``SchemaRefused``."""
-    left = await pending(connection, migrations)
+    left = await list_pending(connection, migrations)
     if left:
         raise SchemaOutdated(found=left[0].version - 1, needed=left[-1].version)
 
 
-async def apply(connection: asyncpg.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> tuple[Migration, ...]:
+async def apply_pending(
+    connection: asyncpg.Connection, migrations: Sequence[Migration] = MIGRATIONS
+) -> tuple[Migration, ...]:
     """Bring the schema up to this program; what this call itself applied. Raises ``SchemaNewer`` and
     ``SchemaDiffers``.
     """
@@ -106,8 +108,8 @@ async def _apply_next(connection: asyncpg.Connection, migrations: Sequence[Migra
     """Apply the first pending migration, in one transaction; None when nothing is left to do."""
     # Read committed, whatever the database's default: the look at the record must come after the lock.
     async with connection.transaction(isolation="read_committed"):
-        await connection.execute(TAKE_LOCK, LOCK)
-        left = await pending(connection, migrations)
+        await connection.execute(TAKE_LOCK, LOCK_KEY)
+        left = await list_pending(connection, migrations)
         if not left:
             return None
         migration = left[0]
@@ -124,14 +126,14 @@ RECORD_EXISTS = "SELECT to_regclass('schema_migration') IS NOT NULL"
 RECORDED = "SELECT version, name, checksum FROM schema_migration"
 
 
-async def _recorded(connection: asyncpg.Connection) -> Mapping[int, tuple[str, str]]:
+async def _read_recorded(connection: asyncpg.Connection) -> Mapping[int, tuple[str, str]]:
     """Name and checksum of what was applied, by version."""
     if not await connection.fetchval(RECORD_EXISTS):
         return {}
     return {version: (name, checksum) for version, name, checksum in await connection.fetch(RECORDED)}
 
 
-def _pending(recorded: Mapping[int, tuple[str, str]], migrations: Sequence[Migration]) -> tuple[Migration, ...]:
+def _find_pending(recorded: Mapping[int, tuple[str, str]], migrations: Sequence[Migration]) -> tuple[Migration, ...]:
     newest = max(recorded, default=0)
     if newest > len(migrations):
         raise SchemaNewer(found=newest, known=len(migrations))

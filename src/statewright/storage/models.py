@@ -13,7 +13,7 @@ import asyncpg
 from msgspec import Struct
 
 from statewright.entity import ModelKey
-from statewright.identity import ModelId, TenantId, model_id
+from statewright.ids import ModelId, TenantId, model_id
 from statewright.storage.pool import Pool
 
 CHANNEL = "statewright_definitions"
@@ -54,7 +54,7 @@ class StoredWorkflows(Struct, frozen=True):
     revision: int
 
 
-class Definitions(Struct, frozen=True):
+class ModelDefinitions(Struct, frozen=True):
     """What the service needs to know of a model; ``workflows`` is None when none were imported."""
 
     model: StoredModel
@@ -72,20 +72,20 @@ DEFINITIONS = f"""
 """  # noqa: S608 - the column list is a constant
 
 
-async def definitions(pool: Pool, tenant: TenantId, model: ModelId) -> Definitions | None:
+async def fetch_model_definitions(pool: Pool, tenant: TenantId, model: ModelId) -> ModelDefinitions | None:
     """A model with its workflows as last committed; None when the tenant has no such model."""
     async with pool.connection() as connection:
         row = await connection.fetchrow(DEFINITIONS, tenant, model)
     if row is None:
         return None
     stored = None if row["workflows"] is None else StoredWorkflows(row["workflows"], row["workflows_revision"])
-    return Definitions(_to_model(row), stored)
+    return ModelDefinitions(_to_model(row), stored)
 
 
 REVISION = "SELECT revision FROM model WHERE tenant = $1 AND id = $2"
 
 
-async def revision(pool: Pool, tenant: TenantId, model: ModelId) -> int | None:
+async def fetch_revision(pool: Pool, tenant: TenantId, model: ModelId) -> int | None:
     """The revision of a model as last committed; None when the tenant has no such model."""
     async with pool.connection() as connection:
         found: int | None = await connection.fetchval(REVISION, tenant, model)
@@ -95,13 +95,13 @@ async def revision(pool: Pool, tenant: TenantId, model: ModelId) -> int | None:
 ALL_MODELS = f"SELECT {MODEL_COLUMNS} FROM model WHERE tenant = $1 ORDER BY name, version"  # noqa: S608
 
 
-async def all_models(pool: Pool, tenant: TenantId) -> list[StoredModel]:
+async def fetch_models(pool: Pool, tenant: TenantId) -> list[StoredModel]:
     """Every model of the tenant, by name and version."""
     async with pool.connection() as connection:
         return [_to_model(row) for row in await connection.fetch(ALL_MODELS, tenant)]
 
 
-class Changed(Struct, frozen=True):
+class ChangedModel(Struct, frozen=True):
     """The revisions that a model and its workflows have now; zero for workflows that were never imported."""
 
     tenant: TenantId
@@ -123,13 +123,13 @@ CHANGED_SINCE = """
 """
 
 
-async def changed_since(pool: Pool, instant: int) -> list[Changed]:
+async def fetch_changed_since(pool: Pool, instant: int) -> list[ChangedModel]:
     """Models whose definitions were changed at ``instant`` (epoch microseconds) or later; deletions are not among
     them.
     """
     async with pool.connection() as connection:
         rows = await connection.fetch(CHANGED_SINCE, instant)
-    return [Changed(tenant, ModelId(str(id_)), *revisions) for tenant, id_, *revisions in rows]
+    return [ChangedModel(tenant, ModelId(str(id_)), *revisions) for tenant, id_, *revisions in rows]
 
 
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended($1, 5371))"
@@ -138,14 +138,14 @@ LOCK = "SELECT pg_advisory_xact_lock(hashtextextended($1, 5371))"
 ANNOUNCE = "SELECT pg_notify($1, $2)"
 
 
-async def announce(connection: asyncpg.Connection, tenant: TenantId, model: ModelId) -> None:
+async def announce_model(connection: asyncpg.Connection, tenant: TenantId, model: ModelId) -> None:
     """Tell all processes, when the open transaction commits, that the model has changed."""
     scope = f"{tenant}/{model}"
     await connection.execute(ANNOUNCE, CHANNEL, scope if len(scope.encode()) < MAX_PAYLOAD else EVERYTHING)
 
 
 class ModelEdit:
-    """A change of one model in progress. Nobody else changes this model until the block that gave it is left."""
+    """A change of one model in progress. No other changes this model until the block that gave it is left."""
 
     def __init__(self, connection: asyncpg.Connection, tenant: TenantId, key: ModelKey) -> None:
         self._connection = connection
@@ -153,10 +153,10 @@ class ModelEdit:
         self.key = key
         self.id = model_id(key.name, key.version)
 
-    # Growth by entity writes takes the row's lock, too (storage/growth.py); the advisory lock is for models to be.
+    # Growth by entity writes takes the row's lock, too (storage/commit/growth.py); the advisory lock is for new models.
     FIND = f"SELECT {MODEL_COLUMNS} FROM model WHERE tenant = $1 AND id = $2 FOR NO KEY UPDATE"  # noqa: S608
 
-    async def model(self) -> StoredModel | None:
+    async def get_model(self) -> StoredModel | None:
         """The model as it is now."""
         row = await self._connection.fetchrow(self.FIND, self.tenant, self.id)
         return None if row is None else _to_model(row)
@@ -173,11 +173,11 @@ class ModelEdit:
         """Create the model, unlocked, or replace its schema; both count as an import."""
         await self._connection.execute(self.SAVE_SCHEMA, self.tenant, self.id, self.key.name, self.key.version, schema)
 
-    KEEP_CREATES_OUT = "SELECT pg_advisory_xact_lock(model_lock_key($1, $2))"
+    BLOCK_CREATES = "SELECT pg_advisory_xact_lock(model_lock_key($1, $2))"
 
-    async def keep_creates_out(self) -> None:
+    async def block_creates(self) -> None:
         """Wait for creates that are being written; later ones see what this change makes of the model."""
-        await self._connection.execute(self.KEEP_CREATES_OUT, self.tenant, self.id)
+        await self._connection.execute(self.BLOCK_CREATES, self.tenant, self.id)
 
     SET_STATE = """
         UPDATE model
@@ -216,14 +216,14 @@ class ModelEdit:
 
     COUNT = "SELECT count(*) FROM entity WHERE tenant = $1 AND model = $2"
 
-    async def entity_count(self) -> int:
+    async def count_entities(self) -> int:
         """How many live entities the model has."""
         count: int = await self._connection.fetchval(self.COUNT, self.tenant, self.id)
         return count
 
     FIND_WORKFLOWS = "SELECT workflows, revision FROM workflow_set WHERE tenant = $1 AND model = $2"
 
-    async def workflows(self) -> StoredWorkflows | None:
+    async def get_workflows(self) -> StoredWorkflows | None:
         """The workflows as they are now."""
         row = await self._connection.fetchrow(self.FIND_WORKFLOWS, self.tenant, self.id)
         return None if row is None else StoredWorkflows(row["workflows"], row["revision"])
@@ -241,14 +241,14 @@ class ModelEdit:
 
 
 @asynccontextmanager
-async def edit(pool: Pool, tenant: TenantId, key: ModelKey) -> AsyncIterator[ModelEdit]:
+async def edit_model(pool: Pool, tenant: TenantId, key: ModelKey) -> AsyncIterator[ModelEdit]:
     """Change a model. Leaving the block commits and announces the change; an exception undoes it."""
     async with pool.connection() as connection, connection.transaction():
         change = ModelEdit(connection, tenant, key)
         scope = f"{tenant}/{change.id}"
         await connection.execute(LOCK, scope)
         yield change
-        await announce(connection, tenant, change.id)
+        await announce_model(connection, tenant, change.id)
 
 
 def _to_model(row: asyncpg.Record) -> StoredModel:

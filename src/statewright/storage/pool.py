@@ -3,8 +3,8 @@
 Why not asyncpg's: it sends a reset query at every release, wraps each connection in a proxy, and can starve a waiter.
 What one may rely on here:
 
-- *Fair.* A released connection goes straight to whoever has waited longest; nobody can overtake.
-- *Bounded.* There are never more than ``size`` connections, and nobody waits longer than they said.
+- *Fair.* A released connection goes straight to the waiter that has waited longest; none can overtake.
+- *Bounded.* There are never more than ``size`` connections, and no task waits longer than it said.
 - *Lazy.* A connection is opened when it is needed, closed when it was idle for long, and replaced when it broke.
 - *Clean.* A connection left inside a transaction, or with a cancelled statement that may still run, is closed rather
   than handed on. Nothing else is reset: who sets a session variable or takes a session lock undoes it.
@@ -13,7 +13,7 @@ What one may rely on here:
 
 Counting. Every connection is in one of four places: idle, leased (handed out, or on its way to a waiter), opening, or
 retiring. They never hold more than ``size`` together. When one leaves them for good, its room goes to the longest
-waiter, as leave to open a connection; so whoever waits knows that nothing is idle and that there is no room.
+waiter, as leave to open a connection; so a waiter knows that nothing is idle and that there is no room.
 """
 
 import asyncio
@@ -23,23 +23,23 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self
 
-import structlog
 from msgspec import Struct
 
+from statewright import logs
 from statewright.failures import StorageUnavailable
-from statewright.storage.connections import Connection, Target, connect, is_lost, is_refused
+from statewright.storage.connections import DatabaseConnection, DatabaseUrl, connect, is_lost, is_unavailable
 
-WITHIN = timedelta(seconds=5)
+ACQUIRE_TIMEOUT = timedelta(seconds=5)
 """How long to wait for a connection unless told otherwise."""
 
-IDLE_FOR = timedelta(minutes=5)
+IDLE_TIMEOUT = timedelta(minutes=5)
 """After so long a connection above ``keep`` is closed."""
 
-CLOSE_WITHIN = timedelta(seconds=5)
+CLOSE_TIMEOUT = timedelta(seconds=5)
 
-STOPPING = "the service is stopping"
+STOPPING_MESSAGE = "the service is stopping"
 
-log: structlog.typing.FilteringBoundLogger = structlog.get_logger(__name__)
+log = logs.logger(__name__)
 
 
 class ConnectionLost(StorageUnavailable):
@@ -64,19 +64,21 @@ class PoolState(Struct, frozen=True, kw_only=True):
 class Pool:
     """Up to ``size`` connections to one database, of which ``keep`` stay open when there is nothing to do."""
 
-    def __init__(self, database: Target, *, size: int = 25, keep: int = 0, idle_for: timedelta = IDLE_FOR) -> None:
+    def __init__(
+        self, database: DatabaseUrl, *, size: int = 25, min_open: int = 0, idle_timeout: timedelta = IDLE_TIMEOUT
+    ) -> None:
         self._database = database
         self._size = size
-        self._keep = keep
-        self._idle_for_s = idle_for.total_seconds()
-        self._idle: deque[tuple[float, Connection]] = deque()  # with the loop's time of release, oldest first
-        self._leased: set[Connection] = set()
+        self._min_open = min_open
+        self._idle_timeout_s = idle_timeout.total_seconds()
+        self._idle: deque[tuple[float, DatabaseConnection]] = deque()  # with the loop's time of release, oldest first
+        self._leased: set[DatabaseConnection] = set()
         self._opening = 0
         self._retiring: set[asyncio.Task[None]] = set()
-        self._waiters: deque[asyncio.Future[Connection | None]] = deque()  # None is leave to open one
+        self._waiters: deque[asyncio.Future[DatabaseConnection | None]] = deque()  # None is leave to open one
         self._sweeper: asyncio.TimerHandle | None = None
         self._closing = False
-        self._emptied = asyncio.Event()
+        self._all_closed = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         return self
@@ -91,25 +93,25 @@ class Pool:
         """How the pool is doing now."""
         return PoolState(size=self._size, open=self._open, idle=len(self._idle), waiting=len(self._waiters))
 
-    def connection(self, *, within: timedelta = WITHIN) -> "Lease":
+    def connection(self, *, within: timedelta = ACQUIRE_TIMEOUT) -> "ConnectionLease":
         """A connection for the length of an ``async with`` block.
 
         Entering raises ``StorageUnavailable`` when none is to be had ``within`` that time.
         """
-        return Lease(self, within)
+        return ConnectionLease(self, within)
 
-    async def acquire(self, within: timedelta) -> Connection:
+    async def acquire(self, within: timedelta) -> DatabaseConnection:
         """A connection that the caller must ``release``; prefer ``connection()``, which does so."""
         idle = self.take_idle()
         if idle is not None:
             return idle
         try:
             async with asyncio.timeout(within.total_seconds()):
-                return await self._obtain()
+                return await self._obtain_connection()
         except TimeoutError as late:
             raise StorageUnavailable("no connection to the database became free in time") from late
 
-    def take_idle(self) -> Connection | None:
+    def take_idle(self) -> DatabaseConnection | None:
         """A connection that can be had without waiting, if there is one; for ``Held``, or the caller releases it."""
         while self._idle:
             _, connection = self._idle.pop()  # the one used last: its caches are warm, and the others may grow old
@@ -118,24 +120,24 @@ class Pool:
                 return connection
         return None
 
-    def release(self, connection: Connection) -> None:
+    def release(self, connection: DatabaseConnection) -> None:
         """Take back what ``acquire`` gave."""
         if self._closing or not connection.is_clean:
             self._leased.remove(connection)
             self._retire(connection)
-        elif (waiter := self._longest_waiter()) is not None:
+        elif (waiter := self._pop_waiter()) is not None:
             waiter.set_result(connection)
         else:
             self._leased.remove(connection)
-            self._rest(connection)
+            self._add_idle(connection)
 
-    async def close(self, *, within: timedelta = CLOSE_WITHIN) -> None:
+    async def close(self, *, within: timedelta = CLOSE_TIMEOUT) -> None:
         """Refuse new users at once, let the present ones finish, close everything; what lasts longer is cut off."""
         self._closing = True
         if self._sweeper is not None:
             self._sweeper.cancel()
-        while (waiter := self._longest_waiter()) is not None:
-            waiter.set_exception(StorageUnavailable(STOPPING))
+        while (waiter := self._pop_waiter()) is not None:
+            waiter.set_exception(StorageUnavailable(STOPPING_MESSAGE))
         while self._idle:
             self._retire(self._idle.pop()[1])
         await self._drain(within)
@@ -148,15 +150,15 @@ class Pool:
         try:
             async with asyncio.timeout(within.total_seconds()):
                 if self._open:
-                    await self._emptied.wait()
+                    await self._all_closed.wait()
         except TimeoutError:
             log.warning("pool_cut_off", connections=self._open)
             for connection in self._leased:
                 connection.terminate()
 
-    async def _obtain(self) -> Connection:
+    async def _obtain_connection(self) -> DatabaseConnection:
         if self._closing:
-            raise StorageUnavailable(STOPPING)
+            raise StorageUnavailable(STOPPING_MESSAGE)
         if self._open < self._size:
             self._opening += 1
             return await self._open_one()
@@ -169,16 +171,16 @@ class Pool:
             return await self._open_one()
         return granted
 
-    async def _wait(self) -> Connection | None:
-        waiter: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
+    async def _wait(self) -> DatabaseConnection | None:
+        waiter: asyncio.Future[DatabaseConnection | None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:
             return await waiter
         except asyncio.CancelledError:
-            self._decline(waiter)
+            self._abandon_wait(waiter)
             raise
 
-    def _decline(self, waiter: "asyncio.Future[Connection | None]") -> None:
+    def _abandon_wait(self, waiter: "asyncio.Future[DatabaseConnection | None]") -> None:
         """Leave the queue, and pass on what was granted in the very moment of the cancellation."""
         if waiter.cancelled():
             with suppress(ValueError):  # skipped by now
@@ -189,116 +191,116 @@ class Pool:
                 self.release(granted)
             else:
                 self._opening -= 1
-                self._pass_room_on()
+                self._pass_capacity_on()
 
-    async def _open_one(self) -> Connection:
+    async def _open_one(self) -> DatabaseConnection:
         """Open a connection for which room is taken as ``opening``."""
         try:
             connection = await connect(self._database)
         except BaseException:
             self._opening -= 1
-            self._pass_room_on()
+            self._pass_capacity_on()
             raise
         self._opening -= 1
         self._leased.add(connection)
         return connection
 
-    def _longest_waiter(self) -> "asyncio.Future[Connection | None] | None":
+    def _pop_waiter(self) -> "asyncio.Future[DatabaseConnection | None] | None":
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
                 return waiter
         return None
 
-    def _pass_room_on(self) -> None:
+    def _pass_capacity_on(self) -> None:
         if self._closing:
             if not self._open:
-                self._emptied.set()
-        elif (waiter := self._longest_waiter()) is not None:
+                self._all_closed.set()
+        elif (waiter := self._pop_waiter()) is not None:
             self._opening += 1
             waiter.set_result(None)
 
-    def _retire(self, connection: Connection) -> None:
+    def _retire(self, connection: DatabaseConnection) -> None:
         """Close a connection that is in none of the four places any more; its room stays taken until then."""
-        task = asyncio.get_running_loop().create_task(_shut(connection), name="retire-connection")
+        task = asyncio.get_running_loop().create_task(_close_connection(connection), name="retire-connection")
         self._retiring.add(task)
-        task.add_done_callback(self._retired)
+        task.add_done_callback(self._finish_retiring)
 
-    def _retired(self, task: "asyncio.Task[None]") -> None:
+    def _finish_retiring(self, task: "asyncio.Task[None]") -> None:
         self._retiring.remove(task)
-        self._pass_room_on()
+        self._pass_capacity_on()
 
-    def _rest(self, connection: Connection) -> None:
+    def _add_idle(self, connection: DatabaseConnection) -> None:
         loop = asyncio.get_running_loop()
         self._idle.append((loop.time(), connection))
         if self._sweeper is None:
-            self._sweeper = loop.call_later(self._idle_for_s, self._sweep)
+            self._sweeper = loop.call_later(self._idle_timeout_s, self._sweep)
 
     def _sweep(self) -> None:
         """Close what has been idle for long; come back as long as anything is idle."""
         loop = asyncio.get_running_loop()
-        spare = len(self._idle) + len(self._leased) + self._opening - self._keep
-        while spare > 0 and self._idle and self._idle[0][0] + self._idle_for_s <= loop.time():
+        spare = len(self._idle) + len(self._leased) + self._opening - self._min_open
+        while spare > 0 and self._idle and self._idle[0][0] + self._idle_timeout_s <= loop.time():
             self._retire(self._idle.popleft()[1])
             spare -= 1
-        self._sweeper = loop.call_later(self._idle_for_s, self._sweep) if self._idle else None
+        self._sweeper = loop.call_later(self._idle_timeout_s, self._sweep) if self._idle else None
 
 
-class Held:
+class ConnectionGuard:
     """``with`` it: the connection is the block's alone, and goes back to the pool at its end."""
 
     __slots__ = ("_connection", "_pool")
 
-    def __init__(self, pool: Pool, connection: Connection) -> None:
+    def __init__(self, pool: Pool, connection: DatabaseConnection) -> None:
         self._pool = pool
         self._connection = connection
 
-    def __enter__(self) -> Connection:
+    def __enter__(self) -> DatabaseConnection:
         return self._connection
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        failure = None if error is None else _failure(error, self._connection)
+        failure = None if error is None else _translate_failure(error, self._connection)
         if failure is not None:
-            self._connection.is_condemned = True
+            self._connection.is_broken = True
         self._pool.release(self._connection)
         if failure is not None:
             raise failure from error
 
 
-class Lease:
+class ConnectionLease:
     """``async with lease as connection``: the connection is the block's alone."""
 
-    __slots__ = ("_held", "_pool", "_within")
+    __slots__ = ("_guard", "_pool", "_within")
 
     def __init__(self, pool: Pool, within: timedelta) -> None:
         self._pool = pool
         self._within = within
 
-    async def __aenter__(self) -> Connection:
+    async def __aenter__(self) -> DatabaseConnection:
         connection = await self._pool.acquire(self._within)
-        self._held = Held(self._pool, connection)
+        self._guard = ConnectionGuard(self._pool, connection)
         return connection
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._held.__exit__(kind, error, trace)
+        self._guard.__exit__(kind, error, trace)
 
 
-def _failure(error: BaseException, connection: Connection) -> StorageUnavailable | None:
+def _translate_failure(error: BaseException, connection: DatabaseConnection) -> StorageUnavailable | None:
     """What an error inside a lease means to the outside; None when it is not about the database itself."""
     if is_lost(error, connection):
         return ConnectionLost(connection.process_id, connection.started_at)
-    if is_refused(error):
+    if is_unavailable(error):
         return StorageUnavailable()
     return None
 
 
-async def _shut(connection: Connection) -> None:
+async def _close_connection(connection: DatabaseConnection) -> None:
     """Close, after telling the server to stop what may still run; by force when that takes long."""
     try:
-        await connection.close(timeout=CLOSE_WITHIN.total_seconds())
-    except Exception as error:  # it is aborted then, and nobody needs to know why
+        await connection.close(timeout=CLOSE_TIMEOUT.total_seconds())
+    except Exception as error:  # it is aborted then, and the reason does not matter
         log.debug("connection_aborted", reason=repr(error))

@@ -1,15 +1,16 @@
-"""Forgetting superseded versions, and reading honestly what is left (docs/retention.md).
+"""Removing superseded versions, and reading what is left without a wrong answer (docs/retention.md).
 
 A version may go when it was superseded at or before the *horizon* of its model. So for instants from the horizon on
 nothing is missing. Tombstones stay: that an entity was deleted, and when, is never forgotten.
 
 The horizon is made known before the first version goes. A reader of the past reads first and then looks at the horizon:
-if it is not later than his instant, nothing that he wanted had gone. Otherwise he is told so (``HistoryPruned``), and
-not that there was nothing: an answer for an instant, once given, never changes (decision S11).
+if it is not later than the instant asked for, nothing that was wanted had gone. Otherwise the answer is that it has
+(``HistoryPruned``), and not that there was nothing: an answer for an instant, once given, never changes
+(docs/adr/0012).
 
-Nobody waits. Versions go in small batches, each a transaction of its own; those that somebody else has locked are left
-for the next run, and writers never touch a superseded version again. Results of asynchronous searches name versions: as
-long as they are kept, so are these.
+No statement waits for another. Versions go in small batches, each a transaction of its own; those that another session
+has locked are left for the next run, and writers never touch a superseded version again. Results of asynchronous
+searches name versions: as long as they are kept, so are these.
 """
 
 from datetime import timedelta
@@ -19,14 +20,14 @@ from msgspec import Struct
 
 from statewright.entity import ModelKey
 from statewright.failures import HistoryPruned
-from statewright.identity import ModelId, TenantId
+from statewright.ids import ModelId, TenantId
 from statewright.storage.pool import Pool
 
-BATCH = 1000
+MAX_BATCH = 1000
 """Versions removed by one statement: a few milliseconds."""
 
 LOCK_TIMEOUT = "1s"
-"""Somebody who alters the table goes first."""
+"""A statement that alters the table goes first."""
 
 
 class Prunable(Struct, frozen=True):
@@ -37,7 +38,7 @@ class Prunable(Struct, frozen=True):
     key: ModelKey | None
 
 
-class Batch(Struct, frozen=True):
+class PrunedBatch(Struct, frozen=True):
     """What one statement has removed, and where the next one goes on: at versions superseded at ``up_to`` or later."""
 
     removed: int
@@ -63,7 +64,7 @@ PRUNABLE = """
 """
 
 
-async def prunable(pool: Pool) -> list[Prunable]:
+async def fetch_prunable(pool: Pool) -> list[Prunable]:
     """Every model of every tenant that has superseded versions."""
     async with pool.connection() as connection:
         rows = await connection.fetch(PRUNABLE)
@@ -109,26 +110,30 @@ REMOVE = """
 """
 
 
-async def remove_batch(pool: Pool, tenant: TenantId, model: ModelId, *, since: int, kept_from: int) -> Batch:
+async def remove_batch(pool: Pool, tenant: TenantId, model: ModelId, *, since: int, kept_from: int) -> PrunedBatch:
     """Remove up to ``BATCH`` versions that were superseded from ``since`` on and at the horizon at the latest."""
     async with pool.connection() as connection, connection.transaction():
         await connection.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")
-        row = await connection.fetchrow(REMOVE, tenant, model, since, kept_from, BATCH)
+        row = await connection.fetchrow(REMOVE, tenant, model, since, kept_from, MAX_BATCH)
     assert row is not None, "an aggregate has one row"  # noqa: S101
-    return Batch(row["removed"], row["up_to"] or kept_from)
+    return PrunedBatch(row["removed"], row["up_to"] or kept_from)
 
 
 HORIZON = "SELECT kept_from FROM history_horizon WHERE tenant = $1 AND model = $2"
+LAST_HORIZON = "SELECT max(kept_from) FROM history_horizon WHERE tenant = $1"
 
 
-async def require_kept(pool: Pool, tenant: TenantId, model: ModelId, instant: int) -> None:
-    """To be asked after versions of ``instant`` were read: whether they were all there. Raises ``HistoryPruned``."""
+async def require_kept(pool: Pool, tenant: TenantId, model: ModelId | None, instant: int) -> None:
+    """To be asked after versions of ``instant`` were read, of one model or of all models of the tenant: whether they
+    were all there. Raises ``HistoryPruned``.
+    """
     async with pool.connection() as connection:
         await check_kept(connection, tenant, model, instant)
 
 
-async def check_kept(connection: asyncpg.Connection, tenant: TenantId, model: ModelId, instant: int) -> None:
-    """The same on a connection that the caller has; not within a transaction that has a snapshot of its own."""
-    kept_from: int | None = await connection.fetchval(HORIZON, tenant, model)
+async def check_kept(connection: asyncpg.Connection, tenant: TenantId, model: ModelId | None, instant: int) -> None:
+    """``require_kept`` on a connection that is already there; not within a transaction with a snapshot of its own."""
+    asked = (LAST_HORIZON, tenant) if model is None else (HORIZON, tenant, model)
+    kept_from: int | None = await connection.fetchval(*asked)
     if kept_from is not None and instant < kept_from:
         raise HistoryPruned(instant, kept_from)

@@ -1,7 +1,7 @@
-"""Tasks of scheduled transitions: what a unit stages, what the database keeps, who takes them when they are due.
+"""Tasks of scheduled transitions: what a unit stages, what the database keeps, how nodes take what is due.
 
 A task belongs to an entity in a state; ``armed_in``, the transaction that armed it last, tells one arming from another.
-Only transactions that write the entity arm it, and whoever removes it names the arming it means. Both are checked in
+Only transactions that write the entity arm it, and a removal names the arming it means. Both are checked in
 the statement that commits, together with the version of the entity: of everything that competes for a task (two nodes
 that took it, a client who moves the entity, its expiry) one commits and the others learn that they came too late.
 
@@ -9,7 +9,7 @@ that took it, a client who moves the entity, its expiry) one commits and the oth
 not waited for. A node that dies leaves a task whose back-off ends. A node that is still at work *holds* its tasks, that
 is, moves their back-off on, so that work which takes longer than the back-off is not begun a second time.
 
-Clocks. ``now`` is always the caller's: the injected clock of a service process, for arming as for taking. When the
+Clocks. ``now`` is always an argument: the injected clock of a service process, for arming as for taking. When the
 clocks of two nodes differ, a task armed by one and taken by the other fires early or late by the difference; nothing
 else depends on it.
 """
@@ -21,40 +21,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.entity import Actor
-from statewright.identity import EntityId, ModelId, TenantId, TransactionId
+from statewright.entity import Actor, Arming, ScheduledTask, TaskKey
+from statewright.ids import EntityId, ModelId, TenantId, TransactionId
 from statewright.storage.pool import Pool
-
-
-class TaskKey(Struct, frozen=True):
-    """Names a task of one entity."""
-
-    state: str
-    transition: str
-
-
-class Arming(Struct, frozen=True, kw_only=True):
-    """When a scheduled transition fires, and for whom.
-
-    Times in epoch milliseconds. ``timeout_ms`` is the tolerated lateness, None = any.
-    """
-
-    model: ModelId
-    fire_at: int
-    timeout_ms: int | None
-    armed_at: int
-    principal: Actor
-
-
-class ScheduledTask(Struct, frozen=True, kw_only=True):
-    """A task as it is stored. ``attempts``: how often it was taken since it was armed."""
-
-    tenant: TenantId
-    entity: EntityId
-    key: TaskKey
-    arming: Arming
-    armed_in: TransactionId
-    attempts: int
 
 
 class StagedTask(Struct, frozen=True, kw_only=True):
@@ -95,10 +64,10 @@ class StagedTasks:
         """Demand at the next commit that this very arming is still stored."""
         self._put(entity, key, StagedTask(expected=armed_in))
 
-    def over(self, entity: EntityId, stored: Mapping[TaskKey, ScheduledTask]) -> dict[TaskKey, TransactionId | None]:
+    def overlay(self, entity: EntityId, stored: Mapping[TaskKey, ScheduledTask]) -> dict[TaskKey, TransactionId | None]:
         """The entity's tasks as the unit sees them, with the arming that is stored for each, if any."""
         seen: dict[TaskKey, TransactionId | None] = {key: task.armed_in for key, task in stored.items()}
-        for key, staged in self._of(entity).items():
+        for key, staged in self._find_tasks(entity).items():
             if staged.withdraws:
                 seen.pop(key, None)
             elif staged.arming is not None:
@@ -110,7 +79,7 @@ class StagedTasks:
         for entity, tasks in inner._tasks.items():
             self._tasks.setdefault(entity, {}).update(tasks)
 
-    def committed(self, segment: TransactionId) -> None:
+    def mark_committed(self, segment: TransactionId) -> None:
         """Begin anew: what was staged is stored now, armed in ``segment``."""
         for entity, tasks in self._tasks.items():
             for key, staged in tasks.items():
@@ -118,24 +87,26 @@ class StagedTasks:
                     self._rearmed[entity, key] = segment
         self._tasks = {}
 
-    def rows(self, tenant: TenantId, entity: EntityId, transaction: TransactionId) -> "list[TaskRow]":
+    def build_rows(self, tenant: TenantId, entity: EntityId, transaction: TransactionId) -> "list[ScheduledTaskRow]":
         """What ``transaction`` is to do to the entity's tasks."""
-        return [_row(tenant, entity, key, staged, transaction) for key, staged in self._tasks.get(entity, {}).items()]
+        return [
+            _build_row(tenant, entity, key, staged, transaction) for key, staged in self._tasks.get(entity, {}).items()
+        ]
 
     def _put(self, entity: EntityId, key: TaskKey, staged: StagedTask) -> None:
         # What was relied on before, still is; what an earlier segment of this very unit armed is its own.
-        before = self._of(entity).get(key)
+        before = self._find_tasks(entity).get(key)
         expected = before.expected if before is not None and before.expected is not None else staged.expected
         if expected is not None:
             expected = self._rearmed.get((entity, key), expected)
         self._tasks.setdefault(entity, {})[key] = replace(staged, expected=expected)
 
-    def _of(self, entity: EntityId) -> Mapping[TaskKey, StagedTask]:
-        inherited = self._outer._of(entity) if self._outer is not None else {}
+    def _find_tasks(self, entity: EntityId) -> Mapping[TaskKey, StagedTask]:
+        inherited = self._outer._find_tasks(entity) if self._outer is not None else {}
         return {**inherited, **self._tasks.get(entity, {})}
 
 
-class TaskRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ScheduledTaskRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A staged task as ``commit.sql`` reads it. ``arms`` is False for a withdrawal, None when it is only relied on."""
 
     tenant: TenantId
@@ -153,8 +124,12 @@ class TaskRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     principal_kind: str | None = None
 
 
-def _row(tenant: TenantId, entity: EntityId, key: TaskKey, staged: StagedTask, transaction: TransactionId) -> TaskRow:
-    row = TaskRow(tenant=tenant, entity=entity, state=key.state, transition=key.transition, expected=staged.expected)
+def _build_row(
+    tenant: TenantId, entity: EntityId, key: TaskKey, staged: StagedTask, transaction: TransactionId
+) -> ScheduledTaskRow:
+    row = ScheduledTaskRow(
+        tenant=tenant, entity=entity, state=key.state, transition=key.transition, expected=staged.expected
+    )
     arming = staged.arming
     if arming is None:
         return replace(row, arms=False) if staged.withdraws else row
@@ -175,13 +150,13 @@ class _Numbered(Struct, frozen=True):
     """The tasks of one transaction of a batch."""
 
     t: int
-    tasks: Sequence[TaskRow]
+    tasks: Sequence[ScheduledTaskRow]
 
 
 _encode = msgspec.json.Encoder().encode
 
 
-def encoded(batch: Sequence[Sequence[TaskRow]]) -> str | None:
+def encode_tasks(batch: Sequence[Sequence[ScheduledTaskRow]]) -> str | None:
     """The tasks of the transactions of a batch, in its order, for ``commit.sql``; None when there are none."""
     if not any(batch):
         return None
@@ -194,23 +169,23 @@ class StoredTasks:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def of_entity(self, tenant: TenantId, entity: EntityId) -> dict[TaskKey, ScheduledTask]:
+    async def list_for_entity(self, tenant: TenantId, entity: EntityId) -> dict[TaskKey, ScheduledTask]:
         """All committed tasks of an entity."""
         async with self._pool.connection() as connection:
             rows = await connection.fetch(OF_ENTITY, tenant, entity)
-        tasks = [_task(row) for row in rows]
+        tasks = [_to_task(row) for row in rows]
         return {task.key: task for task in tasks}
 
-    async def take(
-        self, *, now: int, until: int, limit: int, passing_over: Sequence[TenantId] = ()
+    async def take_due(
+        self, *, now: int, until: int, limit: int, excluded_tenants: Sequence[TenantId] = ()
     ) -> list[ScheduledTask]:
-        """Up to ``limit`` tasks that are due ``now``, earliest first; nobody takes them again before ``until``.
+        """Up to ``limit`` tasks that are due ``now``, earliest first; no node takes them again before ``until``.
 
-        Tasks of the tenants ``passing_over`` stay where they are.
+        Tasks of the tenants ``excluded_tenants`` stay where they are.
         """
         async with self._pool.connection() as connection:
-            rows = await connection.fetch(TAKE, now, until, limit, list(passing_over))
-        tasks = [_task(row) for row in rows]
+            rows = await connection.fetch(TAKE, now, until, limit, list(excluded_tenants))
+        tasks = [_to_task(row) for row in rows]
         return sorted(tasks, key=lambda task: (task.arming.fire_at, task.entity))
 
     async def hold(self, tasks: Sequence[ScheduledTask], *, until: int) -> None:
@@ -229,7 +204,7 @@ COLUMNS = """tenant, entity, state, transition, model, fire_at, timeout_ms, arme
 OF_ENTITY = f"SELECT {COLUMNS} FROM scheduled_task WHERE tenant = $1 AND entity = $2"  # noqa: S608 - a constant
 
 # The rows are found and locked first, in the order of scheduled_task_due; as a join, the planner would expect a tenth
-# of the table and hash all of it. A row that somebody else is taking or removing is skipped, so this waits for nobody.
+# of the table and hash all of it. A row that is just being taken or removed is skipped, so this never waits.
 TAKE = f"""
     UPDATE scheduled_task
        SET not_before = $2, attempts = attempts + 1
@@ -258,7 +233,7 @@ HOLD = """
 """
 
 
-def _task(row: asyncpg.Record) -> ScheduledTask:
+def _to_task(row: asyncpg.Record) -> ScheduledTask:
     """A task from a row with ``COLUMNS`` in order."""
     tenant, entity, state, transition, model, fire_at, timeout, armed_at, armed_in, by, by_kind, attempts = row
     return ScheduledTask(

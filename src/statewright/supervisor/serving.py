@@ -1,4 +1,4 @@
-"""``statewright serve --workers N``: everything that is there once, and the workers."""
+"""``statewright serve --workers N``: the storage, ports and admin listener of the service, and its workers."""
 
 import asyncio
 import signal
@@ -11,23 +11,23 @@ from datetime import timedelta
 from msgspec import Struct
 
 from statewright import logs
-from statewright.app.banner import print_banner
-from statewright.app.database import StartFailed, database_of, migrated
-from statewright.app.doors import admin_door
-from statewright.app.signals import Interrupted, first_of, interruptible, on_signals
+from statewright.app.database import StartFailed, migrate_database, open_database
+from statewright.app.listeners import serve_admin
+from statewright.app.service import print_banner
+from statewright.app.signals import Interrupted, handle_signals, interrupt_on_signal, wait_first
 from statewright.settings import Settings
-from statewright.sockets import listening_socket
-from statewright.storage.connections import Target
-from statewright.storage.refusals import StartRefused
-from statewright.supervisor.admin import Together
-from statewright.supervisor.assignment import Assignment
-from statewright.supervisor.processes import WorkerFailed
-from statewright.supervisor.slots import Slots
+from statewright.sockets import bind_listening_socket
+from statewright.storage.connections import DatabaseUrl
+from statewright.storage.startup_errors import StartRefused
+from statewright.supervisor.admin import AggregateHealth
+from statewright.supervisor.worker_pool import WorkerPool
+from statewright.supervisor.worker_process import WorkerConfig, WorkerFailed
+from statewright.tls import check_tls
 
 STOP_MARGIN = timedelta(seconds=15)
-"""What a worker has, beyond the limits of its own, to end its streams and pools before it is killed."""
+"""Time that a worker has, beyond the limits of its own, to close its streams and pools before it is killed."""
 
-log = logs.logger("supervisor")
+log = logs.logger(__name__)
 
 
 async def serve(settings: Settings) -> int:
@@ -36,13 +36,13 @@ async def serve(settings: Settings) -> int:
     for warning in settings.warnings:
         log.warning("setting_doubtful", text=warning)
     signalled, stopped = asyncio.Event(), asyncio.Event()
-    on_signals(signalled)
+    handle_signals(signalled)
     _on_hangup(None)
     try:
-        async with interruptible(signalled) as started, _supervising(settings, signalled, stopped) as service:
-            started()
+        async with interrupt_on_signal(signalled) as mark_started, _supervise(settings, signalled, stopped) as service:
+            mark_started()
             print_banner(settings, service.http_port, service.grpc_port, service.admin_port)
-            await first_of(signalled, stopped)
+            await wait_first(signalled, stopped)
             log.info("shutdown_started")
     except Interrupted:
         log.info("startup_interrupted")
@@ -55,7 +55,7 @@ async def serve(settings: Settings) -> int:
     return 0
 
 
-class Supervised(Struct, frozen=True, kw_only=True):
+class SupervisedService(Struct, frozen=True, kw_only=True):
     """Where a supervised service listens."""
 
     http_port: int
@@ -64,71 +64,79 @@ class Supervised(Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def _supervising(
+async def _supervise(
     settings: Settings, signalled: asyncio.Event, stopped: asyncio.Event
-) -> AsyncIterator[Supervised]:
-    """All workers are ready inside the block. ``stopped`` is set when the admin listener fails."""
-    together = Together(settings.metrics_bearer)
+) -> AsyncIterator[SupervisedService]:
+    """Run the service: inside the block all workers are ready. ``stopped`` is set when the admin listener fails."""
+    check_tls(settings.tls)
+    health = AggregateHealth(settings.metrics_bearer)
     async with AsyncExitStack() as stack:
-        admin_port = await stack.enter_async_context(admin_door(settings, together.ready, together.metrics, stopped))
-        database = await stack.enter_async_context(database_of(settings))
-        await migrated(settings, database)
-        ports = stack.enter_context(_ports(settings))
-        slots = _slots(settings, ports, database)
-        stack.push_async_callback(slots.empty)
-        on_signals(signalled, slots.kill)
-        _on_hangup(slots)
-        await slots.fill()
-        together.watch(slots)
+        ports = stack.enter_context(_bind_ports(settings))
+        admin_port = await stack.enter_async_context(
+            serve_admin(settings, health.is_ready, health.collect_metrics, stopped)
+        )
+        database = await stack.enter_async_context(open_database(settings))
+        await migrate_database(settings, database)
+        ports.listen()
+        pool = _build_pool(settings, ports, database)
+        stack.push_async_callback(pool.stop)
+        handle_signals(signalled, pool.kill)
+        _on_hangup(pool)
+        await pool.start()
+        health.set_pool(pool)
         log.info("ready", http=ports.http, grpc=ports.grpc, admin=admin_port, workers=settings.workers)
-        yield Supervised(http_port=ports.http, grpc_port=ports.grpc, admin_port=admin_port)
+        yield SupervisedService(http_port=ports.http, grpc_port=ports.grpc, admin_port=admin_port)
 
 
-def _slots(settings: Settings, ports: "Ports", database: Target) -> Slots:
-    def assignment(number: int, http_socket: int) -> Assignment:
-        return Assignment(
+def _build_pool(settings: Settings, ports: "Ports", database: DatabaseUrl) -> WorkerPool:
+    def build_config(number: int, http_socket: int) -> WorkerConfig:
+        return WorkerConfig(
             number=number, database=database.dsn, http_socket=http_socket, grpc_port=ports.grpc, report=-1
         )
 
-    return Slots(
+    return WorkerPool(
         ports.listeners,
-        assignment,
+        build_config,
         start_within=settings.startup_timeout + STOP_MARGIN,
         stop_within=settings.shutdown_timeout + settings.drain_window + STOP_MARGIN,
     )
 
 
-def _on_hangup(slots: Slots | None) -> None:
+def _on_hangup(pool: WorkerPool | None) -> None:
     """SIGHUP replaces the workers one by one; before there are any it does nothing, rather than end the process."""
 
-    def hung_up() -> None:
-        if slots is not None:
-            slots.begin(slots.roll(), "rolling-restart")
+    def restart() -> None:
+        if pool is not None:
+            pool.start_task(pool.roll(), "rolling-restart")
 
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hung_up)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, restart)
 
 
 class Ports:
-    """The sockets that the supervisor keeps."""
+    """The sockets that the supervisor keeps open, and the ports they are bound to."""
 
     def __init__(self, listeners: list[socket.socket], http: int, grpc: int) -> None:
         self.listeners = listeners
         self.http = http
         self.grpc = grpc
 
+    def listen(self) -> None:
+        """From now on connections wait instead of being refused."""
+        for listener in self.listeners:
+            listener.listen(2048)
+
 
 @contextmanager
-def _ports(settings: Settings) -> Iterator[Ports]:
-    """An HTTP socket for each worker, and the gRPC port held. Raises ``OSError`` when somebody has the ports."""
+def _bind_ports(settings: Settings) -> Iterator[Ports]:
+    """An HTTP socket for each worker, and one that keeps the gRPC port. Raises ``OSError`` when a port is taken."""
     with ExitStack() as stack:
         for port in (settings.http_port, settings.grpc_port):
-            listening_socket(settings.host, port).close()  # alone: another supervisor's ports can be shared, too
-        first = stack.enter_context(listening_socket(settings.host, settings.http_port, shared=True))
+            bind_listening_socket(settings.host, port).close()  # alone: another supervisor's ports can be shared, too
+        first = stack.enter_context(bind_listening_socket(settings.host, settings.http_port, shared=True))
         http = first.getsockname()[1]
         rest = [
-            stack.enter_context(listening_socket(settings.host, http, shared=True)) for _ in range(settings.workers - 1)
+            stack.enter_context(bind_listening_socket(settings.host, http, shared=True))
+            for _ in range(settings.workers - 1)
         ]
-        held = stack.enter_context(listening_socket(settings.host, settings.grpc_port, shared=True))
-        for listener in (first, *rest):
-            listener.listen(2048)  # from now on nobody is turned away
+        held = stack.enter_context(bind_listening_socket(settings.host, settings.grpc_port, shared=True))
         yield Ports([first, *rest], http, held.getsockname()[1])

@@ -1,4 +1,4 @@
-"""A worker process: ``python -m statewright.supervisor.worker``, started by the supervisor and nobody else."""
+"""A worker process: ``python -m statewright.supervisor.worker``, which only the supervisor starts."""
 
 import asyncio
 import os
@@ -10,61 +10,64 @@ import uvloop
 from msgspec.structs import replace
 
 from statewright import logs
-from statewright.app import StartFailed, running
-from statewright.app.signals import Interrupted, first_of, interruptible, on_signals
+from statewright.app import StartFailed, run_service
+from statewright.app.signals import Interrupted, handle_signals, interrupt_on_signal, wait_first
 from statewright.settings import Secret, Settings
-from statewright.storage.refusals import StartRefused
-from statewright.supervisor.assignment import Assignment, Report, read_assignment
+from statewright.storage.startup_errors import StartRefused
+from statewright.supervisor.worker_process import ReadyReport, WorkerConfig, read_worker_config
 
-log = logs.logger("worker")
+log = logs.logger(__name__)
 
 
 def main() -> int:
-    """Serve until told to stop; the exit code."""
-    assignment = read_assignment(sys.stdin.buffer.readline())
-    settings = _settings(Settings.from_environment(os.environ), assignment)
+    """Serve until a signal or the end of the standard input; the exit code."""
+    config = read_worker_config(sys.stdin.buffer.readline())
+    settings = _build_settings(Settings.from_environment(os.environ), config)
     logs.configure(settings.log_level, settings.log_format)
-    return uvloop.run(_serve(settings, assignment))
+    return uvloop.run(_serve(settings, config))
 
 
-def _settings(settings: Settings, assignment: Assignment) -> Settings:
+def _build_settings(settings: Settings, config: WorkerConfig) -> Settings:
     name = settings.node_id or f"{socket.gethostname()}"
     return replace(
         settings,
         storage_backend="postgres",
-        postgres_url=Secret(assignment.database),
-        grpc_port=assignment.grpc_port,
+        postgres_url=Secret(config.database),
+        grpc_port=config.grpc_port,
         admin_port=0,
         admin_bind_address="127.0.0.1",
-        node_id=f"{name}/{assignment.number}",
+        node_id=f"{name}/{config.number}",
     )
 
 
-async def _serve(settings: Settings, assignment: Assignment) -> int:
+async def _serve(settings: Settings, config: WorkerConfig) -> int:
     signalled, stopped = asyncio.Event(), asyncio.Event()
-    on_signals(signalled)
-    listener = socket.socket(fileno=assignment.http_socket)
-    lifeline = asyncio.create_task(_supervisor_gone(signalled), name="lifeline")
+    handle_signals(signalled)
+    listener = socket.socket(fileno=config.http_socket)
+    supervisor_watch = asyncio.create_task(_watch_supervisor(signalled), name="lifeline")
     try:
-        async with interruptible(signalled) as started, running(settings, stopped, listener=listener) as service:
-            started()
-            with suppress(BrokenPipeError):  # nobody waits for it any more; the signal to stop is on its way
-                os.write(assignment.report, Report(admin_port=service.admin_port).line())
-            os.close(assignment.report)
-            await first_of(signalled, stopped)
-            log.info("worker_stopping", number=assignment.number)
+        async with (
+            interrupt_on_signal(signalled) as mark_started,
+            run_service(settings, stopped, listener=listener) as service,
+        ):
+            mark_started()
+            with suppress(BrokenPipeError):  # the supervisor has given up; the signal to stop is on its way
+                os.write(config.report, ReadyReport(admin_port=service.admin_port).to_line())
+            os.close(config.report)
+            await wait_first(signalled, stopped)
+            log.info("worker_stopping", number=config.number)
     except Interrupted:
         return 0
     except (StartFailed, StartRefused, OSError) as failure:
-        sys.stderr.write(f"statewright: worker {assignment.number}: {failure}\n")
+        sys.stderr.write(f"statewright: worker {config.number}: {failure}\n")
         return 1
     finally:
-        lifeline.cancel()
+        supervisor_watch.cancel()
     return 0
 
 
-async def _supervisor_gone(stopped: asyncio.Event) -> None:
-    """Stop when nobody is left at the other end of the standard input."""
+async def _watch_supervisor(stopped: asyncio.Event) -> None:
+    """Set ``stopped`` at the end of the standard input, which means that the supervisor is gone."""
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     await reader.read()

@@ -1,14 +1,12 @@
 """Workflow definitions: read under two import contracts, checked, merged, exported, stored and chosen for an entity.
 
 Everything here is a function over values, without I/O, clock or waiting; the engine runs what this package describes.
-:mod:`statewright.workflow.import_request` tells in which order an import goes through it.
+:mod:`statewright.workflow.import_request` says in which order an import goes through it.
 """
 
-from statewright.workflow.behaviour import check_merged
-from statewright.workflow.contracts import CURRENT_VERSION, Contract, version_discovery
-from statewright.workflow.criterion import Criterion
-from statewright.workflow.default import DEFAULT_WORKFLOW
+from statewright.workflow.contracts import CURRENT_VERSION, Contract, describe_versions
 from statewright.workflow.definition import (
+    Criterion,
     ExecutionMode,
     Processor,
     ProcessorConfig,
@@ -20,20 +18,19 @@ from statewright.workflow.definition import (
     Workflow,
 )
 from statewright.workflow.exporting import export
+from statewright.workflow.import_checks import check_incoming, check_merged
 from statewright.workflow.import_modes import IMPORT_MODES
-from statewright.workflow.import_request import MAX_IMPORT_BYTES, ImportRequest, decode_import
-from statewright.workflow.import_summary import import_summary
-from statewright.workflow.incoming import check_incoming
-from statewright.workflow.locations import quoted
+from statewright.workflow.import_request import MAX_IMPORT_BYTES, ImportRequest, decode_import, summarise_import
 from statewright.workflow.selection import (
+    DEFAULT_WORKFLOW,
     SUBSTITUTION_WARNINGS,
     Selection,
-    candidates,
-    governing,
+    find_governing,
+    list_candidates,
     select,
-    substituted,
+    substitute_default,
 )
-from statewright.workflow.stored import from_stored, to_stored
+from statewright.workflow.stored import workflows_from_stored, workflows_to_stored
 
 __all__ = [
     "CURRENT_VERSION",
@@ -54,17 +51,16 @@ __all__ = [
     "State",
     "Transition",
     "Workflow",
-    "candidates",
     "check_incoming",
     "check_merged",
     "decode_import",
+    "describe_versions",
     "export",
-    "from_stored",
-    "governing",
-    "import_summary",
-    "quoted",
+    "find_governing",
+    "list_candidates",
     "select",
-    "substituted",
-    "to_stored",
-    "version_discovery",
+    "substitute_default",
+    "summarise_import",
+    "workflows_from_stored",
+    "workflows_to_stored",
 ]

@@ -1,10 +1,10 @@
 """The import contracts, and which of them a workflow's ``version`` names.
 
 A version of the form MAJOR.MINOR between 1.1 and the newest one known stands for the strict contract of
-spec/workflows.md: unknown members are refused, ``active`` is honoured, modes and policies are checked. Everything
-else that is not newer (absent, ``1``, ``1.0``, ``draft``) stands for the contract of the first release, where the
-version is a free text that is kept as it is, unknown members are ignored and an imported workflow becomes active.
-What is newer cannot be judged and is refused (decision W1).
+docs/reference/workflows.md#workflows: unknown members are refused, ``active`` is honoured, modes and policies are
+checked. Everything else that is not newer (absent, ``1``, ``1.0``, ``draft``) stands for the contract of the first
+release, where the version is a free text that is kept as it is, unknown members are ignored and an imported workflow
+becomes active. Newer versions are unknown and refused (decision W1).
 """
 
 import re
@@ -17,7 +17,7 @@ _MIN_MINOR = 1
 _MAX_MINOR = 3
 
 CURRENT_VERSION = f"{_MAJOR}.{_MAX_MINOR}"
-"""The version that exports of strict workflows carry, whatever was imported (spec/workflows.md §3)."""
+"""The version that exports of strict workflows carry, whatever was imported (docs/reference/workflows.md#version)."""
 
 _MAJOR_MINOR = re.compile(r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)")
 
@@ -29,16 +29,16 @@ class Contract(StrEnum):
     STRICT = "STRICT"
 
 
-def contract_of(version: str) -> Contract:
-    """The contract that ``version`` names. One for which :func:`newer_than_known` speaks is to be refused instead."""
+def choose_contract(version: str) -> Contract:
+    """The contract that ``version`` names, which must not be one that :func:`explain_newer_version` objects to."""
     parts = _MAJOR_MINOR.fullmatch(version)
     if parts is None or parts[1] != str(_MAJOR):
         return Contract.SEED
     return Contract.STRICT if parts[2] in _MINORS else Contract.SEED
 
 
-def newer_than_known(version: str) -> str | None:
-    """Why ``version`` cannot be imported here; ``None`` when it can (spec/workflows.md §3)."""
+def explain_newer_version(version: str) -> str | None:
+    """Why ``version`` cannot be imported here; ``None`` when it can (docs/reference/workflows.md#version)."""
     parts = _MAJOR_MINOR.fullmatch(version)
     if parts is None:
         return None
@@ -57,8 +57,8 @@ def newer_than_known(version: str) -> str | None:
     return None
 
 
-def version_discovery() -> JsonObject:
-    """The document of ``GET /help/workflows/schema-version/versions`` (spec/workflows.md §3)."""
+def describe_versions() -> JsonObject:
+    """The document of ``GET /help/workflows/schema-version/versions`` (docs/reference/workflows.md#version)."""
     return {
         "current": CURRENT_VERSION,
         "supported": [{"major": _MAJOR, "minMinor": _MIN_MINOR, "maxMinor": _MAX_MINOR}],

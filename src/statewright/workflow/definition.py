@@ -1,9 +1,11 @@
-"""Workflow definitions: what a client imported, beside what the engine needs of it.
+"""Workflow definitions: what a client imported, together with what the engine derives from it.
 
-Definitions are decoded once and cached, so whatever a run asks for again and again (the automated transitions of a
-state, a transition by name, the tags of a processor) is worked out when the struct is made. Those fields are
+Definitions are decoded once and cached, so what every run needs (the automated transitions of a state, a transition by
+name, the tags of a processor) is worked out when the struct is made. Those fields are
 *derived*: they follow from the others, whatever is passed for them. Members that only travel back to the client keep
 the imported spelling.
+
+To add an execution mode, name it here and carry it out in ``engine/processors.py``.
 """
 
 from collections.abc import Mapping
@@ -12,16 +14,54 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from statewright.conditions.tags import required_tags
+from statewright.conditions import Condition, MalformedCondition, parse
+from statewright.conditions.wire import parse_tags
 from statewright.jsonval.values import JsonValue
 from statewright.workflow.contracts import Contract
-from statewright.workflow.criterion import Criterion
+
+
+class Criterion(Struct, frozen=True, kw_only=True):
+    """A condition that selects a workflow or guards a transition.
+
+    ``source`` is the JSON as imported; it is returned and sent to members verbatim, and must not be changed.
+    ``condition`` is ``None`` when the source is no condition at all; ``defect`` says why then. Such a criterion is
+    accepted at import and fails when it is evaluated (docs/reference/workflows.md#checks-of-criteria).
+    ``label`` is what audit events call it: the name of an external criterion, else the condition type
+    (docs/reference/workflows.md#events).
+    """
+
+    source: JsonValue
+    condition: Condition | None
+    defect: str
+    label: str
+
+
+def parse_criterion(source: JsonValue) -> Criterion:
+    """The criterion that ``source`` describes; never fails."""
+    try:
+        condition = parse(source)
+    except MalformedCondition as malformed:
+        return Criterion(source=source, condition=None, defect=str(malformed), label=_read_label(source))
+    return Criterion(source=source, condition=condition, defect="", label=_read_label(source))
+
+
+def _read_label(source: JsonValue) -> str:
+    if not isinstance(source, dict):
+        return ""
+    kind = source.get("type")
+    function = source.get("function")
+    if kind == "function" and isinstance(function, dict) and isinstance(name := function.get("name"), str):
+        return name
+    return kind if isinstance(kind, str) else ""
+
 
 ExecutionMode = Literal["SYNC", "ASYNC_SAME_TX", "ASYNC_NEW_TX", "COMMIT_BEFORE_DISPATCH"]
 RetryPolicy = Literal["NONE", "FIXED"]
 
 DEFAULT_REPLY_TIMEOUT_MS = 30_000
-"""How long a member may take when the definition gives no positive ``responseTimeoutMs`` (spec/workflows.md §2.5)."""
+"""How long a member may take when the definition gives no positive ``responseTimeoutMs``
+(docs/reference/workflows.md#processor-config).
+"""
 
 _MODES: Mapping[str, ExecutionMode] = {
     "SYNC": "SYNC",
@@ -35,7 +75,7 @@ EXECUTION_MODES = tuple(_MODES)
 
 
 class ProcessorConfig(Struct, frozen=True, kw_only=True):
-    """How a processor is called (spec/workflows.md §2.5).
+    """How a processor is called (docs/reference/workflows.md#processor-config).
 
     ``start_new_tx`` and ``async_result``: ``None`` when not given. ``crossover_to_async_ms`` is read to be refused.
     ``tags`` is derived from ``calculation_nodes_tags``.
@@ -52,12 +92,12 @@ class ProcessorConfig(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        force_setattr(self, "tags", required_tags(self.calculation_nodes_tags))
+        force_setattr(self, "tags", parse_tags(self.calculation_nodes_tags))
 
     @property
     def timeout_ms(self) -> int:
         """The reply deadline that applies."""
-        return _reply_deadline(self.response_timeout_ms)
+        return _choose_timeout_ms(self.response_timeout_ms)
 
     @property
     def retry(self) -> RetryPolicy:
@@ -66,10 +106,10 @@ class ProcessorConfig(Struct, frozen=True, kw_only=True):
 
 
 class Processor(Struct, frozen=True, kw_only=True):
-    """A callout made while a transition fires (spec/workflows.md §2.4).
+    """A callout made while a transition fires (docs/reference/workflows.md#processor).
 
     ``execution_mode`` is the declared text, maybe empty. ``start_new_tx_beside`` is ``startNewTxOnDispatch`` given
-    next to it, where seed 001 has it, rather than in ``config`` (decision W6); ``None`` when not given there.
+    next to it, where older documents have it, rather than in ``config`` (decision W6); ``None`` when not given there.
     """
 
     type: str = ""
@@ -86,12 +126,16 @@ class Processor(Struct, frozen=True, kw_only=True):
 
     @property
     def starts_new_tx(self) -> bool:
-        """Whether callbacks of this ``COMMIT_BEFORE_DISPATCH`` processor join a transaction (§10.5)."""
+        """Whether callbacks of this ``COMMIT_BEFORE_DISPATCH`` processor join a transaction
+        (docs/reference/workflows.md#commit_before_dispatch).
+        """
         return self.config.start_new_tx is True or self.start_new_tx_beside is True
 
 
 class ScheduleFunction(Struct, frozen=True, kw_only=True):
-    """A callout that decides when a scheduled transition fires (spec/workflows.md §2.6). ``tags`` is derived."""
+    """A callout that decides when a scheduled transition fires (docs/reference/workflows.md#schedule). ``tags`` is
+    derived.
+    """
 
     name: str
     result_kind: str
@@ -102,16 +146,17 @@ class ScheduleFunction(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        force_setattr(self, "tags", required_tags(self.calculation_nodes_tags))
+        force_setattr(self, "tags", parse_tags(self.calculation_nodes_tags))
 
     @property
     def timeout_ms(self) -> int:
         """The reply deadline that applies."""
-        return _reply_deadline(self.response_timeout_ms)
+        return _choose_timeout_ms(self.response_timeout_ms)
 
 
 class Schedule(Struct, frozen=True, kw_only=True):
-    """When a scheduled transition fires: ``delay_ms`` after arming, or when ``function`` says (spec/workflows.md §2.6).
+    """When a scheduled transition fires: ``delay_ms`` after arming, or when ``function`` says
+    (docs/reference/workflows.md#schedule).
 
     ``delay_ms`` is 0 with a function. ``timeout_ms`` is the tolerated lateness; ``None`` = never expires.
     """
@@ -122,9 +167,9 @@ class Schedule(Struct, frozen=True, kw_only=True):
 
 
 class Transition(Struct, frozen=True, kw_only=True):
-    """A way out of a state (spec/workflows.md §2.3).
+    """A way out of a state (docs/reference/workflows.md#transition).
 
-    ``null_criterion`` tells an explicit ``"criterion": null`` from an absent one; both mean that nothing guards.
+    ``null_criterion`` tells an explicit ``"criterion": null`` from an absent one; both mean that there is no guard.
     ``annotations`` and ``criterion_annotations``: ``None`` when there are none.
     """
 
@@ -141,12 +186,12 @@ class Transition(Struct, frozen=True, kw_only=True):
 
     @property
     def is_automated(self) -> bool:
-        """Whether the cascade considers it (spec/workflows.md §8.5)."""
+        """Whether the cascade considers it (docs/reference/workflows.md#the-cascade)."""
         return not (self.manual or self.disabled or self.schedule is not None)
 
 
 class State(Struct, frozen=True, kw_only=True):
-    """A state and its transitions in declaration order (spec/workflows.md §2.2).
+    """A state and its transitions in declaration order (docs/reference/workflows.md#state).
 
     Derived: ``automated``, what the cascade considers; ``scheduled``, what arms a timer; ``by_name``.
     """
@@ -166,10 +211,10 @@ class State(Struct, frozen=True, kw_only=True):
 
 
 class Workflow(Struct, frozen=True, kw_only=True):
-    """A finite state machine of a model (spec/workflows.md §2.1).
+    """A finite state machine of a model (docs/reference/workflows.md#workflow).
 
     ``version`` is kept as imported. ``states`` is in the order of the names. ``has_schedules`` is derived: whether any
-    transition is scheduled, disabled ones included (§13.2).
+    transition is scheduled, disabled ones included (docs/reference/workflows.md#arming).
     """
 
     version: str
@@ -189,26 +234,28 @@ class Workflow(Struct, frozen=True, kw_only=True):
         transitions = (transition for state in self.states.values() for transition in state.transitions)
         force_setattr(self, "has_schedules", any(t.schedule is not None for t in transitions))
 
-    def transitions_of(self, state: str) -> tuple[Transition, ...]:
+    def list_transitions(self, state: str) -> tuple[Transition, ...]:
         """All transitions of ``state`` in declaration order; none when the workflow lacks the state."""
         found = self.states.get(state)
         return found.transitions if found is not None else ()
 
-    def automated_of(self, state: str) -> tuple[Transition, ...]:
+    def list_automated(self, state: str) -> tuple[Transition, ...]:
         """What the cascade considers in ``state``, in order."""
         found = self.states.get(state)
         return found.automated if found is not None else ()
 
-    def scheduled_of(self, state: str) -> tuple[Transition, ...]:
-        """What arms a timer when an entity settles in ``state``, in order; nothing disabled (§13.2)."""
+    def list_scheduled(self, state: str) -> tuple[Transition, ...]:
+        """What arms a timer when an entity settles in ``state``, in order; nothing disabled
+        (docs/reference/workflows.md#arming).
+        """
         found = self.states.get(state)
         return found.scheduled if found is not None else ()
 
-    def transition_named(self, state: str, name: str) -> Transition | None:
+    def find_transition(self, state: str, name: str) -> Transition | None:
         """The transition of that name in ``state``, whatever its kind."""
         found = self.states.get(state)
         return found.by_name.get(name) if found is not None else None
 
 
-def _reply_deadline(configured_ms: int) -> int:
+def _choose_timeout_ms(configured_ms: int) -> int:
     return configured_ms if configured_ms > 0 else DEFAULT_REPLY_TIMEOUT_MS

@@ -1,4 +1,6 @@
-"""How incoming workflows meet the stored ones (spec/workflows.md §4.3). Both are ordered, with unique names."""
+"""How incoming workflows meet the stored ones (docs/reference/workflows.md#import-modes). Both are ordered, with
+unique names.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -12,11 +14,11 @@ Workflows = Sequence[Workflow]
 
 def merge(stored: Workflows, incoming: Workflows) -> tuple[Workflow, ...]:
     """A stored workflow of the same name is replaced in its place; new names follow in request order."""
-    return tuple((_by_name(stored) | _by_name(incoming)).values())
+    return tuple((_index_by_name(stored) | _index_by_name(incoming)).values())
 
 
 def replace(stored: Workflows, incoming: Workflows) -> tuple[Workflow, ...]:
-    """Only what came in stays."""
+    """The incoming workflows take the place of all stored ones."""
     return tuple(incoming)
 
 
@@ -34,5 +36,5 @@ IMPORT_MODES: Mapping[ImportMode, Callable[[Workflows, Workflows], tuple[Workflo
 }
 
 
-def _by_name(workflows: Workflows) -> dict[str, Workflow]:
+def _index_by_name(workflows: Workflows) -> dict[str, Workflow]:
     return {workflow.name: workflow for workflow in workflows}

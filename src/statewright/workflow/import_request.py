@@ -1,31 +1,35 @@
-"""The body of a workflow import, as far as it can be judged without the model.
+"""The body of a workflow import: decoded, checked without the model, and summarised for the log.
 
-An import goes through these phases, in the order of spec/workflows.md §4.2; each raises the first thing it finds wrong.
+An import goes through these phases, in the order of docs/reference/workflows.md#order-of-checks-of-an-import; each
+raises the first thing it finds wrong.
 
 1. :func:`decode_import`: size, JSON, mode, contract versions (steps 1-4);
-2. the caller looks the model up (step 5);
-3. :func:`statewright.workflow.incoming.check_incoming`: emptiness, structure, criteria, annotations (steps 6-8);
+2. :meth:`ImportRequest.require_model`, then the caller looks the model up (step 5);
+3. :func:`statewright.workflow.import_checks.check_incoming`: emptiness, structure, criteria, annotations (steps 6-8);
 4. ``IMPORT_MODES[request.mode](stored, request.workflows)`` (step 9);
-5. :func:`statewright.workflow.behaviour.check_merged` (step 10);
+5. :func:`statewright.workflow.import_checks.check_merged` (step 10);
 6. the caller saves the result, as one value per model (step 11).
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from statewright.entity import ModelKey
 from statewright.failures import BadRequest, SchemaVersionUnsupported
 from statewright.jsonval.codec import MalformedJson, decode
-from statewright.jsonval.values import JsonValue
-from statewright.workflow.contracts import Contract, contract_of, newer_than_known
+from statewright.jsonval.quoting import quote_name
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.workflow.contracts import Contract, choose_contract, explain_newer_version
 from statewright.workflow.definition import Workflow
-from statewright.workflow.locations import of_workflow
-from statewright.workflow.members import Members
+from statewright.workflow.members import WorkflowMembers
 from statewright.workflow.reading import read_workflow
+from statewright.workflow.structure import locate_workflow
 
 MAX_IMPORT_BYTES = 10 * 1024 * 1024
-"""Cap of the request body (spec/workflows.md §4.1)."""
+"""Largest request body (docs/reference/workflows.md#import)."""
 
 ImportMode = Literal["MERGE", "REPLACE", "ACTIVATE"]
 
@@ -33,33 +37,55 @@ _MODES: dict[str, ImportMode] = {"": "MERGE", "MERGE": "MERGE", "REPLACE": "REPL
 
 
 class ImportRequest(Struct, frozen=True, kw_only=True):
-    """What a client wants imported, each workflow under the contract that its version names."""
+    """What a client wants imported, each workflow under the contract that its version names.
+
+    ``entity_name`` and ``model_version`` are those of an export that is sent as it is, None when absent.
+    """
 
     mode: ImportMode
     allow_cycles: bool
     workflows: tuple[Workflow, ...]
+    entity_name: str | None = None
+    model_version: int | None = None
+
+    def require_model(self, key: ModelKey) -> None:
+        """Refuse the export of another model than that of the path (decision W15). Raises ``BadRequest``."""
+        if self.entity_name is not None and self.entity_name != key.name:
+            raise BadRequest(f"entityName is {quote_name(self.entity_name)}, but the path names {quote_name(key.name)}")
+        if self.model_version is not None and self.model_version != key.version:
+            raise BadRequest(f"modelVersion is {self.model_version}, but the path names {key.version}")
 
 
 class _Body(Struct, frozen=True, kw_only=True):
     mode: str
     allow_cycles: bool
     workflows: tuple[Workflow, ...]
+    entity_name: str | None
+    model_version: int | None
 
 
 def decode_import(raw: bytes) -> ImportRequest:
-    """The request in ``raw``. Raises BadRequest, then SchemaVersionUnsupported (spec/workflows.md §4.2, steps 1-4)."""
+    """The request in ``raw``. Raises BadRequest, then SchemaVersionUnsupported
+    (docs/reference/workflows.md#order-of-checks-of-an-import, steps 1-4).
+    """
     if len(raw) > MAX_IMPORT_BYTES:
         raise BadRequest("failed to read request body")
-    body = Members(_decoded(raw), "").read_by(_read_body)
+    body = WorkflowMembers(_decode_json(raw), "").read_by(_read_body)
     mode = _MODES.get(body.mode.upper())
     if mode is None:
         raise BadRequest(f"unknown importMode: {body.mode.upper()}")
     for workflow in body.workflows:
         _refuse_newer(workflow)
-    return ImportRequest(mode=mode, allow_cycles=body.allow_cycles, workflows=body.workflows)
+    return ImportRequest(
+        mode=mode,
+        allow_cycles=body.allow_cycles,
+        workflows=body.workflows,
+        entity_name=body.entity_name,
+        model_version=body.model_version,
+    )
 
 
-def _decoded(raw: bytes) -> JsonValue:
+def _decode_json(raw: bytes) -> JsonValue:
     try:
         return decode(raw)
     except MalformedJson as malformed:
@@ -68,7 +94,7 @@ def _decoded(raw: bytes) -> JsonValue:
         raise BadRequest(f"invalid JSON: {malformed}") from malformed
 
 
-def _read_body(members: Members) -> _Body:
+def _read_body(members: WorkflowMembers) -> _Body:
     workflows = members.each("workflows", _read_incoming)
     if workflows and all(workflow.contract is Contract.SEED for workflow in workflows):
         # The frame has no version of its own, so it goes by its content: first-release clients may send extra members.
@@ -77,17 +103,43 @@ def _read_body(members: Members) -> _Body:
         mode=members.text("importMode"),
         allow_cycles=members.flag("allowCycles") is True,
         workflows=workflows,
+        entity_name=members.text("entityName") if members.get("entityName") is not None else None,
+        model_version=members.integer("modelVersion"),
     )
 
 
-def _read_incoming(members: Members) -> Workflow:
-    workflow = read_workflow(members, contract_of(members.text("version")))
+def _read_incoming(members: WorkflowMembers) -> Workflow:
+    workflow = read_workflow(members, choose_contract(members.text("version")))
     if workflow.contract is Contract.SEED:
         return replace(workflow, active=True)
     return workflow
 
 
 def _refuse_newer(workflow: Workflow) -> None:
-    reason = newer_than_known(workflow.version)
+    reason = explain_newer_version(workflow.version)
     if reason is not None:
-        raise SchemaVersionUnsupported(f"{of_workflow(workflow)}: {reason}")
+        raise SchemaVersionUnsupported(f"{locate_workflow(workflow)}: {reason}")
+
+
+MAX_LOGGED_CHARS = 200
+"""Characters of a description that are logged (docs/reference/workflows.md#defaults-and-the-log)."""
+
+
+def summarise_import(request: ImportRequest, stored: Sequence[Workflow]) -> JsonObject:
+    """Mode, counts and incoming workflows, for the log; tenant and model are to be added.
+
+    ``stored``: the list after the import.
+    """
+    described: list[JsonValue] = [
+        {"name": workflow.name, "desc": _shorten(workflow.desc)} for workflow in request.workflows
+    ]
+    return {
+        "importMode": request.mode,
+        "workflowCount": len(request.workflows),
+        "storedWorkflowCount": len(stored),
+        "workflows": described,
+    }
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_LOGGED_CHARS else f"{text[:MAX_LOGGED_CHARS]}..."

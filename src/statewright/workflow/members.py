@@ -1,33 +1,31 @@
 """Reading a JSON object member by member, so that the reader is the list of known members.
 
-Every member is asked for once, under its name and type; whatever nobody asked for is unknown. That serves both import
+Every member is read once, under its name and type; those that were never read are unknown. That serves both import
 contracts with one reader: the strict one refuses unknown members, the other ignores them. ``null`` counts as absent,
-except where a caller asks whether a member is there (:meth:`Members.has`).
+except for :meth:`WorkflowMembers.has`.
 """
 
 from collections.abc import Callable
 from decimal import Decimal
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from statewright.failures import BadRequest
-from statewright.jsonval.paths import item_path, member_path
-from statewright.jsonval.values import JsonValue
+from statewright.jsonval.members import MemberReader, WantedType
+from statewright.jsonval.values import JsonValue, item_path, member_path
 
 T = TypeVar("T")
 
-_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
-
-class Members:
+class WorkflowMembers(MemberReader):
     """The members of one JSON object of a request.
 
-    ``path`` says where it stands, ``workflows[0]``; empty for the document itself. Refuses unknown members, and those
-    of the objects within, until told otherwise.
+    ``path`` says where it stands, ``workflows[0]``; empty for the document itself. Unknown members are refused, in the
+    objects within too, unless :meth:`ignore_unknown` was called. All readers raise BadRequest for another type.
     """
 
     def __init__(self, value: JsonValue, path: str) -> None:
         if not isinstance(value, dict):
-            raise _wrong_type(path, "an object", value)
+            raise _build_type_error(path, "object", value)
         self.path = path
         self._values = value
         self._asked: set[str] = set()
@@ -42,88 +40,66 @@ class Members:
         self._asked.add(name)
         return name in self._values
 
-    def opaque(self, name: str) -> JsonValue:
-        """Any JSON, as it is."""
+    def get(self, name: str) -> JsonValue:
         self._asked.add(name)
         return self._values.get(name)
 
-    def text(self, name: str) -> str:
-        """A string; empty when absent."""
-        value = self.opaque(name)
-        if value is None:
-            return ""
-        if not isinstance(value, str):
-            raise _wrong_type(member_path(self.path, name), "a string", value)
-        return value
+    def build_type_error(self, name: str, value: JsonValue, wanted: WantedType) -> BadRequest:
+        return _build_type_error(member_path(self.path, name), wanted, value)
 
-    def flag(self, name: str) -> bool | None:
-        """A boolean; ``None`` when absent."""
-        value = self.opaque(name)
-        if value is not None and not isinstance(value, bool):
-            raise _wrong_type(member_path(self.path, name), "a boolean", value)
-        return value
-
-    def whole(self, name: str) -> int | None:
-        """A signed 64-bit integer; ``None`` when absent."""
-        value = self.opaque(name)
-        if value is None:
-            return None
-        if not isinstance(value, int) or isinstance(value, bool) or not _INT64_MIN <= value <= _INT64_MAX:
-            raise _wrong_type(member_path(self.path, name), "a 64-bit integer", value)
-        return value
-
-    def one(self, name: str, read: Callable[["Members"], T]) -> T | None:
+    def one(self, name: str, read: Callable[["WorkflowMembers"], T]) -> T | None:
         """An object, as ``read`` makes it; ``None`` when absent."""
-        value = self.opaque(name)
+        value = self.get(name)
         return None if value is None else self._read(value, member_path(self.path, name), read)
 
-    def each(self, name: str, read: Callable[["Members"], T]) -> tuple[T, ...]:
+    def each(self, name: str, read: Callable[["WorkflowMembers"], T]) -> tuple[T, ...]:
         """An array of objects, each as ``read`` makes it; empty when absent."""
-        value = self.opaque(name)
-        if value is None:
-            return ()
         path = member_path(self.path, name)
-        if not isinstance(value, list):
-            raise _wrong_type(path, "an array", value)
-        return tuple(self._read(item, item_path(path, index), read) for index, item in enumerate(value))
+        return tuple(self._read(item, item_path(path, index), read) for index, item in enumerate(self.array(name)))
 
-    def by_key(self, name: str, read: Callable[["Members"], T]) -> dict[str, T]:
+    def by_key(self, name: str, read: Callable[["WorkflowMembers"], T]) -> dict[str, T]:
         """An object of objects, each as ``read`` makes it, in order of the keys; ``null`` inside is an empty object."""
-        value = self.opaque(name)
-        if value is None:
-            return {}
-        path = member_path(self.path, name)
-        if not isinstance(value, dict):
-            raise _wrong_type(path, "an object", value)
-        return {key: self._read(_filled(value[key]), member_path(path, key), read) for key in sorted(value)}
+        path, value = member_path(self.path, name), self.object(name) or {}
+        return {key: self._read(_fill_null(value[key]), member_path(path, key), read) for key in sorted(value)}
 
-    def _read(self, value: JsonValue, path: str, read: Callable[["Members"], T]) -> T:
-        inner = Members(value, path)
+    def _read(self, value: JsonValue, path: str, read: Callable[["WorkflowMembers"], T]) -> T:
+        inner = WorkflowMembers(value, path)
         inner._closed = self._closed
         return inner.read_by(read)
 
-    def read_by(self, read: Callable[["Members"], T]) -> T:
-        """What ``read`` makes of this object, once every member it did not ask for was refused or ignored."""
+    def read_by(self, read: Callable[["WorkflowMembers"], T]) -> T:
+        """What ``read`` makes of this object. Raises BadRequest for a member that it did not read, unless those are
+        ignored.
+        """
         result = read(self)
         unknown = next((name for name in self._values if name not in self._asked), None)
         if self._closed and unknown is not None:
-            raise BadRequest(f'invalid JSON: json: unknown field "{unknown}"{_at(self.path)}')
+            raise BadRequest(f'invalid JSON: json: unknown field "{unknown}"{_format_location(self.path)}')
         return result
 
 
-def _filled(value: JsonValue) -> JsonValue:
+def _fill_null(value: JsonValue) -> JsonValue:
     return {} if value is None else value
 
 
-def _wrong_type(path: str, expected: str, value: JsonValue) -> BadRequest:
-    return BadRequest(f"invalid JSON: expected {expected}, got {_described(value)}{_at(path)}")
+_TYPES: Final[dict[WantedType, str]] = {
+    "string": "a string",
+    "bool": "a boolean",
+    "int": "a 64-bit integer",
+    "array": "an array",
+    "object": "an object",
+}
 
 
-def _at(path: str) -> str:
+def _build_type_error(path: str, wanted: WantedType, value: JsonValue) -> BadRequest:
+    return BadRequest(f"invalid JSON: expected {_TYPES[wanted]}, got {_describe_kind(value)}{_format_location(path)}")
+
+
+def _format_location(path: str) -> str:
     return f" at {path}" if path else ""
 
 
-def _described(value: JsonValue) -> str:
+def _describe_kind(value: JsonValue) -> str:
     match value:
         case None:
             return "null"

@@ -1,13 +1,14 @@
 """From JSON to definitions; the one decoder for both import contracts and for the stored form.
 
-Nothing is judged here beyond JSON types and unknown members; spec/workflows.md §5 is checked on the result.
+Nothing is checked here beyond JSON types and unknown members; docs/reference/workflows.md#order-of-checks-of-an-import
+is checked on the result.
 """
 
 from functools import partial
 
 from statewright.workflow.contracts import Contract
-from statewright.workflow.criterion import Criterion, criterion_of
 from statewright.workflow.definition import (
+    Criterion,
     Processor,
     ProcessorConfig,
     Schedule,
@@ -15,15 +16,18 @@ from statewright.workflow.definition import (
     State,
     Transition,
     Workflow,
+    parse_criterion,
 )
-from statewright.workflow.members import Members
+from statewright.workflow.members import WorkflowMembers
 
 
-def read_workflow(members: Members, contract: Contract) -> Workflow:
-    """A workflow as written, ``active`` included, with the defaults of spec/workflows.md §4.4."""
+def read_workflow(members: WorkflowMembers, contract: Contract) -> Workflow:
+    """A workflow as written, ``active`` included, with the defaults of
+    docs/reference/workflows.md#defaults-and-the-log.
+    """
     if contract is Contract.SEED:
         members.ignore_unknown()
-    criterion, null_criterion = _criterion(members)
+    criterion, null_criterion = _read_criterion(members)
     states = members.by_key("states", _read_state)
     return Workflow(
         version=members.text("version"),
@@ -34,22 +38,22 @@ def read_workflow(members: Members, contract: Contract) -> Workflow:
         active=members.flag("active") is not False,
         criterion=criterion,
         null_criterion=null_criterion,
-        criterion_annotations=members.opaque("criterionAnnotations"),
-        annotations=members.opaque("annotations"),
+        criterion_annotations=members.get("criterionAnnotations"),
+        annotations=members.get("annotations"),
         states={name: state(name=name) for name, state in states.items()},
     )
 
 
-def _read_state(members: Members) -> partial[State]:
+def _read_state(members: WorkflowMembers) -> partial[State]:
     return partial(
         State,
         transitions=members.each("transitions", _read_transition),
-        annotations=members.opaque("annotations"),
+        annotations=members.get("annotations"),
     )
 
 
-def _read_transition(members: Members) -> Transition:
-    criterion, null_criterion = _criterion(members)
+def _read_transition(members: WorkflowMembers) -> Transition:
+    criterion, null_criterion = _read_criterion(members)
     return Transition(
         name=members.text("name"),
         next=members.text("next"),
@@ -59,58 +63,59 @@ def _read_transition(members: Members) -> Transition:
         null_criterion=null_criterion,
         processors=members.each("processors", _read_processor),
         schedule=members.one("schedule", _read_schedule),
-        annotations=members.opaque("annotations"),
-        criterion_annotations=members.opaque("criterionAnnotations"),
+        annotations=members.get("annotations"),
+        criterion_annotations=members.get("criterionAnnotations"),
     )
 
 
-def _read_processor(members: Members) -> Processor:
+def _read_processor(members: WorkflowMembers) -> Processor:
     return Processor(
         type=members.text("type"),
         name=members.text("name"),
         execution_mode=members.text("executionMode"),
         start_new_tx_beside=members.flag("startNewTxOnDispatch"),
         config=members.one("config", _read_config) or ProcessorConfig(),
-        annotations=members.opaque("annotations"),
+        annotations=members.get("annotations"),
     )
 
 
-def _read_config(members: Members) -> ProcessorConfig:
+def _read_config(members: WorkflowMembers) -> ProcessorConfig:
     return ProcessorConfig(
         attach_entity=members.flag("attachEntity") is not False,
         calculation_nodes_tags=members.text("calculationNodesTags"),
-        response_timeout_ms=members.whole("responseTimeoutMs") or 0,
+        response_timeout_ms=members.integer("responseTimeoutMs") or 0,
         retry_policy=members.text("retryPolicy"),
         context=members.text("context"),
         start_new_tx=members.flag("startNewTxOnDispatch"),
         async_result=members.flag("asyncResult"),
-        crossover_to_async_ms=members.whole("crossoverToAsyncMs"),
+        crossover_to_async_ms=members.integer("crossoverToAsyncMs"),
     )
 
 
-def _read_schedule(members: Members) -> Schedule:
+def _read_schedule(members: WorkflowMembers) -> Schedule:
     return Schedule(
-        # A negative delay beside a function is accepted and means nothing; alone it is as bad as none (§5.1).
-        delay_ms=max(members.whole("delayMs") or 0, 0),
-        timeout_ms=members.whole("timeoutMs"),
+        # A negative delay beside a function is accepted and means nothing; alone it is as bad as none
+        # (docs/reference/workflows.md#checks-of-the-structure).
+        delay_ms=max(members.integer("delayMs") or 0, 0),
+        timeout_ms=members.integer("timeoutMs"),
         function=members.one("function", _read_function),
     )
 
 
-def _read_function(members: Members) -> ScheduleFunction:
+def _read_function(members: WorkflowMembers) -> ScheduleFunction:
     return ScheduleFunction(
         name=members.text("name"),
         result_kind=members.text("resultKind"),
         calculation_nodes_tags=members.text("calculationNodesTags"),
         attach_entity=members.flag("attachEntity") is not False,
         context=members.text("context"),
-        response_timeout_ms=members.whole("responseTimeoutMs") or 0,
+        response_timeout_ms=members.integer("responseTimeoutMs") or 0,
     )
 
 
-def _criterion(members: Members) -> tuple[Criterion | None, bool]:
+def _read_criterion(members: WorkflowMembers) -> tuple[Criterion | None, bool]:
     """The criterion, and whether it was given as an explicit ``null``."""
-    source = members.opaque("criterion")
+    source = members.get("criterion")
     if source is not None:
-        return criterion_of(source), False
+        return parse_criterion(source), False
     return None, members.has("criterion")

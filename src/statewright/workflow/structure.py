@@ -1,4 +1,4 @@
-"""The structural rules of incoming workflows, in the order of spec/workflows.md §5.1.
+"""The structural rules of incoming workflows, in the order of docs/reference/workflows.md#checks-of-the-structure.
 
 Each rule yields its violations lazily: an import reports the first one only. The rules that differ per import contract
 (decision W1) are the processor's ``type``, ``executionMode`` and ``retryPolicy``.
@@ -6,33 +6,38 @@ Each rule yields its violations lazily: an import reports the first one only. Th
 
 from collections.abc import Iterable, Iterator
 
+from statewright.jsonval.codec import encode
+from statewright.jsonval.quoting import quote_name
+from statewright.jsonval.values import JsonValue
 from statewright.workflow.contracts import Contract
 from statewright.workflow.definition import EXECUTION_MODES, Processor, Schedule, State, Transition, Workflow
-from statewright.workflow.locations import of_state, of_transition, of_workflow, quoted
 
 MAX_NAME_BYTES = 256
-"""Longest name of a workflow, state, transition or processor, in UTF-8 (spec/workflows.md §5.1)."""
+"""Longest name of a workflow, state, transition or processor, in UTF-8
+(docs/reference/workflows.md#checks-of-the-structure).
+"""
 
 SEED_TYPES = ("EXTERNAL", "externalized", "")
 """What a processor's ``type`` may say in the seed contract; empty stands for absent."""
 
 RETRY_POLICIES = ("NONE", "FIXED", "")
+"""What ``retryPolicy`` may say; empty stands for absent."""
 
 
-def structural_violations(workflows: Iterable[Workflow]) -> Iterator[str]:
-    """What breaks the rules, workflow by workflow."""
+def find_structural_violations(workflows: Iterable[Workflow]) -> Iterator[str]:
+    """Messages about what breaks the rules, workflow by workflow."""
     seen: set[str] = set()
     for workflow in workflows:
-        yield from _named(workflow.name, "workflow with empty name is not allowed", "workflow name")
+        yield from _check_name(workflow.name, "workflow with empty name is not allowed", "workflow name")
         if workflow.name in seen:
-            yield f"duplicate workflow name {quoted(workflow.name)} in request"
+            yield f"duplicate workflow name {quote_name(workflow.name)} in request"
         seen.add(workflow.name)
-        yield from _started(workflow)
+        yield from _check_initial_state(workflow)
         for state in workflow.states.values():
-            yield from _in_state(workflow, state)
+            yield from _check_state(workflow, state)
 
 
-def _named(name: str, when_empty: str, what: str) -> Iterator[str]:
+def _check_name(name: str, when_empty: str, what: str) -> Iterator[str]:
     if not name:
         yield when_empty
     length = len(name.encode())
@@ -40,55 +45,60 @@ def _named(name: str, when_empty: str, what: str) -> Iterator[str]:
         yield f"{what} length {length} exceeds the {MAX_NAME_BYTES}-char limit"
 
 
-def _started(workflow: Workflow) -> Iterator[str]:
+def _check_initial_state(workflow: Workflow) -> Iterator[str]:
     if not workflow.initial_state:
-        yield f"{of_workflow(workflow)}: initialState must not be empty"
+        yield f"{locate_workflow(workflow)}: initialState must not be empty"
     elif workflow.initial_state not in workflow.states:
-        yield f"{of_workflow(workflow)}: initialState {quoted(workflow.initial_state)} is not declared in states"
+        initial = quote_name(workflow.initial_state)
+        yield f"{locate_workflow(workflow)}: initialState {initial} is not declared in states"
 
 
-def _in_state(workflow: Workflow, state: State) -> Iterator[str]:
-    place = of_workflow(workflow)
-    yield from _named(state.name, f"{place}: empty state name is not allowed in the states map", f"{place}: state name")
-    place = of_state(workflow, state)
+def _check_state(workflow: Workflow, state: State) -> Iterator[str]:
+    place = locate_workflow(workflow)
+    yield from _check_name(
+        state.name, f"{place}: empty state name is not allowed in the states map", f"{place}: state name"
+    )
+    place = locate_state(workflow, state)
     seen: set[str] = set()
     for transition in state.transitions:
-        yield from _named(
+        yield from _check_name(
             transition.name, f"{place}: empty transition name is not allowed", f"{place}: transition name"
         )
         if transition.name in seen:
-            yield f"{place}: duplicate transition name {quoted(transition.name)}"
+            yield f"{place}: duplicate transition name {quote_name(transition.name)}"
         seen.add(transition.name)
-        yield from _in_transition(workflow, state, transition)
+        yield from _check_transition(workflow, state, transition)
 
 
-def _in_transition(workflow: Workflow, state: State, transition: Transition) -> Iterator[str]:
-    place = of_transition(workflow, state, transition)
+def _check_transition(workflow: Workflow, state: State, transition: Transition) -> Iterator[str]:
+    place = locate_transition(workflow, state, transition)
     if transition.next not in workflow.states:
-        yield f"{place}: next state {quoted(transition.next)} is not declared in states"
+        yield f"{place}: next state {quote_name(transition.next)} is not declared in states"
     if transition.schedule is not None:
         if transition.manual:
             yield f"{place}: manual and scheduled are mutually exclusive"
-        yield from (f"{place}: {violation}" for violation in _in_schedule(transition.schedule))
+        yield from (f"{place}: {violation}" for violation in _check_schedule(transition.schedule))
     for processor in transition.processors:
-        yield from _named(processor.name, f"{place}: empty processor name is not allowed", f"{place}: processor name")
-        prefix = f"{of_state(workflow, state)} processor {quoted(processor.name)}"
-        yield from (f"{prefix}: {violation}" for violation in _in_processor(processor, workflow.contract))
+        yield from _check_name(
+            processor.name, f"{place}: empty processor name is not allowed", f"{place}: processor name"
+        )
+        prefix = f"{locate_state(workflow, state)} processor {quote_name(processor.name)}"
+        yield from (f"{prefix}: {violation}" for violation in _check_processor(processor, workflow.contract))
 
 
-def _in_schedule(schedule: Schedule) -> Iterator[str]:
+def _check_schedule(schedule: Schedule) -> Iterator[str]:
     function = schedule.function
     if (schedule.delay_ms > 0) == (function is not None):
         yield "exactly one of schedule.delayMs or schedule.function is required"
     if function is None:
         return
     if function.result_kind != "Schedule":
-        yield f'schedule.function.resultKind must be "Schedule" (got {quoted(function.result_kind)})'
+        yield f'schedule.function.resultKind must be "Schedule" (got {quote_name(function.result_kind)})'
     if not (function.name and function.calculation_nodes_tags):
         yield "schedule.function requires name and calculationNodesTags"
 
 
-def _in_processor(processor: Processor, contract: Contract) -> Iterator[str]:
+def _check_processor(processor: Processor, contract: Contract) -> Iterator[str]:
     config = processor.config
     if config.async_result is True:
         yield f"asyncResult=true {_NO_ASYNC}"
@@ -99,19 +109,70 @@ def _in_processor(processor: Processor, contract: Contract) -> Iterator[str]:
     yield from _SPELLING[contract](processor)
 
 
-def _spelled_for_seed(processor: Processor) -> Iterator[str]:
+def _check_seed_spelling(processor: Processor) -> Iterator[str]:
     if processor.type not in SEED_TYPES:
-        yield f"unknown type {quoted(processor.type)} (allowed: EXTERNAL, externalized, or absent)"
+        yield f"unknown type {quote_name(processor.type)} (allowed: EXTERNAL, externalized, or absent)"
 
 
-def _spelled_strictly(processor: Processor) -> Iterator[str]:
+def _check_strict_spelling(processor: Processor) -> Iterator[str]:
     mode, policy = processor.execution_mode, processor.config.retry_policy
     if mode and mode not in EXECUTION_MODES:
-        yield f"unknown executionMode {quoted(mode)} (allowed: {', '.join(EXECUTION_MODES)}, or empty)"
+        yield f"unknown executionMode {quote_name(mode)} (allowed: {', '.join(EXECUTION_MODES)}, or empty)"
     if policy not in RETRY_POLICIES:
-        yield f"unknown retryPolicy {quoted(policy)} (allowed: NONE, FIXED, or empty)"
+        yield f"unknown retryPolicy {quote_name(policy)} (allowed: NONE, FIXED, or empty)"
 
 
-_SPELLING = {Contract.SEED: _spelled_for_seed, Contract.STRICT: _spelled_strictly}
+_SPELLING = {Contract.SEED: _check_seed_spelling, Contract.STRICT: _check_strict_spelling}
 
 _NO_ASYNC = "is not supported on this backend (async/crossover semantics are not implemented)"
+
+
+MAX_ANNOTATION_BYTES = 65_536
+"""Largest annotation, in bytes of compact JSON; one rule for all six places that carry one
+(docs/reference/workflows.md#annotations).
+"""
+
+
+def find_annotation_violations(workflow: Workflow) -> Iterator[str]:
+    """Messages about annotations that are no object, or too large, in document order."""
+    for place, annotations in _list_annotations(workflow):
+        if annotations is None:
+            continue
+        if not isinstance(annotations, dict):
+            yield f"{place}: annotations must be a JSON object"
+        elif (size := len(encode(annotations))) > MAX_ANNOTATION_BYTES:
+            yield f"{place}: annotations size {size} bytes exceeds the {MAX_ANNOTATION_BYTES}-byte limit"
+
+
+def _list_annotations(workflow: Workflow) -> Iterator[tuple[str, JsonValue]]:
+    place = locate_workflow(workflow)
+    yield place, workflow.annotations
+    yield f"{place} criterionAnnotations", workflow.criterion_annotations
+    for state in workflow.states.values():
+        yield locate_state(workflow, state), state.annotations
+        for transition in state.transitions:
+            place = locate_transition(workflow, state, transition)
+            yield place, transition.annotations
+            yield f"{place} criterionAnnotations", transition.criterion_annotations
+            for processor in transition.processors:
+                yield locate_processor(workflow, state, transition, processor), processor.annotations
+
+
+def locate_workflow(workflow: Workflow) -> str:
+    """``workflow "W"``."""
+    return f"workflow {quote_name(workflow.name)}"
+
+
+def locate_state(workflow: Workflow, state: State) -> str:
+    """``workflow "W" state "S"``."""
+    return f"{locate_workflow(workflow)} state {quote_name(state.name)}"
+
+
+def locate_transition(workflow: Workflow, state: State, transition: Transition) -> str:
+    """``workflow "W" state "S" transition "T"``."""
+    return f"{locate_state(workflow, state)} transition {quote_name(transition.name)}"
+
+
+def locate_processor(workflow: Workflow, state: State, transition: Transition, processor: Processor) -> str:
+    """``workflow "W" state "S" transition "T" processor "P"``."""
+    return f"{locate_transition(workflow, state, transition)} processor {quote_name(processor.name)}"

@@ -1,4 +1,4 @@
-"""The help endpoints (spec/auth-and-operations.md §23)."""
+"""The help endpoints (docs/reference/service.md#help)."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The log level of a running process (spec/auth-and-operations.md §21)."""
+"""The log level of a running process (docs/reference/service.md#log-level)."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ PATH = "/admin/log-level"
 @pytest.fixture
 def admin(service: RunningService, tenant: str) -> Iterator[Api]:
     """An administrator; the level is put back afterwards, for the service is shared."""
-    before = logs.level()
+    before = logs.get_level()
     yield service.api(tenant, user_roles=["ROLE_ADMIN"])
     logs.set_level(before)
 

@@ -1,4 +1,4 @@
-"""Metrics: what is served is documented, and counts what happens (spec/auth-and-operations.md §28.2)."""
+"""Metrics: what is served is documented, and counts what happens (docs/reference/service.md#metrics)."""
 
 import re
 from collections.abc import Iterator

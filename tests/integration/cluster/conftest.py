@@ -35,13 +35,13 @@ def there(nodes: tuple[RunningService, RunningService]) -> RunningService:
 
 def knows(one: RunningService, other: RunningService) -> bool:
     """Whether a node has the other in its picture."""
-    return other.parts.node.id in one.parts.node.picture.peers
+    return other.parts.node.id in one.parts.node.peer_table.peers
 
 
 def sees(service: RunningService, tenant: str, *tags: str) -> bool:
     """Whether a node knows of a member of the tenant on another one."""
 
     async def look() -> bool:
-        return service.parts.node.picture.select(tenant, tags) is not None  # type: ignore[arg-type]
+        return service.parts.node.peer_table.select(tenant, tags) is not None  # type: ignore[arg-type]
 
     return asyncio.run_coroutine_threadsafe(look(), service.loop).result(10)

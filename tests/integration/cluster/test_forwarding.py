@@ -1,4 +1,4 @@
-"""Callouts to members of another node (spec/grpc.md §21)."""
+"""Callouts to members of another node (docs/reference/grpc.md#callouts-through-other-nodes)."""
 
 import threading
 from collections import Counter
@@ -108,7 +108,7 @@ def test_near_members_are_preferred_and_far_ones_share_what_is_left(
 
     model = api.a_model(moved_by(a_processor()))
     with connected(there, tenant, a_worker("far one")), connected(there, tenant, a_worker("far other")):
-        eventually(lambda: len(here.parts.node.picture.peers[there.parts.node.id].members) >= 2)
+        eventually(lambda: len(here.parts.node.peer_table.peers[there.parts.node.id].members) >= 2)
         for _ in range(10):
             api.create(model=model)
         assert calls == {"far one": 5, "far other": 5}
@@ -125,7 +125,7 @@ def test_a_callout_waits_for_a_member_to_join_anywhere(
     model = api.a_model(moved_by(a_processor()))
     with ThreadPoolExecutor(1) as pool, ExitStack() as stack:
         created = pool.submit(api.create, model=model)
-        eventually(lambda: here.parts.node.picture._waiting)
+        eventually(lambda: here.parts.node.peer_table._waiting)
         late = stack.enter_context(a_node(there, tenant, "node"))
         late.return_next(dict(SAMPLE))
         assert api.state(created.result(20).id) == "DONE"
@@ -162,6 +162,6 @@ def test_a_client_that_gives_up_withdraws_its_callout_from_the_other_node(
         far.next()
         with pytest.raises(httpx.TransportError):
             going.result(20)
-    [member] = there.parts.members.of(tenant)  # type: ignore[arg-type]
+    [member] = there.parts.members.list_members(tenant)  # type: ignore[arg-type]
     eventually(lambda: member.in_flight == 0)
     assert done(api.get(f"/entity/{model}")) == []

@@ -1,4 +1,4 @@
-"""Callbacks sent to a node that does not own the transaction (spec/grpc.md §22)."""
+"""Callbacks sent to a node that does not own the transaction (docs/reference/grpc.md#callbacks-to-other-nodes)."""
 
 import threading
 from collections.abc import Callable, Iterator

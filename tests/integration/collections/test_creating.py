@@ -1,4 +1,4 @@
-"""Creating many entities at once (spec/entities.md §5.3–§5.5)."""
+"""Creating many entities at once (docs/reference/entities.md#create-an-array, docs/reference/entities.md#chunks)."""
 
 import json
 
@@ -297,3 +297,19 @@ def test_chunks_that_join_a_transaction_all_carry_its_id(api: Api, serving, call
     assert [len(result["entityIds"]) for result in seen] == [2, 2, 1]
     assert {result["transactionId"] for result in seen} == {task.transaction}
     assert len(stored(api)) == 5
+
+
+@pytest.mark.parametrize("path", ["/entity/JSON/prize/1", "/entity/JSON"])
+def test_more_than_ten_thousand_items_are_refused_before_anything_is_stored(api: Api, path: str) -> None:
+    api.a_model()
+    item = {"model": {"name": "prize", "version": 1}, "payload": "{}"} if path == "/entity/JSON" else {}
+    problem = refused(api.post(path, [item] * 10_001), 400, "BAD_REQUEST")
+    assert "10001 items, 10000 are allowed" in problem["detail"]
+    assert done(api.get("/entity/prize/1")) == []
+
+
+def test_more_than_ten_thousand_updates_are_refused(api: Api) -> None:
+    api.a_model()
+    item = {"id": api.create().id, "payload": "{}"}
+    problem = refused(api.put("/entity/JSON", [item] * 10_001), 400, "BAD_REQUEST")
+    assert "10001 items, 10000 are allowed" in problem["detail"]

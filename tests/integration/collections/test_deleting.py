@@ -1,4 +1,4 @@
-"""Deleting the entities of a model (spec/entities.md §9.2)."""
+"""Deleting the entities of a model (docs/reference/entities.md#delete-by-model)."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -287,3 +287,29 @@ def test_a_deleted_model_frees_its_unique_keys_also_for_entities_that_were_just_
     wanted = [*range(5), *range(100, 400)]
     [result] = done(api.post("/entity/JSON/prize/1?transactionWindow=1000", [{"n": n} for n in wanted]))
     assert len(result["entityIds"]) == len(wanted)
+
+
+@pytest.mark.parametrize(
+    "leaf",
+    [
+        {"type": "simple", "operatorType": "IS_NULL"},
+        {"type": "simple", "jsonPath": None, "operatorType": "IS_NULL"},
+        {"type": "simple", "jsonPath": "", "operatorType": "EQUALS", "value": 1},
+        {"type": "array", "values": [None]},
+    ],
+)
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_part_without_a_path_deletes_nothing(api: Api, leaf: Json, grouped: bool) -> None:
+    """It is true of every entity, or of none, and in a search it may be so (decision S16)."""
+    api.a_model()
+    years(api, 1901, 1902)
+    condition = {"type": "group", "operator": "AND", "conditions": [when("$.year", "GREATER_THAN", 1), leaf]}
+    problem = refused(api.delete(PATH, condition if grouped else leaf), 400, "INVALID_CONDITION")
+    assert "needs a jsonPath" in problem["detail"]
+    assert left(api) == [1901, 1902]
+
+
+def test_a_search_takes_a_part_without_a_path(api: Api) -> None:
+    api.a_model()
+    years(api, 1901)
+    assert len(done(api.post("/search/prize/1", {"type": "simple", "operatorType": "IS_NULL"}))) == 1

@@ -1,4 +1,4 @@
-"""Partial updates (spec/entities.md §8)."""
+"""Partial updates (docs/reference/entities.md#partial-update)."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor

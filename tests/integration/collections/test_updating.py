@@ -1,4 +1,4 @@
-"""Updating many entities at once (spec/entities.md §7.2)."""
+"""Updating many entities at once (docs/reference/entities.md#update-a-collection)."""
 
 import json
 import threading

@@ -1,4 +1,6 @@
-"""Criteria, in memory and judged by members (spec/workflows.md §7, §8.4, §9, §11; spec/grpc.md §14)."""
+"""Criteria, in memory and judged by members (docs/reference/workflows.md#which-workflow-governs-an-entity,
+docs/reference/workflows.md#kinds-of-runs, docs/reference/workflows.md#criteria; docs/reference/grpc.md#callouts).
+"""
 
 import pytest
 
@@ -244,7 +246,7 @@ def test_a_condition_that_cannot_be_evaluated_fails_the_run(api: Api, criterion:
 
 
 def test_a_field_that_only_a_processor_knows_equals_nothing(api: Api, node: Node, meanwhile: Meanwhile) -> None:
-    """Comparisons need the declared type of their field (spec/workflows.md §9)."""
+    """Comparisons need the declared type of their field (docs/reference/workflows.md#criteria)."""
     api.import_model()
     api.import_workflows(
         {

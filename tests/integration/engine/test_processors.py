@@ -1,4 +1,7 @@
-"""Processors on a real calculation node (spec/workflows.md §10, §11; spec/grpc.md §14, §15; decisions W3, W5, W7)."""
+"""Processors on a real calculation node (docs/reference/workflows.md#execution-modes,
+docs/reference/workflows.md#callouts; docs/reference/grpc.md#callouts, docs/reference/grpc.md#dispatch; decisions W3,
+W5, W7).
+"""
 
 import http.client
 import json
@@ -23,7 +26,7 @@ def guarded_by(*processors: Json, name: str = "GO") -> Json:
 
 def in_flight(service: RunningService, tenant: str) -> int:
     """Callouts of the tenant that wait for an answer."""
-    return sum(member.in_flight for member in service.parts.members.of(tenant))  # type: ignore[arg-type]
+    return sum(member.in_flight for member in service.parts.members.list_members(tenant))  # type: ignore[arg-type]
 
 
 def test_the_returned_document_replaces_the_old_one_and_the_transition_is_made(
@@ -158,12 +161,26 @@ def test_a_member_can_change_nothing_but_the_document(api: Api, node: Node, mean
 
 def test_the_result_is_applied_as_returned_whatever_the_model_says(api: Api, node: Node, meanwhile: Meanwhile) -> None:
     api.a_model(guarded_by(a_processor()))
-    for document in ({"not": {"in": ["the", "model"]}, "year": "text"}, [1, 2], "text", 7):
+    for document in ({"not": {"in": ["the", "model"]}, "year": "text"}, {}):
         entity = api.create().id
         fired = meanwhile(api.update, entity, fire="GO")
         node.return_next(document)
         fired.result()
         assert api.read(entity)["data"] == document
+
+
+@pytest.mark.parametrize("document", [[1, 2], "text", 7, True])
+def test_a_result_that_is_no_object_fails_the_callout(
+    api: Api, node: Node, meanwhile: Meanwhile, document: Json
+) -> None:
+    """Decision W13."""
+    api.a_model(guarded_by(a_processor()))
+    entity = api.create().id
+    fired = meanwhile(api.put, f"/entity/JSON/{entity}/GO", SAMPLE)
+    node.return_next(document)
+    problem = refused(fired.result(), 400, "WORKFLOW_FAILED")
+    assert "the returned document cannot be used: expected object" in problem["detail"]
+    assert api.read(entity)["data"] == SAMPLE
 
 
 def test_digits_survive_the_way_to_a_member_and_back(api: Api, node: Node, meanwhile: Meanwhile) -> None:

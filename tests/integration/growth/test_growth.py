@@ -1,4 +1,6 @@
-"""Models that learn from the documents they accept (spec/models.md §4.7, §9; decision S5)."""
+"""Models that learn from the documents they accept (docs/reference/models.md#set-the-change-level,
+docs/reference/models.md#change-level; decision S5).
+"""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -79,7 +81,7 @@ def test_the_level_moves_neither_state_nor_update_date(api: Api) -> None:
     assert done(api.get("/model/")) == before
 
 
-# What each level lets through: the matrix of spec/models.md §9.2.
+# What each level lets through: the matrix of docs/reference/models.md#what-each-level-lets-through.
 
 MATRIX = [
     ("a field that is absent", {"a": 1, "b": 2}, {"a": 1}, "+++++"),

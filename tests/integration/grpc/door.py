@@ -8,14 +8,14 @@ import grpc
 import grpc.aio
 from msgspec import Struct
 
-from statewright.api.grpc.server import CloudEventsService, GrpcServer, Listening, listen
-from statewright.api.grpc.streaming import KeepAlive, MemberStreams
+from statewright.api.grpc.members import KeepAlive, MemberStreams
+from statewright.api.grpc.server import CloudEventsService, GrpcListenConfig, GrpcServer, start_grpc_server
 from statewright.auth import AuthenticationFailed
-from statewright.compute.callout import Callout, Reply
+from statewright.compute.callout import Callout, CalloutResult
 from statewright.compute.dispatch import Dispatcher
 from statewright.compute.members import Member, Members
 from statewright.entity import Principal
-from statewright.identity import TenantId
+from statewright.ids import TenantId
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.proto.cloudevents_pb2 import CloudEvent
@@ -29,7 +29,7 @@ UNHURRIED = KeepAlive(interval=60.0, timeout=180.0)
 BRISK = KeepAlive(interval=0.05, timeout=0.3)
 
 
-def document_in(reply: Reply) -> JsonValue:
+def document_in(reply: CalloutResult) -> JsonValue:
     """The document a processor answered with."""
     assert isinstance(reply.data, bytes)
     return decode(reply.data)
@@ -97,7 +97,7 @@ class Door(Struct, frozen=True, kw_only=True):
     def address(self) -> str:
         return f"127.0.0.1:{self.server.port}"
 
-    def ask(self, callout: Callout) -> asyncio.Task[Reply]:
+    def ask(self, callout: Callout) -> asyncio.Task[CalloutResult]:
         """A callout under way."""
         return asyncio.create_task(self.dispatcher.dispatch(callout))
 
@@ -106,10 +106,14 @@ class Door(Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def an_open_door(*, keep_alive: KeepAlive = UNHURRIED, listening: Listening | None = None) -> AsyncIterator[Door]:
+async def an_open_door(
+    *, keep_alive: KeepAlive = UNHURRIED, listening: GrpcListenConfig | None = None
+) -> AsyncIterator[Door]:
     members, authenticator = WatchedMembers(), KnownTokens()
     streams = MemberStreams(members, authenticator, keep_alive=keep_alive)
-    server = await listen(CloudEventsService(streams), listening or Listening(host="127.0.0.1", port=0))
+    server = await start_grpc_server(
+        CloudEventsService(streams), listening or GrpcListenConfig(host="127.0.0.1", port=0)
+    )
     door = Door(
         members=members,
         dispatcher=Dispatcher(members),

@@ -1,4 +1,6 @@
-"""Callouts over a real stream: what a member is sent, and what becomes of its answers (spec/grpc.md §14, §15)."""
+"""Callouts over a real stream: what a member is sent, and what becomes of its answers
+(docs/reference/grpc.md#callouts, docs/reference/grpc.md#dispatch).
+"""
 
 import asyncio
 from collections import Counter
@@ -7,8 +9,8 @@ from decimal import Decimal
 import pytest
 from msgspec import UNSET
 
-from statewright.api.grpc.server import Listening
-from statewright.compute.callout import CalloutKind, Unanswered
+from statewright.api.grpc.server import GrpcListenConfig
+from statewright.compute.callout import CalloutKind, CalloutTimeout
 from statewright.failures import ComputeMemberDisconnected, NoComputeMember
 from statewright.jsonval.codec import decode
 from statewright.proto.cloudevents_pb2 import CloudEvent
@@ -180,7 +182,7 @@ async def test_a_duplicate_answer_an_unknown_one_and_a_late_one_are_ignored(door
     async with a_member(door) as wire:
         late = door.ask(a_callout(timeout_ms=SOON_MS))
         late_request = await wire.request()
-        with pytest.raises(Unanswered):
+        with pytest.raises(CalloutTimeout):
             await late
         asking = door.ask(a_callout())
         request = await wire.request()
@@ -324,7 +326,7 @@ async def test_a_request_of_five_megabytes_fits(door: Door):
 
 async def test_an_answer_over_the_limit_ends_the_stream_and_fails_the_callout():
     async with (
-        an_open_door(listening=Listening(host="127.0.0.1", port=0, max_receive_bytes=4 * 1024 * 1024)) as door,
+        an_open_door(listening=GrpcListenConfig(host="127.0.0.1", port=0, max_receive_bytes=4 * 1024 * 1024)) as door,
         a_member(door) as wire,
     ):
         asking = door.ask(a_callout())
@@ -347,8 +349,8 @@ async def test_a_member_that_stopped_reading_costs_no_more_than_the_limit(door: 
         text = "x" * 1024 * 1024
         stuck = [door.ask(a_callout(data={"text": text}, timeout_ms=SOON_MS)) for _ in range(20)]
         failures = await asyncio.gather(*stuck, return_exceptions=True)
-        assert all(isinstance(failure, Unanswered) for failure in failures)
-        assert any(not failure.written for failure in failures if isinstance(failure, Unanswered))
-        (member,) = door.members.of(a_callout().tenant)
+        assert all(isinstance(failure, CalloutTimeout) for failure in failures)
+        assert any(not failure.written for failure in failures if isinstance(failure, CalloutTimeout))
+        (member,) = door.members.list_members(a_callout().tenant)
         assert member.in_flight == 0
         wire.call.cancel()

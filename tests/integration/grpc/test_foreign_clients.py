@@ -1,4 +1,4 @@
-"""The two public Python clients, as they behave on a member stream (spec/grpc.md §25)."""
+"""The two public Python clients, as they behave on a member stream (docs/reference/grpc.md#members-in-the-field)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -159,7 +159,7 @@ async def test_the_older_clients_acknowledgements_keep_it_connected():
         await client.join("t")
         async with working(client):
             await seen(client, "CalculationMemberKeepAliveEvent", times=12)
-            assert len(door.members.of(ACME)) == 1
+            assert len(door.members.list_members(ACME)) == 1
 
 
 async def test_the_current_clients_answers_come_out_of_order_and_enriched(door: Door):

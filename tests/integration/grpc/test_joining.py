@@ -1,4 +1,6 @@
-"""The beginning of a member's stream (spec/grpc.md §3, §13.2, §13.3)."""
+"""The beginning of a member's stream (docs/reference/grpc.md#authentication-and-roles,
+docs/reference/grpc.md#joining, docs/reference/grpc.md#greeting).
+"""
 
 import grpc
 import pytest
@@ -13,7 +15,7 @@ JOIN = "CalculationMemberJoinEvent"
 async def test_a_join_is_answered_by_a_greeting_with_the_members_id_and_tenant(door: Door):
     async with a_stream(door) as wire:
         greeting = await wire.join("billing")
-        (member,) = door.members.of(ACME)
+        (member,) = door.members.list_members(ACME)
         assert greeting == {"id": member.id, "memberId": member.id, "joinedLegalEntityId": "acme", "success": True}
 
 
@@ -21,7 +23,7 @@ async def test_events_of_the_server_carry_their_own_id_and_the_fixed_source(door
     async with a_stream(door) as wire:
         await wire.send(JOIN, id="j-1")
         event = await wire.event("CalculationMemberGreetEvent")
-        (member,) = door.members.of(ACME)
+        (member,) = door.members.list_members(ACME)
         assert (event.source, event.spec_version, event.WhichOneof("data")) == ("cyoda", "1.0", "text_data")
         assert event.id not in {"", member.id}
         assert not event.attributes
@@ -29,7 +31,7 @@ async def test_events_of_the_server_carry_their_own_id_and_the_fixed_source(door
 
 async def test_every_stream_is_a_member_of_its_own(door: Door):
     async with a_member(door), a_member(door):
-        first, second = door.members.of(ACME)
+        first, second = door.members.list_members(ACME)
         assert first.id != second.id
 
 
@@ -45,7 +47,7 @@ async def test_a_join_needs_neither_id_nor_tenant(door: Door, payload: str):
     async with a_stream(door) as wire:
         await wire.send_event(CloudEvent(type=JOIN, text_data=payload))
         await wire.read("CalculationMemberGreetEvent")
-        (member,) = door.members.of(ACME)
+        (member,) = door.members.list_members(ACME)
         assert member.tags == {"billing"}
 
 
@@ -54,7 +56,7 @@ async def test_a_member_may_have_no_tags(door: Door, payload: str):
     async with a_stream(door) as wire:
         await wire.send_event(CloudEvent(type=JOIN, binary_data=payload.encode()))
         await wire.read("CalculationMemberGreetEvent")
-        (member,) = door.members.of(ACME)
+        (member,) = door.members.list_members(ACME)
         assert not member.tags
 
 
@@ -98,7 +100,7 @@ async def test_an_improper_first_event_ends_the_stream(door: Door, event: CloudE
     async with a_stream(door) as wire:
         await wire.send_event(event)
         assert await wire.ended() == (code, text)
-        assert door.members.of(ACME) == ()
+        assert door.members.list_members(ACME) == ()
 
 
 @pytest.mark.parametrize("payload", ["", "[]", "{", '"join"', b"\xff"])

@@ -1,12 +1,14 @@
-"""Keep-alive and the ways a stream ends (spec/grpc.md §13.4, §13.6, §28)."""
+"""Keep-alive and the ways a stream ends (docs/reference/grpc.md#liveness, docs/reference/grpc.md#end-of-a-stream,
+docs/reference/grpc.md#leniencies).
+"""
 
 import asyncio
 
 import grpc
 import pytest
 
-from statewright.api.grpc.streaming import KeepAlive
-from statewright.compute.callout import Reply
+from statewright.api.grpc.members import KeepAlive
+from statewright.compute.callout import CalloutResult
 from statewright.failures import ComputeMemberDisconnected, NoComputeMember
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from tests.integration.grpc.door import BRISK, PATIENCE, Door, Wire, a_member, a_stream, an_open_door, document_in
@@ -18,7 +20,7 @@ SILENT = (grpc.StatusCode.DEADLINE_EXCEEDED, "keep-alive timeout")
 
 async def test_members_are_probed_with_their_own_id():
     async with an_open_door(keep_alive=BRISK) as door, a_member(door) as wire:
-        (member,) = door.members.of(ACME)
+        (member,) = door.members.list_members(ACME)
         probes = [await wire.read(KEEP_ALIVE) for _ in range(2)]
         assert probes == [{"id": member.id, "memberId": member.id, "success": True}] * 2
 
@@ -32,7 +34,7 @@ async def test_every_probe_is_an_event_of_its_own():
 async def test_a_silent_member_is_given_up():
     async with an_open_door(keep_alive=BRISK) as door, a_member(door) as wire:
         assert await wire.ended() == SILENT
-        assert door.members.of(ACME) == ()
+        assert door.members.list_members(ACME) == ()
 
 
 async def test_giving_a_member_up_fails_its_callouts():
@@ -53,7 +55,7 @@ async def test_giving_a_member_up_fails_its_callouts():
 async def test_a_sign_of_life_at_every_probe_keeps_the_member(sign: CloudEvent):
     async with an_open_door(keep_alive=BRISK) as door, a_member(door) as wire:
         await outlive(wire, sign, BRISK)
-        assert len(door.members.of(ACME)) == 1
+        assert len(door.members.list_members(ACME)) == 1
 
 
 @pytest.mark.parametrize(
@@ -134,13 +136,13 @@ async def test_callouts_that_take_longer_than_the_grace_fail(door: Door):
 
 
 async def test_a_member_that_stopped_reading_is_given_up_and_the_server_still_stops():
-    impatient = KeepAlive(interval=0.05, timeout=0.2, farewell=0.1)
+    impatient = KeepAlive(interval=0.05, timeout=0.2, status_timeout=0.1)
     async with an_open_door(keep_alive=impatient) as door, a_member(door):
         text = "x" * 1024 * 1024
         stuck = [door.ask(a_callout(data={"text": text})) for _ in range(10)]
         failures = await asyncio.gather(*stuck, return_exceptions=True)
         assert {type(failure) for failure in failures} == {ComputeMemberDisconnected}
-        assert door.members.of(ACME) == ()
+        assert door.members.list_members(ACME) == ()
         async with asyncio.timeout(PATIENCE):
             await door.stop(grace=0)
 
@@ -166,8 +168,8 @@ async def test_no_callout_is_left_hanging_when_members_come_and_go(door: Door):
             task.cancel()
         await asyncio.gather(serving, *coming, return_exceptions=True)
     kinds = {type(outcome) for outcome in outcomes}
-    assert Reply in kinds
-    assert kinds <= {Reply, ComputeMemberDisconnected}
+    assert CalloutResult in kinds
+    assert kinds <= {CalloutResult, ComputeMemberDisconnected}
 
 
 async def answer_all(wire: Wire) -> None:

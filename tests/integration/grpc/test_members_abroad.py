@@ -16,15 +16,15 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from statewright.api.grpc.server import Listening
-from statewright.api.grpc.streaming import KeepAlive
+from statewright.api.grpc.members import KeepAlive
+from statewright.api.grpc.server import GrpcListenConfig
 from tests.integration.grpc.door import Door, an_open_door, document_in
 from tests.unit.compute.builders import ACME, a_callout
 
 pytestmark = pytest.mark.xdist_group("members-abroad")
 
 HERE = Path(__file__).parent / "members"
-PROTOS = Path(__file__).parents[3] / "proto"
+PROTOS = Path(__file__).parents[3] / "src" / "statewright" / "proto"
 PATIENCE_S = 60.0
 PREPARED_WITHIN_S = 600.0
 
@@ -62,7 +62,7 @@ def command(request: pytest.FixtureRequest, tmp_path: Path) -> Command:
 async def test_a_member_works_through_callouts_and_a_restart_of_the_server(command: Command):
     often = KeepAlive(interval=0.2, timeout=20.0)
     async with an_open_door(keep_alive=often) as first:
-        again = Listening(host="127.0.0.1", port=first.server.port)
+        again = GrpcListenConfig(host="127.0.0.1", port=first.server.port)
         async with a_member(command, first.address) as says:
             assert await says() in told("late", "DEADLINE_EXCEEDED")
             assert (await says()).startswith("unary ")
@@ -82,7 +82,7 @@ async def work(door: Door) -> None:
     async with asyncio.timeout(PATIENCE_S):
         replies = await asyncio.gather(*(door.ask(a_callout(tags=("member",), data=one)) for one in documents))
     assert [document_in(reply) for reply in replies] == documents
-    assert len(door.members.of(ACME)) == 1
+    assert len(door.members.list_members(ACME)) == 1
 
 
 def told(word: str, status: str) -> set[str]:

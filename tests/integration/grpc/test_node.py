@@ -14,12 +14,12 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from statewright.api.grpc.server import Listening
-from statewright.compute.callout import Unanswered
+from statewright.api.grpc.server import GrpcListenConfig
+from statewright.compute.callout import CalloutTimeout
 from statewright.failures import ComputeMemberDisconnected
-from statewright.identity import TenantId
+from statewright.ids import TenantId
 from statewright.jsonval.values import JsonObject
-from statewright.sdk import Context, No, Node
+from statewright.sdk import Context, Node, Rejected
 from tests.integration.grpc.door import BRISK, PATIENCE, Door, an_open_door, document_in
 from tests.unit.compute.builders import ACME, a_callout, a_principal
 
@@ -42,7 +42,7 @@ async def serving(node: Node, door: Door, *, token: str = "acme") -> AsyncIterat
 async def membership(door: Door, count: int, tenant: TenantId = ACME) -> None:
     """Returns when so many members are connected."""
     async with asyncio.timeout(PATIENCE):
-        while len(door.members.of(tenant)) != count:
+        while len(door.members.list_members(tenant)) != count:
             await door.members.changed()
 
 
@@ -103,7 +103,7 @@ async def test_a_function_the_node_lacks_is_a_failure_and_not_a_timeout(door: Do
 
 async def test_criteria_give_reasons_for_refusals(door: Door):
     node = Node()
-    node.criterion("worthy")(lambda prize: prize["laureates"] > 0 or No("no laureates"))
+    node.criterion("worthy")(lambda prize: prize["laureates"] > 0 or Rejected("no laureates"))
     async with serving(node, door):
         yes = await door.ask(a_callout("worthy", kind="criteria", data={"laureates": 1}))
         no = await door.ask(a_callout("worthy", kind="criteria", data={"laureates": 0}))
@@ -178,7 +178,7 @@ async def test_no_more_functions_run_at_once_than_allowed(door: Door):
 async def test_plain_functions_do_not_block_each_other(door: Door):
     node = Node()
     meeting = threading.Barrier(4, timeout=PATIENCE)
-    node.processor("meet")(lambda: meeting.wait() >= 0 or None)
+    node.processor("meet")(lambda: {"place": meeting.wait()})
     async with serving(node, door):
         replies = await asyncio.gather(*(door.ask(a_callout("meet")) for _ in range(4)))
     assert [reply.success for reply in replies] == [True] * 4
@@ -207,7 +207,7 @@ async def test_a_node_outlives_a_restart_of_the_server():
         port = first.server.port
         task = asyncio.create_task(node.serve(first.address, token="acme"))
         await membership(first, 1)
-    async with an_open_door(listening=Listening(host="127.0.0.1", port=port)) as second:
+    async with an_open_door(listening=GrpcListenConfig(host="127.0.0.1", port=port)) as second:
         await membership(second, 1)
         assert document_in(await second.ask(a_callout("same", data={"n": 1}))) == {"n": 1}
         node.stop()
@@ -219,7 +219,7 @@ async def test_a_node_that_starts_first_waits_for_its_server():
     async with an_open_door() as probe:
         port = probe.server.port
     task = asyncio.create_task(node.serve(f"127.0.0.1:{port}", token="acme"))
-    async with an_open_door(listening=Listening(host="127.0.0.1", port=port)) as door:
+    async with an_open_door(listening=GrpcListenConfig(host="127.0.0.1", port=port)) as door:
         await membership(door, 1)
         node.stop()
         await asyncio.wait_for(task, PATIENCE)
@@ -240,17 +240,17 @@ async def test_stopping_lets_running_functions_finish_and_then_leaves(door: Door
     began, gate = asyncio.Event(), asyncio.Event()
 
     @node.processor("slow")
-    async def slow() -> str:
+    async def slow() -> dict[str, bool]:
         began.set()
         await gate.wait()
-        return "finished"
+        return {"finished": True}
 
     async with serving(node, door) as task:
         asking = door.ask(a_callout("slow"))
         await began.wait()
         node.stop()
         gate.set()
-        assert document_in(await asking) == "finished"
+        assert document_in(await asking) == {"finished": True}
         await asyncio.wait_for(task, PATIENCE)
         await membership(door, 0)
 
@@ -309,12 +309,12 @@ async def test_a_late_answer_of_a_node_does_no_harm(door: Door):
     async def late() -> None:
         await gate.wait()
 
-    node.processor("prompt")(lambda: "prompt")
+    node.processor("prompt")(lambda: {"prompt": True})
     async with serving(node, door):
-        with pytest.raises(Unanswered):
+        with pytest.raises(CalloutTimeout):
             await door.ask(a_callout("late", timeout_ms=50))
         gate.set()
-        assert document_in(await door.ask(a_callout("prompt"))) == "prompt"
+        assert document_in(await door.ask(a_callout("prompt"))) == {"prompt": True}
 
 
 @asynccontextmanager

@@ -1,7 +1,10 @@
-"""The server around the service: discovery, health, addresses, limits (spec/grpc.md §1, §17, §28)."""
+"""The server around the service: discovery, health, addresses, limits (docs/reference/grpc.md#service,
+docs/reference/grpc.md#limits-and-shutdown, docs/reference/grpc.md#leniencies).
+"""
 
 import asyncio
 import socket
+from pathlib import Path
 
 import grpc
 import pytest
@@ -11,8 +14,10 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
 from grpc_reflection.v1alpha.reflection_pb2_grpc import ServerReflectionStub
 
-from statewright.api.grpc.server import SERVICE_NAME, Listening
+from statewright.api.grpc.server import SERVICE_NAME, GrpcListenConfig
 from statewright.proto.cloudevents_pb2 import CloudEvent
+from statewright.tls import build_server_context
+from tests.certificates import Authority
 from tests.integration.grpc.door import PATIENCE, Door, a_channel, an_open_door
 
 
@@ -57,9 +62,20 @@ async def test_an_unknown_method_is_unimplemented(door: Door):
 
 
 async def test_localhost_listens_on_both_loopbacks():
-    async with an_open_door(listening=Listening(host="localhost", port=0)) as door:
+    async with an_open_door(listening=GrpcListenConfig(host="localhost", port=0)) as door:
         for address in ("127.0.0.1", "[::1]") if socket.has_ipv6 else ("127.0.0.1",):
             async with grpc.aio.insecure_channel(f"{address}:{door.server.port}") as channel:
+                answer = await HealthStub(channel).Check(HealthCheckRequest(), timeout=PATIENCE)
+                assert answer.status == HealthCheckResponse.SERVING
+
+
+async def test_clients_that_trust_its_certificate_reach_it_by_tls(tmp_path: Path):
+    authority = Authority(tmp_path)
+    tls = build_server_context(authority.issue_tls(), protocols=("h2",))
+    async with an_open_door(listening=GrpcListenConfig(host="localhost", port=0, tls=tls)) as door:
+        credentials = grpc.ssl_channel_credentials(authority.pem)
+        for address in ("127.0.0.1", "[::1]") if socket.has_ipv6 else ("127.0.0.1",):
+            async with grpc.aio.secure_channel(f"{address}:{door.server.port}", credentials) as channel:
                 answer = await HealthStub(channel).Check(HealthCheckRequest(), timeout=PATIENCE)
                 assert answer.status == HealthCheckResponse.SERVING
 
@@ -68,14 +84,14 @@ async def test_a_port_that_is_taken_stops_the_start_and_is_named():
     async with an_open_door() as door:
         port = door.server.port
         with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port}"):
-            async with an_open_door(listening=Listening(host="127.0.0.1", port=port)):
+            async with an_open_door(listening=GrpcListenConfig(host="127.0.0.1", port=port)):
                 pass
 
 
 async def test_several_servers_may_share_a_port_when_asked_to():
-    listening = Listening(host="127.0.0.1", port=0, reuse_port=True)
+    listening = GrpcListenConfig(host="127.0.0.1", port=0, reuse_port=True)
     async with an_open_door(listening=listening) as one:
-        shared = Listening(host="127.0.0.1", port=one.server.port, reuse_port=True)
+        shared = GrpcListenConfig(host="127.0.0.1", port=one.server.port, reuse_port=True)
         async with an_open_door(listening=shared) as two:
             assert one.server.port == two.server.port
 

@@ -164,7 +164,7 @@ def plain(value: Any) -> Any:
 
 
 def payload_of(event: CloudEvent) -> Json:
-    """The payload of a response, which must be an event as the server makes them (spec/grpc.md §2)."""
+    """The payload of a response, which must be an event as the server makes them (docs/reference/grpc.md#envelope)."""
     assert (event.source, event.spec_version, dict(event.attributes)) == ("cyoda", "1.0", {})
     assert event.WhichOneof("data") == "text_data"
     assert UUID(event.id).version == 4

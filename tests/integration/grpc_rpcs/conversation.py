@@ -8,23 +8,25 @@ from uuid import uuid4
 
 import pytest
 
-from statewright.api.grpc import answers
-from statewright.api.grpc.answers import Answer, CorrelatedAnswer
-from statewright.api.grpc.envelope import ACK, ANSWERS, GREET, JOIN, KEEP_ALIVE, REQUESTS, event_of
-from statewright.compute.members import Greeting, Probe
+from statewright.api.grpc import responses
+from statewright.api.grpc.envelope import ACK, GREET, JOIN, KEEP_ALIVE, REQUEST_TYPES, RESPONSE_TYPES, encode_message
+from statewright.api.grpc.responses import CorrelatedResponse, Response
+from statewright.compute.members import Greeting, Ping
 from statewright.jsonval.codec import decode, encode
 from statewright.proto.cloudevents_pb2 import CloudEvent
-from statewright.sdk import No, wire
+from statewright.sdk import Rejected, wire
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, judged_by, manual
 from tests.integration.grpc_rpcs.client import NEW, REQUIRED, RPC_OF, Rpcs, spec
 from tests.integration.node import Node, a_node
 from tests.integration.schedules.conftest import timed_by
 from tests.service import PATIENCE_S, RunningService, a_token
 
-STREAM = {JOIN, GREET, KEEP_ALIVE, ACK, *REQUESTS.values(), *ANSWERS}
-RESPONSES = {name for name, kind in vars(answers).items() if isinstance(kind, type) and issubclass(kind, Answer)} - {
-    Answer.__name__,
-    CorrelatedAnswer.__name__,
+STREAM = {JOIN, GREET, KEEP_ALIVE, ACK, *REQUEST_TYPES.values(), *RESPONSE_TYPES}
+RESPONSES = {
+    name for name, kind in vars(responses).items() if isinstance(kind, type) and issubclass(kind, Response)
+} - {
+    Response.__name__,
+    CorrelatedResponse.__name__,
 }
 KINDS = sorted({*RPC_OF, *RESPONSES, *STREAM})
 """All event types."""
@@ -95,7 +97,7 @@ def moved(rpcs: Rpcs, node: Node, pool: ThreadPoolExecutor) -> Iterator[CloudEve
     yield from during("EntityCreateCollectionRequest", later, later, dataFormat="JSON", payloads=both)
     yield from during("EntityUpdateCollectionRequest", later, dataFormat="JSON", payloads=[change])
     refusal: Future[Json] = pool.submit(rpcs.one, "EntityTransitionRequest", entityId=entity, transition="GO")
-    yield from served(node, No("not yet"))
+    yield from served(node, Rejected("not yet"))
     assert refusal.result(PATIENCE_S)["success"] is False
     yield from during("EntityTransitionRequest", True, SAMPLE, entityId=entity, transition="GO")
     rpcs.ask("EntityChangesMetadataGetRequest", entityId=entity)
@@ -111,7 +113,7 @@ def served(node: Node, outcome: object) -> Iterator[CloudEvent]:
         type=f"Entity{request.kind}CalculationRequest",
         text_data=encode(request.members).decode(),
     )
-    answer = wire.answer(wire.read_request(callout), outcome)
+    answer = wire.build_answer(wire.read_request(callout), outcome)
     node.answer(request, **decode(answer.text_data))
     yield from (callout, answer)
 
@@ -140,7 +142,7 @@ def in_vain(rpcs: Rpcs) -> None:
 
 def of_members() -> Iterator[CloudEvent]:
     """What members and server say to each other besides callouts."""
-    yield wire.join(("node",))
-    yield event_of(Greeting("m-1", "acme"))
-    probe = event_of(Probe("m-1"))
-    yield from (probe, wire.acknowledgement(probe))
+    yield wire.build_join(("node",))
+    yield encode_message(Greeting("m-1", "acme"))
+    probe = encode_message(Ping("m-1"))
+    yield from (probe, wire.build_acknowledgement(probe))

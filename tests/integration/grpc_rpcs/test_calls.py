@@ -1,4 +1,6 @@
-"""What is wrong with a call itself ends it with a status (spec/grpc.md §2–§4, §6, §12)."""
+"""What is wrong with a call itself ends it with a status (docs/reference/grpc.md#envelope,
+docs/reference/grpc.md#event-types, docs/reference/grpc.md#how-requests-are-read).
+"""
 
 import grpc
 import pytest

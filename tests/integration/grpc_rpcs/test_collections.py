@@ -1,4 +1,4 @@
-"""Many entities at once (spec/grpc.md §8)."""
+"""Many entities at once (docs/reference/grpc.md#entitymanagecollection)."""
 
 import grpc
 import pytest

@@ -1,4 +1,4 @@
-"""What the service publishes of its own interface (spec/grpc.md §1, spec/auth-and-operations.md §23)."""
+"""What the service publishes of its own interface (docs/reference/grpc.md#service, docs/reference/service.md#help)."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests.builders import Json
 from tests.integration.grpc_rpcs.conversation import KINDS, RESPONSES
 from tests.service import Api, RunningService, done
 
-SOURCES = Path(__file__).resolve().parents[3] / "proto"
+SOURCES = Path(__file__).resolve().parents[3] / "src" / "statewright" / "proto"
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Single entities (spec/grpc.md §7)."""
+"""Single entities (docs/reference/grpc.md#entitymanage)."""
 
 from uuid import UUID
 

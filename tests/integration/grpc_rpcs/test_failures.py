@@ -1,4 +1,6 @@
-"""How failures are told, and what becomes of a call that nobody waits for any more (spec/grpc.md §12, §15.9)."""
+"""How failures are told, and what becomes of a call that nobody waits for any more (docs/reference/grpc.md#failures,
+docs/reference/grpc.md#callers-that-leave).
+"""
 
 import re
 from collections.abc import AsyncIterator, Callable
@@ -9,8 +11,8 @@ import grpc.aio
 import pytest
 from msgspec import Struct
 
-from statewright.api.grpc.answers import EntityResponse, Outcome
-from statewright.api.grpc.rpc import CallRefused, Rpc, Served, always, operation
+from statewright.api.grpc.handlers import InvalidCall, RequestHandler, RpcMethod, always_respond, build_operation
+from statewright.api.grpc.responses import EntityResponse, Outcome
 from statewright.auth import MockAuthenticator
 from statewright.failures import Conflict, EntityNotFound, Failure, StorageUnavailable
 from statewright.proto.cloudevents_pb2 import CloudEvent
@@ -43,13 +45,15 @@ async def failing(runtime: Runtime, failure: Exception) -> AsyncIterator[Call]:
     async def fail(_runtime: Runtime, _caller: Caller, _request: Anything) -> Outcome:
         raise failure
 
-    rpc = Rpc(
-        kind="test", operations={"Fail": operation(Anything, fail, failing=always(EntityResponse()))}, unjoined=None
+    rpc = RpcMethod(
+        kind="test",
+        operations={"Fail": build_operation(Anything, fail, failing=always_respond(EntityResponse()))},
+        unjoined=None,
     )
-    served = Served(runtime, MockAuthenticator(a_principal()))
+    served = RequestHandler(runtime, MockAuthenticator(a_principal()))
 
     async def serve(event: CloudEvent, context: "grpc.aio.ServicerContext[CloudEvent, CloudEvent]") -> CloudEvent:
-        return await served.one(rpc, event, context)
+        return await served.handle_one(rpc, event, context)
 
     handler = grpc.unary_unary_rpc_method_handler(serve, CloudEvent.FromString, CloudEvent.SerializeToString)
     server = grpc.aio.server()
@@ -94,7 +98,7 @@ async def test_a_defect_is_told_by_a_ticket_alone(service: RunningService, failu
 
 
 async def test_a_refused_call_ends_with_its_status(service: RunningService) -> None:
-    async with failing(service.parts.runtime, CallRefused("payloads array is empty")) as call:
+    async with failing(service.parts.runtime, InvalidCall("payloads array is empty")) as call:
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await call(CloudEvent(type="Fail", text_data="{}"))
     assert (refused.value.code(), refused.value.details()) == (

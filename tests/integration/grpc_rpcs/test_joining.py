@@ -1,11 +1,13 @@
-"""Callbacks over gRPC that take part in the transaction they are called from (spec/grpc.md §16)."""
+"""Callbacks over gRPC that take part in the transaction they are called from
+(docs/reference/grpc.md#transaction-tokens).
+"""
 
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from statewright.compute.transaction_tokens import TransactionTokens
-from statewright.identity import TransactionId, system_clock
+from statewright.ids import TransactionId, system_clock
 from statewright.sdk import Context, Node
 from statewright.settings import Secret
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, manual, when

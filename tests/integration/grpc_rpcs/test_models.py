@@ -1,4 +1,4 @@
-"""Models (spec/grpc.md §9)."""
+"""Models (docs/reference/grpc.md#entitymodelmanage)."""
 
 import pytest
 

@@ -4,7 +4,7 @@ import pytest
 
 from statewright.api.grpc.collections import ENTITY_MANAGE_COLLECTION
 from statewright.api.grpc.entities import ENTITY_MANAGE
-from statewright.api.grpc.envelope import ANSWERS, JOIN, read_answer, read_join
+from statewright.api.grpc.envelope import JOIN, RESPONSE_TYPES, read_join, read_response
 from statewright.api.grpc.models import ENTITY_MODEL_MANAGE
 from statewright.api.grpc.search import ENTITY_SEARCH, ENTITY_SEARCH_COLLECTION
 from statewright.jsonval.codec import encode
@@ -40,7 +40,7 @@ def test_every_response_was_heard_as_success_and_as_failure(heard: dict[str, lis
     assert {payload["success"] for payload in heard[kind]} == {True, False}
 
 
-@pytest.mark.parametrize("kind", sorted({*RPC_OF, JOIN, *ANSWERS}))
+@pytest.mark.parametrize("kind", sorted({*RPC_OF, JOIN, *RESPONSE_TYPES}))
 def test_published_examples_are_understood(kind: str) -> None:
     for example in published.documents()[kind]["examples"]:
         text = encode(example).decode()
@@ -49,7 +49,7 @@ def test_published_examples_are_understood(kind: str) -> None:
         elif kind == JOIN:
             assert read_join(text).tags == tuple(example["tags"])
         else:
-            assert read_answer(text).request_id == example["requestId"]
+            assert read_response(text).request_id == example["requestId"]
 
 
 @pytest.mark.parametrize("rpc", SERVED)

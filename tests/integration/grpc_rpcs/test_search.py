@@ -1,4 +1,6 @@
-"""Reading many entities, searching, counting, history (spec/grpc.md §10, §11)."""
+"""Reading many entities, searching, counting, history (docs/reference/grpc.md#entitysearch,
+docs/reference/grpc.md#entitysearchcollection).
+"""
 
 import threading
 from itertools import pairwise
@@ -211,6 +213,16 @@ def test_states_are_counted_apart_and_only_those_asked_for(api: Api, rpcs: Rpcs)
     assert counted() == counted(states=[]) == counted(states=None) == counted(model=spec()) == {"NEW": 2, "DONE": 1}
     assert counted(states=["DONE", "NOWHERE"]) == {"DONE": 1}
     assert counted(states=["NOWHERE"]) == {}
+
+
+def test_the_past_is_counted_as_it_was(api: Api, rpcs: Rpcs) -> None:
+    """Decision S17."""
+    some_prizes(api, 1)
+    for model in (None, spec()):
+        [answer] = rpcs.ask("EntityStatsGetRequest", model=model, pointInTime="2001-01-01T00:00:00Z")
+        assert answer["count"] == 0
+        [answer] = rpcs.ask("EntityStatsByStateGetRequest", model=model, pointInTime="2999-01-01T00:00:00Z")
+        assert (answer["state"], answer["count"]) == ("NEW", 1)
 
 
 def test_an_unknown_model_has_no_numbers(rpcs: Rpcs) -> None:

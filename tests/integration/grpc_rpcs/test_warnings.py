@@ -1,4 +1,6 @@
-"""What calculation members warn of reaches the caller, come what may (spec/workflows.md §10.2, §11.5)."""
+"""What calculation members warn of reaches the caller, come what may
+(docs/reference/workflows.md#results-of-processors, docs/reference/workflows.md#warnings).
+"""
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor

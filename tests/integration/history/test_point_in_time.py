@@ -1,4 +1,6 @@
-"""A random history, replayed in memory, equals the database at every instant (spec/entities.md §16, decision S11)."""
+"""A random history, replayed in memory, equals the database at every instant
+(docs/reference/entities.md#points-in-time, decision S11).
+"""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping

@@ -11,12 +11,12 @@ from urllib.parse import quote
 import pytest
 from typer.testing import CliRunner
 
-from statewright.cli import program
-from statewright.identity import TenantId, model_id
+from statewright.cli.main import program
+from statewright.ids import TenantId, model_id
 from statewright.services.retention import Pruner
 from statewright.settings import Retention
 from statewright.storage import retention
-from statewright.storage.connections import target
+from statewright.storage.connections import parse_database_url
 from statewright.storage.pool import Pool
 from tests.builders import Json, a_workflow, manual, when
 from tests.database import connected
@@ -81,6 +81,8 @@ def test_every_read_of_a_removed_past_is_refused_and_never_answered_with_nothing
         api.post(f"/search/{NOTE}?{then}", when("$.n", "NOT_NULL")),
         api.post(f"/entity/stats/{NOTE}/query", {"groupBy": ["state"], "pointInTime": instants[1]}),
         api.delete(f"/entity/{NOTE}?{then}", when("$.n", "NOT_NULL")),
+        *(api.get(f"/entity/{stats}?{then}") for stats in ("stats", "stats/states")),
+        *(api.get(f"/entity/{stats}/{NOTE}?{then}") for stats in ("stats", "stats/states")),
     ]
     for answer in reads:
         problem = refused(answer, 410, "HISTORY_PRUNED")
@@ -205,12 +207,12 @@ async def test_the_setting_is_kept_in_the_background(service: RunningService, ap
 
     note, ledger = await asyncio.to_thread(histories)
     wanted = Retention(timedelta(microseconds=1), {"ledger/1": None})
-    async with Pool(target(service.database), size=2) as pool, connected(service.database) as tables:
+    async with Pool(parse_database_url(service.database), size=2) as pool, connected(service.database) as tables:
         # Other tests of this worker share the tables: only this tenant's models are asked about.
-        found = [one for one in await retention.prunable(pool) if one.tenant == tenant]
+        found = [one for one in await retention.fetch_prunable(pool) if one.tenant == tenant]
         assert {one.key.name for one in found if one.key} == {"note", "ledger"}
         assert all(
-            wanted.of(f"{one.key.name}/1") == (None if one.key.name == "ledger" else wanted.others)
+            wanted.get_period(f"{one.key.name}/1") == (None if one.key.name == "ledger" else wanted.others)
             for one in found
             if one.key
         )
@@ -223,7 +225,7 @@ async def test_the_setting_is_kept_in_the_background(service: RunningService, ap
 
 
 async def test_the_horizon_never_moves_back(service: RunningService, tenant: str) -> None:
-    async with Pool(target(service.database), size=1) as pool:
+    async with Pool(parse_database_url(service.database), size=1) as pool:
         moved = [
             await retention.move_horizon(pool, TenantId(tenant), model_id("m", 1), period=period)
             for period in (timedelta(microseconds=1), timedelta(days=9))

@@ -1,4 +1,4 @@
-"""The audit trail of runs: events, order, texts, filters, pages (spec/workflows.md §14)."""
+"""The audit trail of runs: events, order, texts, filters, pages (docs/reference/workflows.md#audit)."""
 
 import re
 
@@ -318,3 +318,23 @@ def test_no_run_no_finish(service: RunningService, api: Api) -> None:
 def test_a_transaction_id_that_is_none_does_not_bind(api: Api) -> None:
     problem = refused(api.get(f"/audit/entity/{UNKNOWN}/workflow/x/finished"), 400, "BAD_REQUEST")
     assert problem["properties"]["parameter"] == "transactionId"
+
+
+def test_the_log_names_the_model_and_the_workflows_that_were_passed_over(
+    api: Api, tenant: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Decision W14."""
+    never = when("$.year", "EQUALS", 1)
+    api.a_model(a_workflow("first", New=[]) | {"criterion": never}, a_workflow("second", New=[]) | {"criterion": never})
+    capfd.readouterr()
+    entity = api.create().id
+    [line] = [line for line in capfd.readouterr().out.splitlines() if "workflow_default_taken" in line]
+    assert "level=WARN" in line or "warning" in line
+    for word in (tenant, entity, "prize", "first", "second"):
+        assert word in line
+
+
+def test_a_model_without_workflows_is_no_matter_for_the_log(api: Api, capfd: pytest.CaptureFixture[str]) -> None:
+    api.a_model()
+    api.create()
+    assert "workflow_default_taken" not in capfd.readouterr().out

@@ -1,4 +1,6 @@
-"""The change history of an entity and whom it names (spec/entities.md §11, §12)."""
+"""The change history of an entity and whom it names (docs/reference/entities.md#change-history,
+docs/reference/entities.md#attribution).
+"""
 
 import re
 

@@ -1,4 +1,6 @@
-"""Many clients and few entities: first committer wins, and everybody is told (spec/entities.md §15)."""
+"""Many clients and few entities: first committer wins, and everybody is told
+(docs/reference/entities.md#transactions).
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

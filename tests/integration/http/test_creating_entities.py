@@ -1,4 +1,6 @@
-"""Creating one entity over REST (spec/entities.md §4, §5.1, §5.2, §19)."""
+"""Creating one entity over REST (docs/reference/entities.md#documents,
+docs/reference/entities.md#transaction-results, docs/reference/entities.md#create-one).
+"""
 
 import re
 import uuid
@@ -163,7 +165,8 @@ def test_what_cannot_be_kept_as_it_is_gets_a_clear_refusal_and_leaves_nothing(
     assert done(api.get("/entity/prize/1")) == []
 
 
-# The order of spec/entities.md §19, each test one step: the earlier check must win over all later ones.
+# The order of docs/reference/entities.md#order-of-checks, each test one step: the earlier check must win over all
+# later ones.
 
 
 def test_parameters_bind_before_anything_is_looked_up(api: Api) -> None:

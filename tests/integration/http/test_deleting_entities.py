@@ -1,4 +1,6 @@
-"""Deleting entities, and what stays readable (spec/entities.md §9.1, §11)."""
+"""Deleting entities, and what stays readable (docs/reference/entities.md#delete-one,
+docs/reference/entities.md#change-history).
+"""
 
 import re
 

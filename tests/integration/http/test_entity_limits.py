@@ -1,4 +1,4 @@
-"""How large and how deep things may be (spec/entities.md §1.6)."""
+"""How large and how deep things may be (docs/reference/entities.md#limits)."""
 
 import pytest
 

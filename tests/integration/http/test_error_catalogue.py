@@ -1,8 +1,9 @@
-"""Every code of the error catalogue is produced by a test over the API (spec/entities.md, Appendix B).
+"""Every code of the error catalogue is produced by a test over the API
+(docs/reference/entities.md#entities-and-messages, Appendix B).
 
 ``PRODUCED`` names one such test for each code. What it names must exist and speak of the code, and every kind of
 failure must be spoken of by some test: so none can come without a test, nor a test go and leave its code behind.
-Failures of the step engine have a catalogue of their own (spec/step-engine.md).
+Failures of the step engine have a catalogue of their own (docs/reference/steps.md#the-json-step-engine).
 """
 
 import ast
@@ -15,7 +16,7 @@ from uuid import uuid1
 import pytest
 
 from statewright.failures import Failure
-from statewright.identity import TransactionId
+from statewright.ids import TransactionId
 from tests.builders import a_workflow, manual, when
 from tests.service import Api, RunningService, refused
 

@@ -1,4 +1,6 @@
-"""Firing a transition without a document, as the older Python clients do (decision S12, spec/grpc.md §26)."""
+"""Firing a transition without a document, as the older Python clients do (decision S12,
+docs/reference/grpc.md#applications-in-the-field).
+"""
 
 import pytest
 

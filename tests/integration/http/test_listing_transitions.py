@@ -1,4 +1,6 @@
-"""Names of the transitions of an entity's state (spec/entities.md §10, spec/workflows.md §8.8, decision W9)."""
+"""Names of the transitions of an entity's state (docs/reference/entities.md#list-transitions,
+docs/reference/entities.md#list-transitions, decision W9).
+"""
 
 import pytest
 
@@ -89,3 +91,13 @@ def test_both_scopes_at_once_are_refused(api: Api, entity: str) -> None:
 def test_an_unknown_transaction_is_a_bad_request(api: Api, entity: str) -> None:
     refused(api.get(f"/entity/{entity}/transitions?transactionId={UNKNOWN}"), 400, "BAD_REQUEST")
     refused(api.get(f"/entity/{UNKNOWN}/transitions?transactionId={UNKNOWN}"), 404, "ENTITY_NOT_FOUND")
+
+
+def test_a_bare_date_is_no_instant_here(api: Api, entity: str) -> None:
+    """Decision S18; elsewhere it is midnight UTC."""
+    older = f"/platform-api/entity/fetch/transitions?entityClass=A.1&entityId={entity}&"
+    for path in (f"/entity/{entity}/transitions?", f"/entity/{UNKNOWN}/transitions?", older):
+        problem = refused(api.get(f"{path}pointInTime=2020-01-01"), 400, "BAD_REQUEST")
+        assert problem["properties"]["parameter"] == "pointInTime"
+    refused(api.get(f"/entity/{entity}?pointInTime=2020-01-01"), 404, "ENTITY_NOT_FOUND")
+    assert done(api.get(f"/entity/{entity}/transitions?pointInTime=2999-01-01T00:00:00Z"))

@@ -1,4 +1,6 @@
-"""Mock authentication, the default of a fresh start (spec/auth-and-operations.md §3.2, §2, §19, §30)."""
+"""Mock authentication, the default of a fresh start (docs/reference/authentication.md#mock-mode,
+docs/reference/authentication.md#routes-without-credentials, docs/reference/authentication.md#roles).
+"""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,6 @@
-"""Models over REST (spec/models.md §2–§4, §7, §10)."""
+"""Models over REST (docs/reference/models.md#requests-and-answers, docs/reference/models.md#operations,
+docs/reference/models.md#export-formats).
+"""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +11,7 @@ from tests.builders import SAMPLE, Json
 from tests.service import Api, done, refused
 
 INVOICE_ID = "16ab11f6-0c9f-5428-a4d3-e26692ded6f1"
-"""The check value of spec/models.md §1 for ``invoice`` version 1."""
+"""The check value of docs/reference/models.md#identity-and-attributes for ``invoice`` version 1."""
 
 KEY = {"entityName": "invoice", "entityVersion": 1}
 

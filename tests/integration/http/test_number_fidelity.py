@@ -1,4 +1,6 @@
-"""Numbers of any length survive every path through the service (spec/entities.md §4.1, decision S1)."""
+"""Numbers of any length survive every path through the service (docs/reference/entities.md#json-documents, decision
+S1).
+"""
 
 from decimal import Decimal
 

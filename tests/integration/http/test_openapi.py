@@ -1,4 +1,4 @@
-"""The OpenAPI document tells the truth (spec/auth-and-operations.md §24)."""
+"""The OpenAPI document tells the truth (docs/reference/service.md#openapi)."""
 
 import re
 from dataclasses import replace

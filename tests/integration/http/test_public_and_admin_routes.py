@@ -1,4 +1,7 @@
-"""What is served without credentials, and the admin listener (spec/auth-and-operations.md §2, §20, §24)."""
+"""What is served without credentials, and the admin listener
+(docs/reference/authentication.md#routes-without-credentials, docs/reference/service.md#health,
+docs/reference/service.md#openapi).
+"""
 
 import asyncio
 from collections.abc import Iterator

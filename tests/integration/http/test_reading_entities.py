@@ -1,4 +1,6 @@
-"""Reading and listing entities, now and in the past (spec/entities.md §6, §16, decisions S10, S11)."""
+"""Reading and listing entities, now and in the past (docs/reference/entities.md#read,
+docs/reference/entities.md#points-in-time, decisions S10, S11).
+"""
 
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise

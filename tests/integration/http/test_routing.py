@@ -1,4 +1,6 @@
-"""Which paths exist, for whom, and how names get through (spec/entities.md §1, auth-and-operations.md §2, §3.4)."""
+"""Which paths exist, for whom, and how names get through (docs/reference/entities.md#conventions,
+auth-and-operations.md docs/reference/entities.md#operations, docs/reference/entities.md#the-envelope).
+"""
 
 import http.client
 from urllib.parse import quote

@@ -29,7 +29,7 @@ NOBODY = "00000000-0000-1000-8000-000000000000"
 STEP_DIALECT = "^/v1/"
 """At the root of the server, with manners of its own."""
 UNFINISHED = "/account/subscriptions"
-"""Documented to answer 501 (spec/auth-and-operations.md §24)."""
+"""Documented to answer 501 (docs/reference/service.md#openapi)."""
 
 LIFECYCLE = a_workflow(New=[manual("GO", to="Gone")], Gone=[manual("BACK", to="New")])
 SEARCHED = when("$.year", "GREATER_THAN", 1901)

@@ -1,4 +1,6 @@
-"""What belongs to another tenant is as if it were nowhere (spec/entities.md §17, spec/auth-and-operations.md §18)."""
+"""What belongs to another tenant is as if it were nowhere (docs/reference/entities.md#tenants,
+docs/reference/authentication.md#tenancy).
+"""
 
 import random
 

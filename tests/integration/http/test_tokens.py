@@ -1,4 +1,6 @@
-"""Bearer tokens, the token endpoint and the published keys (spec/auth-and-operations.md §3–§8)."""
+"""Bearer tokens, the token endpoint and the published keys (docs/reference/authentication.md#modes,
+docs/reference/authentication.md#clients).
+"""
 
 import base64
 import json

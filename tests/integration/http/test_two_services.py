@@ -1,4 +1,6 @@
-"""Two services on one database are one service (spec/models.md §12, spec/entities.md §15.2)."""
+"""Two services on one database are one service (docs/reference/models.md#consistency-of-models,
+docs/reference/entities.md#isolation).
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -1,4 +1,6 @@
-"""Replacing documents and firing transitions (spec/entities.md §7, §15, §19; spec/workflows.md §8)."""
+"""Replacing documents and firing transitions (docs/reference/entities.md#update,
+docs/reference/entities.md#transactions, docs/reference/entities.md#order-of-checks; docs/reference/workflows.md#runs).
+"""
 
 import re
 
@@ -158,7 +160,7 @@ def test_names_of_transitions_may_need_escapes(api: Api) -> None:
     assert api.state(entity) == "Geprüft"
 
 
-# The order of spec/entities.md §19
+# The order of docs/reference/entities.md#order-of-checks
 
 
 def test_the_format_is_checked_before_the_document_and_the_document_before_the_entity(api: Api) -> None:

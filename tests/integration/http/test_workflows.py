@@ -1,4 +1,6 @@
-"""Importing and exporting workflows over REST (spec/workflows.md §3–§7, decisions W1, W6, W10)."""
+"""Importing and exporting workflows over REST (docs/reference/workflows.md#version,
+docs/reference/workflows.md#which-workflow-governs-an-entity, decisions W1, W6, W10).
+"""
 
 import json
 
@@ -307,3 +309,21 @@ def test_the_seed_workflow_validates_a_year_in_quotes_too(api: Api) -> None:
     api.lock()
     assert api.state(api.create({"category": "physics", "year": "2024"}).id) == "VALIDATED"
     assert api.state(api.create({"category": "physics", "year": "2023"}).id) == "NEW"
+
+
+@pytest.mark.parametrize("version", ["1", "1.3"])
+def test_an_export_is_imported_again_as_it_is(prize: Api, version: str) -> None:
+    """Decision W15."""
+    imports(prize, a_workflow("w", A=[manual("GO", to="B")], B=[]) | {"version": version})
+    before = prize.get(EXPORT).text
+    assert done(prize.post(IMPORT, before)) == {"success": True}
+    assert prize.get(EXPORT).text == before
+
+
+@pytest.mark.parametrize("path", ["prize/2", "medal/1"])
+def test_an_export_is_not_imported_into_another_model(prize: Api, path: str) -> None:
+    """Decision W15."""
+    imports(prize, a_workflow("w", A=[]))
+    prize.import_model(path, SAMPLE)
+    problem = refused(prize.post(f"/model/{path}/workflow/import", prize.get(EXPORT).text), 400, "BAD_REQUEST")
+    assert "but the path names" in problem["detail"]

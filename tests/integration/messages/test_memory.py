@@ -1,4 +1,6 @@
-"""A payload passes through without ever being whole in memory (spec/entities.md §18; the service is this process)."""
+"""A payload passes through without ever being whole in memory (docs/reference/entities.md#edge-messages; the service
+is this process).
+"""
 
 import http.client
 import tracemalloc

@@ -1,4 +1,4 @@
-"""Edge messages over REST (spec/entities.md §18)."""
+"""Edge messages over REST (docs/reference/entities.md#edge-messages)."""
 
 import http.client
 import json

@@ -1,4 +1,4 @@
-"""Payloads are written and read in pieces (spec/entities.md §18.2)."""
+"""Payloads are written and read in pieces (docs/reference/entities.md#read-a-message)."""
 
 import asyncio
 import tracemalloc
@@ -9,11 +9,11 @@ from uuid import uuid4
 import pytest
 
 from statewright.entity import Principal
-from statewright.identity import TenantId
+from statewright.ids import TenantId
 from statewright.services import messages as use_cases
 from statewright.services.messages import MessageGone
 from statewright.storage import messages
-from statewright.storage.connections import target
+from statewright.storage.connections import parse_database_url
 from statewright.storage.messages import StoredMessage
 from statewright.storage.pool import Pool
 from tests.database import connected
@@ -25,7 +25,7 @@ PIECE = b"x" * 65536
 
 @pytest.fixture
 async def pool(database: str) -> AsyncIterator[Pool]:
-    async with Pool(target(database), size=2) as pool:
+    async with Pool(parse_database_url(database), size=2) as pool:
         yield pool
 
 
@@ -41,27 +41,27 @@ async def rows(database: str) -> tuple[int, int]:
 
 async def test_a_short_payload_is_one_row(database: str, pool: Pool) -> None:
     message = a_message()
-    await messages.store(pool, message, iter([b"1"]))
+    await messages.store_message(pool, message, iter([b"1"]))
     assert await rows(database) == (1, 0)
-    found = await messages.read(pool, TENANT, message.id)
+    found = await messages.fetch_message(pool, TENANT, message.id)
     assert found is not None
     assert (found.content, found.pieces) == (b"1", 1)
 
 
 async def test_the_pieces_of_a_long_one_are_read_one_by_one(pool: Pool) -> None:
     message = a_message()
-    await messages.store(pool, message, iter([b"a", b"b", b"c"]))
-    found = await messages.read(pool, TENANT, message.id)
+    await messages.store_message(pool, message, iter([b"a", b"b", b"c"]))
+    found = await messages.fetch_message(pool, TENANT, message.id)
     assert found is not None
     assert (found.content, found.pieces) == (b"a", 3)
-    assert [await messages.piece(pool, TENANT, message.id, n) for n in (1, 2, 3)] == [b"b", b"c", None]
-    assert await messages.piece(pool, TenantId("other"), message.id, 1) is None
+    assert [await messages.fetch_piece(pool, TENANT, message.id, n) for n in (1, 2, 3)] == [b"b", b"c", None]
+    assert await messages.fetch_piece(pool, TenantId("other"), message.id, 1) is None
 
 
 async def test_deleting_leaves_no_piece_behind(database: str, pool: Pool) -> None:
     message = a_message()
-    await messages.store(pool, message, iter([b"a", b"b", b"c"]))
-    assert await messages.delete(pool, TENANT, [str(uuid4()), message.id]) == 1
+    await messages.store_message(pool, message, iter([b"a", b"b", b"c"]))
+    assert await messages.remove_messages(pool, TENANT, [str(uuid4()), message.id]) == 1
     assert await rows(database) == (0, 0)
 
 
@@ -71,19 +71,21 @@ async def test_a_payload_that_fails_half_way_leaves_nothing_behind(database: str
         raise ValueError("no luck")
 
     with pytest.raises(ValueError, match="no luck"):
-        await messages.store(pool, a_message(), failing())
+        await messages.store_message(pool, a_message(), failing())
     assert await rows(database) == (0, 0)
-    await messages.store(pool, a_message(), iter([b"a"]))
+    await messages.store_message(pool, a_message(), iter([b"a"]))
 
 
 async def test_storing_and_reading_hold_a_few_pieces_at_a_time(pool: Pool) -> None:
     message = a_message()
-    await messages.store(pool, a_message(), iter([PIECE, PIECE]))  # what is loaded once is no matter of this test
+    await messages.store_message(
+        pool, a_message(), iter([PIECE, PIECE])
+    )  # what is loaded once is no matter of this test
     tracemalloc.start()
     try:
-        await messages.store(pool, message, repeat(PIECE, 480))
+        await messages.store_message(pool, message, repeat(PIECE, 480))
         for n in range(1, 480):
-            assert await messages.piece(pool, TENANT, message.id, n) == PIECE
+            assert await messages.fetch_piece(pool, TENANT, message.id, n) == PIECE
         assert tracemalloc.get_traced_memory()[1] < len(PIECE) * 480 // 8
     finally:
         tracemalloc.stop()

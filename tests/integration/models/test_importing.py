@@ -1,4 +1,6 @@
-"""Importing what was exported (spec/models.md §4.2, §7; these two converters are ours), and documents that are none."""
+"""Importing what was exported (docs/reference/models.md#import, docs/reference/models.md#export-formats; these two
+converters are ours), and documents that are none.
+"""
 
 import pytest
 
@@ -73,6 +75,9 @@ def test_a_json_schema_of_other_origin_is_understood_where_it_can_be(api: Api) -
         ("JSON_SCHEMA", "[]", "$ is no object"),
         ("JSON_SCHEMA", '{"properties":{"a":{"$ref":"#/x"}}}', "$.a"),
         ("JSON_SCHEMA", "", "parse JSON"),
+        ("JSON_SCHEMA", '{"name":"x","lines":[{"sku":1}]}', "the converter of a sample is SAMPLE_DATA"),
+        ("JSON_SCHEMA", '{"items":[{"sku":1}]}', "the converter of a sample is SAMPLE_DATA"),
+        ("JSON_SCHEMA", "{}", "the converter of a sample is SAMPLE_DATA"),
         ("SIMPLE_VIEW", "{}", '"$" is not described'),
         ("SIMPLE_VIEW", '{"$":{".a":"FLOAT"}}', "$.a"),
         ("SIMPLE_VIEW", '{"currentState":"LOCKED","model":7}', "SIMPLE_VIEW"),
@@ -120,3 +125,25 @@ def test_a_sample_with_more_than_ten_thousand_fields_is_refused(api: Api) -> Non
     assert "10001 fields" in problem["detail"]
     refused(api.post("/model/import/JSON/SAMPLE_DATA/other/1", most | {"one": "more"}), 400, "BAD_REQUEST")
     api.import_model(sample={"k1": "a text"})
+
+
+def test_keywords_that_a_model_cannot_keep_are_told(api: Api) -> None:
+    """Decision S15."""
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "required": ["year"],
+        "properties": {"year": {"type": "integer", "minimum": 1901}, "é\n": {"type": "string", "pattern": "x"}},
+    }
+    answer = api.post("/model/import/JSON/JSON_SCHEMA/prize/1", schema)
+    told = "minimum at $.year, pattern at $.\\xe9\\n, required at $"
+    assert done(answer)
+    assert answer.headers["warning"] == f'299 - "keywords of the JSON Schema that the model does not keep: {told}"'
+
+
+@pytest.mark.parametrize("converter", ["JSON_SCHEMA", "SIMPLE_VIEW"])
+def test_an_export_loses_nothing(api: Api, converter: str) -> None:
+    api.import_model(sample=RICH)
+    answer = api.post(f"/model/import/JSON/{converter}/copy/1", export(api, converter))
+    assert done(answer)
+    assert "warning" not in answer.headers

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from statewright.identity import model_id
+from statewright.ids import model_id
 from tests.builders import SAMPLE, a_processor, a_workflow, automated, manual
 from tests.database import connected
 from tests.integration.node import a_node

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from statewright.sdk import Node
+from statewright.sdk import Node, wire
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, manual
 from tests.database import Template
 from tests.integration.transactions.conftest import connected
@@ -100,3 +100,45 @@ def test_strictly_what_a_separate_transaction_discards_is_not_looked_at(
     api.a_model(flow)
     with connected(strict_service, tenant, returning({"extra": 1})):
         assert api.state(api.create().id) == "DONE"
+
+
+@pytest.mark.parametrize("document", ["true", "5", "[1,2]", '"text"', '{"a":NaN}', '{"a":"\\u0000"}'])
+@pytest.mark.parametrize("mode", ["SYNC", "ASYNC_NEW_TX", "COMMIT_BEFORE_DISPATCH"])
+def test_what_is_no_document_fails_the_callout(
+    api: Api, serving, monkeypatch: pytest.MonkeyPatch, mode: str, document: str
+) -> None:
+    """Whatever SDK the member has, so one that refuses nothing (decision W13)."""
+    monkeypatch.setattr(wire, "encode_document", lambda _outcome: document.encode())
+    serving(returning({"extra": 1}))
+    api.a_model(a_flow(mode))
+    entity = api.create().id
+    if mode == "ASYNC_NEW_TX":
+        fired = api.update(entity, fire="GO")
+        results = [e for e in api.events(entity, fired.transaction) if e["eventType"] == "STATE_PROCESS_RESULT"]
+        assert [result["data"]["success"] for result in results] == [False]
+    else:
+        refused(api.put(f"/entity/JSON/{entity}/GO", SAMPLE), 400, "WORKFLOW_FAILED")
+    assert api.read(entity)["data"] == SAMPLE
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason"),
+    [
+        (True, "a processor returns an object or nothing, not bool"),
+        (5, "a processor returns an object or nothing, not int"),
+        ([1, 2], "a processor returns an object or nothing, not list"),
+        ("text", "a processor returns an object or nothing, not str"),
+        ({"a": float("nan")}, "the result is not JSON: nan is no number of JSON"),
+        ({"a": "\0"}, "the result is not a document: "),
+    ],
+)
+def test_the_sdk_says_why_it_is_no_document(api: Api, serving, outcome: object, reason: str) -> None:
+    """Decision W13."""
+    node = Node(tags=["node"])
+    node.processor("enrich")(lambda _document: outcome)
+    serving(node)
+    api.a_model(a_flow("SYNC"))
+    entity = api.create().id
+    problem = refused(api.put(f"/entity/JSON/{entity}/GO", SAMPLE), 400, "WORKFLOW_FAILED")
+    assert reason in problem["detail"]
+    assert api.read(entity)["data"] == SAMPLE

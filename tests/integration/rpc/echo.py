@@ -1,6 +1,7 @@
 """A real server with one small service of all four kinds, whose messages are plain octets."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeAlias
@@ -10,13 +11,15 @@ import grpc.aio
 from msgspec import Struct
 
 from statewright.rpc.context import CallContext
-from statewright.rpc.server import Server
+from statewright.rpc.http2 import Limits
+from statewright.rpc.server import Authorize, Server
 
 SERVICE = "test.Echo"
 PATIENCE = 30.0
 """Seconds after which a fact that has not come true is taken for a failure."""
 
-LIMIT = 9 * 1024 * 1024
+MAX_MESSAGE_BYTES = 9 * 1024 * 1024
+LIMITS = Limits(message_bytes=MAX_MESSAGE_BYTES)
 
 Context: TypeAlias = CallContext[bytes, bytes]
 
@@ -168,13 +171,15 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def a_house(*, limit: int = LIMIT) -> AsyncIterator[House]:
+async def a_house(
+    *, limits: Limits = LIMITS, tls: ssl.SSLContext | None = None, authorize: Authorize | None = None
+) -> AsyncIterator[House]:
     """Stops with the test, which must not have left anything that hinders it."""
-    echo, server = Echo(), Server(limit=limit)
+    echo, server = Echo(), Server(limits, tls=tls, authorize=authorize)
     methods = {name: kind(getattr(echo, name)) for name, kind in KINDS.items()}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, methods),))
     server.add_registered_method_handlers(SERVICE, methods)
-    port = server.add_insecure_port("127.0.0.1:0")
+    port = server.add_port("127.0.0.1:0")
     await server.start()
     try:
         yield House(server=server, echo=echo, port=port)

@@ -9,8 +9,9 @@ import grpc
 import grpc.aio
 import pytest
 
+from statewright.rpc.http2 import Limits
 from tests.integration.rpc.echo import (
-    LIMIT,
+    MAX_MESSAGE_BYTES,
     PATIENCE,
     SERVICE,
     Client,
@@ -242,7 +243,7 @@ async def test_requests_may_be_compressed(client: Client, compression: grpc.Comp
 
 
 async def test_a_message_that_is_too_large_costs_its_call_alone():
-    async with a_house(limit=MIB) as house, a_client(house) as client:
+    async with a_house(limits=Limits(message_bytes=MIB)) as house, a_client(house) as client:
         chat = client.meet()
         await chat.write(b"before")
         for _ in range(50):
@@ -258,7 +259,7 @@ async def test_a_message_that_is_too_large_costs_its_call_alone():
 
 
 async def test_a_compressed_message_that_is_too_large_costs_its_call_alone():
-    async with a_house(limit=MIB) as house, a_client(house) as client:
+    async with a_house(limits=Limits(message_bytes=MIB)) as house, a_client(house) as client:
         refused = client.say(bytes(2 * MIB), compression=grpc.Compression.Gzip)
         assert await status(refused) == grpc.StatusCode.RESOURCE_EXHAUSTED
         assert await client.say(bytes(MIB), compression=grpc.Compression.Gzip) == bytes(MIB)
@@ -318,8 +319,8 @@ async def test_a_client_may_ping_every_second_with_and_without_calls(house: Hous
 
 
 async def test_the_largest_message_allowed(client: Client):
-    assert len(await client.call("size", b"%d" % LIMIT)) == LIMIT
-    assert await client.tell("sum", iter([bytes(LIMIT)])) == b"1 %d" % LIMIT
+    assert len(await client.call("size", b"%d" % MAX_MESSAGE_BYTES)) == MAX_MESSAGE_BYTES
+    assert await client.tell("sum", iter([bytes(MAX_MESSAGE_BYTES)])) == b"1 %d" % MAX_MESSAGE_BYTES
 
 
 async def test_observers_learn_that_the_call_has_ended(house: House, client: Client):

@@ -11,7 +11,8 @@ import grpc.aio
 import pytest
 
 from statewright.rpc import connection as rpc
-from statewright.rpc.connection import LAST_POSSIBLE
+from statewright.rpc.connection import MAX_STREAM_ID
+from statewright.rpc.http2 import Limits
 from statewright.rpc.server import Server
 from tests.integration.rpc.echo import House, a_client, a_house, path, status, until
 from tests.integration.rpc.wire import PREFACE, Wire, a_socket, a_wire
@@ -39,7 +40,7 @@ async def test_idle_clients_are_let_go_at_once(house: House):
 
 
 async def test_clients_that_never_said_anything_are_let_go_soon(house: House, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(rpc, "HEARING_S", 0.05)
+    monkeypatch.setattr(rpc, "GOAWAY_TIMEOUT_S", 0.05)
     async with a_socket(house) as silent, a_socket(house) as begun:
         begun.raw(PREFACE)
         await until(lambda: house.server.connections == 2)
@@ -102,7 +103,7 @@ async def test_a_client_learns_that_it_should_go_before_its_calls_are_over(house
         async with stopping(house, grace=LONG):
             await until(lambda: refuses(house.port))
             crossing = await wire.ask("say", b"crossing")  # it was on its way already
-            assert (crossing.messages, wire.goaways) == ([b"crossing"], [LAST_POSSIBLE])
+            assert (crossing.messages, wire.goaways) == ([b"crossing"], [MAX_STREAM_ID])
             house.echo.released.set()
             await wire.until(lambda: waiting.is_over and len(wire.goaways) == 2)
             assert (waiting.messages, wire.goaways[1]) == ([b"x"], 3)
@@ -146,7 +147,7 @@ async def test_nobody_gets_in_any_more(house: House):
 
 
 async def test_a_client_that_was_accepted_just_before_is_let_go_as_well(house: House, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(rpc, "HEARING_S", 0.05)
+    monkeypatch.setattr(rpc, "GOAWAY_TIMEOUT_S", 0.05)
     async with a_wire(house) as wire:
         waiting = wire.request("wait", b"x")
         await wire.flush()
@@ -158,14 +159,14 @@ async def test_a_client_that_was_accepted_just_before_is_let_go_as_well(house: H
                 accepted, _ = listener.accept()
             with client:
                 accept = asyncio.get_running_loop().connect_accepted_socket
-                await accept(lambda: rpc.Connection(house.server), accepted)
+                await accept(lambda: rpc.ServerConnection(house.server), accepted)
                 await until(lambda: house.server.connections == 1)
             house.echo.released.set()
             await wire.over(waiting)
 
 
 async def test_a_client_that_does_not_listen_does_not_hold_up_the_stop(house: House, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(rpc, "HEARING_S", 0.05)
+    monkeypatch.setattr(rpc, "GOAWAY_TIMEOUT_S", 0.05)
     async with a_wire(house, initial_window_size=64 * MIB) as wire:
         wire.h2.increment_flow_control_window(64 * MIB)
         wire.request("size", b"%d" % (8 * MIB))
@@ -195,7 +196,7 @@ async def test_a_client_whose_connection_failed_and_who_reads_nothing_does_not_s
 async def test_stopping_twice_and_without_a_start_is_fine(house: House):
     await asyncio.gather(house.server.stop(None), house.server.stop(0))
     await house.server.stop(LONG)
-    never = Server(limit=1)
+    never = Server(Limits(message_bytes=1))
     never.add_insecure_port("127.0.0.1:0")
     await never.stop(None)
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from hpack import Encoder
 
-from statewright.rpc.messages import framed
+from statewright.rpc.messages import frame_message
 from tests.integration.rpc.echo import KINDS, PATIENCE, House, a_client, until
 from tests.integration.rpc.wire import PREFACE, Wire, a_socket, head
 
@@ -63,7 +63,7 @@ class Stranger:
         return frame(HEADERS, flags, self.streams[-1], self.encoder.encode(headers))
 
     def message(self) -> bytes:
-        body = framed(self.chance.choice([b"5", b"3 10", b"1000 100", bytes(self.chance.randrange(3000)), b""]))
+        body = frame_message(self.chance.choice([b"5", b"3 10", b"1000 100", bytes(self.chance.randrange(3000)), b""]))
         if self.often(0.2):
             body = body[: self.chance.randrange(len(body))]
         if self.often(0.1):

@@ -21,9 +21,9 @@ from hyperframe.frame import (
 )
 
 from statewright.rpc import connection as rpc
-from statewright.rpc.http2 import CONNECTION_WINDOW, STREAM_WINDOW
-from statewright.rpc.messages import framed
-from tests.integration.rpc.echo import PATIENCE, Client, House, a_client, until
+from statewright.rpc.http2 import CONNECTION_WINDOW, STREAM_WINDOW, Limits
+from statewright.rpc.messages import frame_message
+from tests.integration.rpc.echo import PATIENCE, Client, House, a_client, a_house, until
 from tests.integration.rpc.wire import PREFACE, Wire, a_socket, a_wire, head
 
 KIB, MIB = 1024, 1024 * 1024
@@ -171,7 +171,7 @@ async def test_padding_is_given_back(wire: Wire):
         for _ in range(7):
             wire.h2.send_data(stream, b"", pad_length=255)
         await wire.flush()
-    wire.h2.send_data(stream, framed(b"x"), end_stream=True)
+    wire.h2.send_data(stream, frame_message(b"x"), end_stream=True)
     await wire.flush()
     await wire.over(wire.answers[stream])
     assert wire.answers[stream].messages == [b"1 1"]
@@ -179,7 +179,7 @@ async def test_padding_is_given_back(wire: Wire):
 
 async def test_a_message_may_be_scattered_over_frames(wire: Wire):
     stream = wire.begin("sum")
-    for octet in framed(b"hello") + framed(b"world"):
+    for octet in frame_message(b"hello") + frame_message(b"world"):
         wire.h2.send_data(stream, bytes([octet]))
         wire.h2.send_data(stream, b"")
     wire.h2.end_stream(stream)
@@ -190,7 +190,7 @@ async def test_a_message_may_be_scattered_over_frames(wire: Wire):
 
 async def test_trailers_of_a_client_end_its_side(wire: Wire):
     stream = wire.begin("sum")
-    wire.h2.send_data(stream, framed(b"x"))
+    wire.h2.send_data(stream, frame_message(b"x"))
     wire.h2.send_headers(stream, [(b"x-checksum", b"1")], end_stream=True)
     await wire.flush()
     await wire.over(wire.answers[stream])
@@ -268,7 +268,7 @@ async def test_a_unary_call_has_one_message(wire: Wire, messages: tuple[bytes, .
 @pytest.mark.parametrize("cut", [1, 4, 5, 8])
 async def test_half_a_message_before_the_end_is_refused(wire: Wire, cut: int):
     stream = wire.begin("sum")
-    wire.h2.send_data(stream, framed(b"whole") + framed(b"half")[:cut], end_stream=True)
+    wire.h2.send_data(stream, frame_message(b"whole") + frame_message(b"half")[:cut], end_stream=True)
     await wire.flush()
     await wire.over(wire.answers[stream])
     assert wire.answers[stream].status == 13
@@ -295,7 +295,7 @@ async def test_a_client_that_speaks_another_protocol_is_shown_the_door(house: Ho
 
 async def test_a_client_that_says_nothing_is_shown_the_door(monkeypatch: pytest.MonkeyPatch, house: House):
     async with a_bystander(house):
-        monkeypatch.setattr(rpc, "OPENING_S", 0.05)
+        monkeypatch.setattr(rpc, "PREFACE_TIMEOUT_S", 0.05)
         for greeting in (b"", PREFACE[:10], PREFACE, PREFACE + b"\0\0\0"):
             async with a_socket(house) as wire:
                 wire.raw(greeting)
@@ -322,7 +322,7 @@ async def test_headers_that_grow_when_they_are_unpacked_are_cut_off(house: House
 
 
 async def test_streams_that_are_opened_only_to_be_reset_are_cut_off(house: House, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(rpc, "RESETS", 200)
+    monkeypatch.setattr(rpc, "MAX_RESETS", 200)
     async with a_bystander(house), a_wire(house) as wire:
         for _ in range(400):
             wire.h2.reset_stream(wire.begin("wait"))
@@ -335,9 +335,9 @@ async def test_streams_that_are_opened_only_to_be_reset_are_cut_off(house: House
 async def test_a_client_that_provokes_more_than_it_reads_is_cut_off(
     house: House, provocation: PingFrame | SettingsFrame, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(rpc, "WRITE_BUFFER", 4 * KIB)
-    monkeypatch.setattr(rpc, "MOST_UNREAD", 64 * KIB)
-    monkeypatch.setattr(rpc, "watch", with_small_buffers)
+    monkeypatch.setattr(rpc, "WRITE_HIGH_WATER", 4 * KIB)
+    monkeypatch.setattr(rpc, "MAX_UNSENT_BYTES", 64 * KIB)
+    monkeypatch.setattr(rpc, "watch_peer", with_small_buffers)
     async with a_bystander(house), a_wire(house) as wire:
         with_small_buffers(wire.writer.transport)
         wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -365,13 +365,15 @@ async def test_a_frame_that_is_too_long_is_not_waited_for(house: House):
             await asyncio.wait_for(flood(wire, PingFrame(0, b"12345678")), PATIENCE)
 
 
-async def test_a_connection_may_not_hold_too_much_of_everything(house: House, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(rpc, "HELD", MIB)
-    async with a_bystander(house), a_wire(house) as wire:
+async def test_a_connection_may_not_hold_too_much_of_everything():
+    limits = Limits(message_bytes=9 * MIB, unread_bytes=MIB)
+    async with a_house(limits=limits) as house, a_bystander(house), a_wire(house) as wire:
         halves = [wire.request("sum", end=False) for _ in range(3)]
         await wire.flush()
         for stream in wire.answers:
-            wire.raw(b"".join(DataFrame(stream, part).serialize() for part in in_frames(framed(bytes(MIB))[:400_000])))
+            wire.raw(
+                b"".join(DataFrame(stream, part).serialize() for part in in_frames(frame_message(bytes(MIB))[:400_000]))
+            )
         await wire.until(lambda: any(answer.is_over for answer in halves))
         refused = [answer for answer in halves if answer.is_over]
         assert [answer.status for answer in refused] == [8]
@@ -387,7 +389,7 @@ async def test_data_beyond_the_window_end_the_connection(house: House):
         stream = wire.begin("ignore")
         await wire.flush()
         for _ in range(STREAM_WINDOW // 16_384 + 100):
-            wire.raw(DataFrame(stream, framed(bytes(16_379))))
+            wire.raw(DataFrame(stream, frame_message(bytes(16_379))))
         await closed(wire)
 
 
@@ -395,7 +397,7 @@ async def test_data_after_the_end_of_a_stream_cost_the_stream_alone(house: House
     async with a_bystander(house), a_wire(house) as wire:
         answer = wire.request("wait", b"x")
         await wire.flush()
-        wire.raw(DataFrame(1, framed(b"more")))
+        wire.raw(DataFrame(1, frame_message(b"more")))
         await wire.over(answer)
         assert answer.reset == h2.errors.ErrorCodes.STREAM_CLOSED
         await house.echo.until_running(1)
@@ -438,7 +440,7 @@ async def test_a_client_that_takes_back_its_call_in_the_middle_of_a_message(hous
     async with a_bystander(house), a_wire(house) as wire:
         for _ in range(40):
             stream = wire.begin("sum")
-            wire.h2.send_data(stream, framed(bytes(MIB))[:16_000])
+            wire.h2.send_data(stream, frame_message(bytes(MIB))[:16_000])
             wire.h2.reset_stream(stream)
             await wire.flush()
         assert (await wire.ask("say", b"x")).messages == [b"x"]

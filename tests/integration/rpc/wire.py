@@ -19,7 +19,7 @@ from h2.events import (
 from h2.settings import SettingCodes, Settings
 from hyperframe.frame import Frame, GoAwayFrame
 
-from statewright.rpc.messages import MessageReader, framed
+from statewright.rpc.messages import MessageReader, frame_message
 from tests.integration.rpc.echo import PATIENCE, House, path
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -96,7 +96,7 @@ class Wire:
         """Begins a call; leaves it to :meth:`flush` to send it."""
         stream = self.begin(method, **headers)
         for message in messages:
-            self.h2.send_data(stream, framed(message))
+            self.h2.send_data(stream, frame_message(message))
         if end:
             self.h2.end_stream(stream)
         return self.answers[stream]

@@ -10,11 +10,10 @@ import asyncpg
 import pytest
 from msgspec.structs import replace
 
-from statewright.identity import system_clock
-from statewright.services.firing import Outcome, fire
+from statewright.entity import ScheduledTask
+from statewright.ids import system_clock
 from statewright.services.runtime import Runtime
-from statewright.services.scheduler import Pace, Scheduler
-from statewright.storage.schedules import ScheduledTask
+from statewright.services.scheduler import ScheduleConfig, Scheduler, TaskOutcome, fire_task
 from tests.builders import Json, automated
 from tests.database import Template
 from tests.integration.transactions.conftest import callback as callback
@@ -48,7 +47,7 @@ class Timers:
     """The tasks of the shared service, and schedulers for them that live whenever a test says."""
 
     service: RunningService
-    pace: Pace = field(default_factory=Pace)
+    pace: ScheduleConfig = field(default_factory=ScheduleConfig)
 
     def run(self, work: Coroutine[object, object, T]) -> T:
         """Do something on the service's event loop."""
@@ -72,7 +71,7 @@ class Timers:
         async def scan() -> int:
             scheduler = self.scheduler(at)
             taken = (await scheduler.run_once()).taken
-            await scheduler.settled()
+            await scheduler.wait_idle()
             return taken
 
         return asyncio.run_coroutine_threadsafe(scan(), self.service.loop)
@@ -81,11 +80,11 @@ class Timers:
         """Take what is due as a node that then dies."""
         tasks = self.service.parts.runtime.tasks
         backoff = self.pace.backoff.total_seconds() * 1000
-        return self.run(tasks.take(now=at, until=at + round(backoff), limit=100))
+        return self.run(tasks.take_due(now=at, until=at + round(backoff), limit=100))
 
-    def fire(self, task: ScheduledTask, at: int) -> Outcome:
+    def fire(self, task: ScheduledTask, at: int) -> TaskOutcome:
         """Let a taken task take effect."""
-        return self.run(fire(self.runtime(at), task, grace_ms=100))
+        return self.run(fire_task(self.runtime(at), task, grace_ms=100))
 
     def of(self, entity: str) -> list[Json]:
         """The stored tasks of an entity, ordered by their names."""

@@ -1,4 +1,6 @@
-"""When a run settles, its state's scheduled transitions are armed, all others withdrawn (spec/workflows.md §13.2)."""
+"""When a run settles, its state's scheduled transitions are armed, all others withdrawn
+(docs/reference/workflows.md#arming).
+"""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What becomes of a task whose time has come (spec/workflows.md §13.5)."""
+"""What becomes of a task whose time has come (docs/reference/workflows.md#firing)."""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""Whoever competes for a task, one of them has an effect (spec/workflows.md §13.4, §13.5)."""
+"""Whoever competes for a task, one of them has an effect (docs/reference/workflows.md#scanning,
+docs/reference/workflows.md#firing).
+"""
 
 import asyncio
 from collections import Counter
@@ -9,8 +11,8 @@ import pytest
 from statewright.entity import Principal
 from statewright.failures import Conflict, TransitionNotFound
 from statewright.services import entities
-from statewright.services.firing import fire
 from statewright.services.runtime import Caller
+from statewright.services.scheduler import fire_task
 from tests.builders import a_processor, a_workflow, manual
 from tests.integration.node import a_node
 from tests.integration.schedules.conftest import Watch, all_events, of_type, scheduled
@@ -63,7 +65,7 @@ async def each_twice(runtime, tasks):
     """What two nodes make of every task at the same time."""
 
     async def twice(task):
-        return sorted(await asyncio.gather(*(fire(runtime, task, grace_ms=100) for _ in range(2))))
+        return sorted(await asyncio.gather(*(fire_task(runtime, task, grace_ms=100) for _ in range(2))))
 
     return await asyncio.gather(*map(twice, tasks))
 
@@ -74,7 +76,7 @@ def test_nodes_that_scan_at_the_same_time_share_the_tasks(api, timers):
     async def race():
         nodes = [timers.scheduler(at, batch_size=20) for _ in range(4)]
         scans = await asyncio.gather(*(node.run_once() for node in nodes))
-        await asyncio.gather(*(node.settled() for node in nodes))
+        await asyncio.gather(*(node.wait_idle() for node in nodes))
         return [scan.taken for scan in scans]
 
     taken = timers.run(race())
@@ -98,7 +100,7 @@ def test_a_client_and_a_fire_that_race_for_an_entity_have_one_winner(api, tenant
         return "written"
 
     async def compete(task, *, client_first):
-        client, node = write(task.entity), fire(runtime, task, grace_ms=100)
+        client, node = write(task.entity), fire_task(runtime, task, grace_ms=100)
         if client_first:
             return await asyncio.gather(client, node)
         return reversed(await asyncio.gather(node, client))
@@ -178,7 +180,7 @@ def test_a_fire_that_takes_longer_than_the_back_off_is_not_begun_by_another_node
         assert timers.run(second.run_once()).taken == 0
         assert timers.of(entity)[0]["not_before"] == at + 50_000
         node.answer(request)
-        timers.run(first.settled())
+        timers.run(first.wait_idle())
         assert node.is_idle
     assert api.state(entity) == "Lapsed"
 
@@ -192,7 +194,7 @@ def test_a_node_does_not_begin_again_what_it_is_doing(api, service, tenant, time
         timers.sql("UPDATE scheduled_task SET not_before = 0")
         timers.run(scheduler.run_once())
         node.answer(request)
-        timers.run(scheduler.settled())
+        timers.run(scheduler.wait_idle())
         assert node.is_idle
     assert api.state(entity) == "Lapsed"
 
@@ -211,7 +213,7 @@ def test_a_tenant_with_slow_processors_leaves_room_for_the_others(service, timer
         assert timers.run(scheduler.run_once()).taken == 1
         for request in requests:
             node.answer(request)
-        timers.run(scheduler.settled())
+        timers.run(scheduler.wait_idle())
     assert quick.state(entity) == "Lapsed"
 
 
@@ -227,7 +229,7 @@ def test_there_is_a_limit_to_what_is_under_way(service, timers):
         assert scans[-1].more
         for node in nodes[:3]:
             node.answer_next()
-        timers.run(scheduler.settled())
+        timers.run(scheduler.wait_idle())
         assert timers.run(scheduler.run_once()).taken == 1
         nodes[3].answer_next()
-        timers.run(scheduler.settled())
+        timers.run(scheduler.wait_idle())

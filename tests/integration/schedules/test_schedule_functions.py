@@ -1,4 +1,4 @@
-"""Calculation members that decide when a transition fires (spec/workflows.md §13.3)."""
+"""Calculation members that decide when a transition fires (docs/reference/workflows.md#schedule-functions)."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -6,11 +6,12 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from statewright.entity import Actor
+from statewright.entity import Actor, Arming, TaskKey
 from statewright.failures import Conflict
-from statewright.identity import TenantId
-from statewright.storage import commit_statement, schedules
-from statewright.storage.schedules import Arming, StoredTasks, TaskKey
+from statewright.ids import TenantId
+from statewright.storage import schedules
+from statewright.storage.commit.statement import CommitStatement
+from statewright.storage.schedules import StoredTasks
 from tests.database import connected
 from tests.integration.storage.store import ACME, MODEL, STRANGER, Store, a_store, happened, rewrite
 
@@ -49,7 +50,7 @@ async def test_a_task_is_stored_as_it_was_armed(store, tasks):
     key = TaskKey("St\\ate 'ü'", 'tran"sition')
     unit.tasks.arm(entity.id, key, arming)
     await unit.commit()
-    [(stored_key, task)] = (await tasks.of_entity(ACME, entity.id)).items()
+    [(stored_key, task)] = (await tasks.list_for_entity(ACME, entity.id)).items()
     assert (stored_key, task.key, task.arming) == (key, key, arming)
     assert (task.tenant, task.entity, task.armed_in, task.attempts) == (ACME, entity.id, unit.id, 0)
 
@@ -58,13 +59,13 @@ async def test_tasks_are_invisible_until_their_unit_commits_and_gone_when_it_doe
     async with store.unit() as unit:
         entity = store.new(unit)
         unit.tasks.arm(entity.id, LAPSE, at(100))
-        assert await tasks.of_entity(ACME, entity.id) == {}
-    assert await tasks.of_entity(ACME, entity.id) == {}
+        assert await tasks.list_for_entity(ACME, entity.id) == {}
+    assert await tasks.list_for_entity(ACME, entity.id) == {}
 
 
 async def test_the_second_of_two_units_that_withdraw_a_task_fails_as_a_whole(store, tasks):
     entity = await armed(store)
-    [task] = (await tasks.of_entity(ACME, entity)).values()
+    [task] = (await tasks.list_for_entity(ACME, entity)).values()
     first, second = store.unit(), store.unit()
     for unit in (first, second):
         unit.tasks.withdraw(entity, LAPSE, task.armed_in)
@@ -78,7 +79,7 @@ async def test_the_second_of_two_units_that_withdraw_a_task_fails_as_a_whole(sto
 
 async def test_two_units_that_withdraw_a_task_in_the_same_turn_have_one_winner(store, tasks):
     entities = [await armed(store) for _ in range(20)]
-    stored = [(await tasks.of_entity(ACME, entity))[LAPSE] for entity in entities]
+    stored = [(await tasks.list_for_entity(ACME, entity))[LAPSE] for entity in entities]
 
     async def withdraw(task):
         unit = store.unit()
@@ -95,7 +96,7 @@ async def test_two_units_that_withdraw_a_task_in_the_same_turn_have_one_winner(s
 
 async def test_a_unit_that_relies_on_a_task_fails_when_it_was_armed_again(store, tasks):
     entity = await armed(store)
-    [task] = (await tasks.of_entity(ACME, entity)).values()
+    [task] = (await tasks.list_for_entity(ACME, entity)).values()
     again = store.unit()
     await rewrite(again, entity, {"n": 1})
     again.tasks.arm(entity, LAPSE, at(200))
@@ -105,25 +106,25 @@ async def test_a_unit_that_relies_on_a_task_fails_when_it_was_armed_again(store,
     late.tasks.expect(entity, LAPSE, task.armed_in)
     with pytest.raises(Conflict):
         await late.commit()
-    assert (await tasks.of_entity(ACME, entity))[LAPSE].arming.fire_at == 200
+    assert (await tasks.list_for_entity(ACME, entity))[LAPSE].arming.fire_at == 200
 
 
 async def test_a_client_who_demanded_the_version_there_is_gets_a_conflict_when_only_a_task_is_gone(store):
     entity = await armed(store)
     unit = store.unit()
     await rewrite(unit, entity, {"n": 1}, if_match=True)
-    unit.tasks.withdraw(entity, LAPSE, store.ids.transaction())
+    unit.tasks.withdraw(entity, LAPSE, store.ids.new_transaction_id())
     with pytest.raises(Conflict):
         await unit.commit()
 
 
 async def test_what_is_only_relied_on_stays(store, tasks):
     entity = await armed(store)
-    before = await tasks.of_entity(ACME, entity)
+    before = await tasks.list_for_entity(ACME, entity)
     unit = store.unit()
     unit.tasks.expect(entity, LAPSE, before[LAPSE].armed_in)
     await unit.commit()
-    assert await tasks.of_entity(ACME, entity) == before
+    assert await tasks.list_for_entity(ACME, entity) == before
 
 
 async def test_a_stale_version_takes_the_tasks_of_its_unit_with_it_and_no_others(store, tasks):
@@ -136,8 +137,8 @@ async def test_a_stale_version_takes_the_tasks_of_its_unit_with_it_and_no_others
         unit.tasks.arm(entity, REMIND, at(300))
     results = await asyncio.gather(loser.commit(), winner.commit(), return_exceptions=True)
     assert isinstance(results[0], Conflict)
-    assert set(await tasks.of_entity(ACME, stale)) == {LAPSE}
-    assert set(await tasks.of_entity(ACME, fresh)) == {LAPSE, REMIND}
+    assert set(await tasks.list_for_entity(ACME, stale)) == {LAPSE}
+    assert set(await tasks.list_for_entity(ACME, fresh)) == {LAPSE, REMIND}
 
 
 async def test_what_is_created_and_deleted_in_one_unit_leaves_no_task(store, tasks):
@@ -146,62 +147,62 @@ async def test_what_is_created_and_deleted_in_one_unit_leaves_no_task(store, tas
     unit.tasks.arm(entity.id, LAPSE, at(100))
     unit.delete(entity)
     await unit.commit()
-    assert await tasks.of_entity(ACME, entity.id) == {}
+    assert await tasks.list_for_entity(ACME, entity.id) == {}
 
 
 async def test_a_nested_unit_sees_and_replaces_the_tasks_of_the_outer_one(store, tasks):
     outer = store.unit()
     entity = store.new(outer)
     outer.tasks.arm(entity.id, LAPSE, at(100))
-    async with outer.savepoint() as dropped:
+    async with outer.open_savepoint() as dropped:
         dropped.tasks.withdraw(entity.id, LAPSE, None)
-        assert dropped.tasks.over(entity.id, {}) == {}
-    async with outer.savepoint() as kept:
-        assert kept.tasks.over(entity.id, {}) == {LAPSE: None}
+        assert dropped.tasks.overlay(entity.id, {}) == {}
+    async with outer.open_savepoint() as kept:
+        assert kept.tasks.overlay(entity.id, {}) == {LAPSE: None}
         kept.tasks.arm(entity.id, REMIND, at(200))
         await kept.commit()
     await outer.commit()
-    assert set(await tasks.of_entity(ACME, entity.id)) == {LAPSE, REMIND}
+    assert set(await tasks.list_for_entity(ACME, entity.id)) == {LAPSE, REMIND}
 
 
 async def test_what_a_segment_armed_a_later_one_may_withdraw(store, tasks):
     """Although it looked at the stored tasks before."""
     entity = await armed(store)
-    before = (await tasks.of_entity(ACME, entity))[LAPSE].armed_in
+    before = (await tasks.list_for_entity(ACME, entity))[LAPSE].armed_in
     unit = store.unit()
     version = await rewrite(unit, entity, {"n": 1})
     unit.tasks.arm(entity, LAPSE, at(200))
     segment = unit.id
-    await unit.commit_segment(store.ids.transaction())
+    await unit.commit_segment(store.ids.new_transaction_id())
     unit.expect(entity, segment)
     unit.save(replace(version, transaction_id=unit.id))
     unit.tasks.withdraw(entity, LAPSE, before)
     await unit.commit()
-    assert await tasks.of_entity(ACME, entity) == {}
+    assert await tasks.list_for_entity(ACME, entity) == {}
 
 
 async def test_due_tasks_are_taken_earliest_first_up_to_the_limit(store, tasks):
     first, third, second = [await armed(store, fire_at=n) for n in (10, 30, 20)]
     await armed(store, fire_at=31)
-    taken = await tasks.take(now=30, until=1000, limit=2)
+    taken = await tasks.take_due(now=30, until=1000, limit=2)
     assert [task.entity for task in taken] == [first, second]
     assert [task.attempts for task in taken] == [1, 1]
-    assert [task.entity for task in await tasks.take(now=30, until=1000, limit=2)] == [third]
-    assert await tasks.take(now=30, until=1000, limit=2) == []
+    assert [task.entity for task in await tasks.take_due(now=30, until=1000, limit=2)] == [third]
+    assert await tasks.take_due(now=30, until=1000, limit=2) == []
 
 
 async def test_a_taken_task_is_taken_again_when_its_back_off_ends(store, tasks):
     await armed(store, fire_at=10)
-    await tasks.take(now=10, until=500, limit=9)
-    assert await tasks.take(now=499, until=999, limit=9) == []
-    [task] = await tasks.take(now=500, until=999, limit=9)
+    await tasks.take_due(now=10, until=500, limit=9)
+    assert await tasks.take_due(now=499, until=999, limit=9) == []
+    [task] = await tasks.take_due(now=500, until=999, limit=9)
     assert task.attempts == 2
 
 
 async def test_tasks_of_tenants_that_are_passed_over_wait(store, tasks):
     await armed(store)
     theirs = await armed(store, principal=STRANGER)
-    taken = await tasks.take(now=100, until=200, limit=9, passing_over=[ACME])
+    taken = await tasks.take_due(now=100, until=200, limit=9, excluded_tenants=[ACME])
     assert [(task.tenant, task.entity) for task in taken] == [(TenantId("globex"), theirs)]
 
 
@@ -209,9 +210,9 @@ async def test_a_task_that_somebody_is_writing_is_skipped_and_nobody_waits(store
     busy, free = await armed(store), await armed(store)
     async with connected(store.url) as connection, connection.transaction():
         await connection.execute("SELECT FROM scheduled_task WHERE entity = $1 FOR UPDATE", busy)
-        taken = await tasks.take(now=100, until=200, limit=9)
+        taken = await tasks.take_due(now=100, until=200, limit=9)
         assert [task.entity for task in taken] == [free]
-        [other] = (await tasks.of_entity(ACME, busy)).values()
+        [other] = (await tasks.list_for_entity(ACME, busy)).values()
         await tasks.hold([*taken, other], until=900)
     async with connected(store.url) as connection:
         held = dict(await connection.fetch("SELECT entity::text, not_before FROM scheduled_task"))
@@ -220,13 +221,13 @@ async def test_a_task_that_somebody_is_writing_is_skipped_and_nobody_waits(store
 
 async def test_a_task_that_was_armed_again_is_not_held(store, tasks):
     entity = await armed(store)
-    [taken] = await tasks.take(now=100, until=200, limit=9)
+    [taken] = await tasks.take_due(now=100, until=200, limit=9)
     unit = store.unit()
     await rewrite(unit, entity, {"n": 1})
     unit.tasks.arm(entity, LAPSE, at(100))
     await unit.commit()
     await tasks.hold([taken], until=900)
-    assert len(await tasks.take(now=100, until=200, limit=9)) == 1
+    assert len(await tasks.take_due(now=100, until=200, limit=9)) == 1
 
 
 FILL = """
@@ -240,7 +241,7 @@ STATEMENTS = {
     "take": schedules.TAKE,
     "hold": schedules.HOLD,
     "of entity": schedules.OF_ENTITY,
-    "commit": commit_statement.COMMIT_TASKS,
+    "commit": CommitStatement().compose("tasks"),
 }
 
 

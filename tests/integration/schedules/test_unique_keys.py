@@ -1,4 +1,6 @@
-"""Unique keys hold for what a scheduled transition writes, too (spec/models.md §11.3, §14 quirk 7)."""
+"""Unique keys hold for what a scheduled transition writes, too (docs/reference/models.md#enforcement,
+docs/reference/models.md#strict-validation quirk 7).
+"""
 
 from statewright.sdk import Node
 from tests.builders import a_processor, a_workflow

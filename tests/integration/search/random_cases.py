@@ -11,13 +11,12 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import TypeVar
 
-from statewright.conditions.operators import COMPARISONS, OPERATORS, PRESENCE, RANGES
-from statewright.jsonval.datatypes import DataType
+from statewright.conditions.vocabulary import COMPARISONS, OPERATORS, PRESENCE, RANGES
 from statewright.jsonval.numbers import NUMERIC_TYPES
 from statewright.jsonval.temporals import TEMPORAL_TYPES
-from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.schema import declared_types, infer, merge
-from statewright.schema.flatten import Declared
+from statewright.jsonval.values import DataType, JsonObject, JsonValue
+from statewright.schema import flatten_fields, infer, merge
+from statewright.schema.flatten import DeclaredField
 
 NUMBERS: Sequence[int | Decimal] = (
     *range(-3, 20),
@@ -170,27 +169,27 @@ class Dice:
     def _row(self) -> JsonValue:
         return [self.scalar() for _ in range(self.count(3))] if self.rarely(0.85) else self.value(1)
 
-    def schema(self, documents: Sequence[JsonObject]) -> dict[str, Declared]:
+    def schema(self, documents: Sequence[JsonObject]) -> dict[str, DeclaredField]:
         """What a model would have learnt from some of the documents, or what no model would ever learn."""
-        declared: dict[str, Declared] = {}
+        declared: dict[str, DeclaredField] = {}
         if self.rarely(0.5):
             declared = self._learnt(documents)
         for path in PATHS:
             if path.startswith("$.") and self.rarely(0.85):
                 names = "$" + "".join(path[1:]).replace("[0]", "[*]").replace("[1]", "[*]")
                 types = self._random.sample(USEFUL_TYPES, self.count(4))
-                declared[names] = Declared(types=frozenset(types))
-                declared[f"{names}[*]"] = Declared(types=frozenset(types))
+                declared[names] = DeclaredField(types=frozenset(types))
+                declared[f"{names}[*]"] = DeclaredField(types=frozenset(types))
         return declared
 
-    def _learnt(self, documents: Sequence[JsonObject]) -> dict[str, Declared]:
+    def _learnt(self, documents: Sequence[JsonObject]) -> dict[str, DeclaredField]:
         node = infer({})
         for document in self._random.sample(list(documents), 5):
             try:
                 node = merge(node, infer(document))
             except Exception:  # two documents that no model can hold together
                 continue
-        return dict(declared_types(node))
+        return dict(flatten_fields(node))
 
     def operand(self, types: frozenset[DataType] = frozenset()) -> JsonValue:
         """Mostly of a declared type, since others match nothing."""
@@ -204,7 +203,7 @@ class Dice:
                 return self.rarely(0.5)
         return self.text(operand=True) if self.rarely(0.6) else self.value(1)
 
-    def condition(self, declared: dict[str, Declared], depth: int = 3) -> JsonObject:
+    def condition(self, declared: dict[str, DeclaredField], depth: int = 3) -> JsonObject:
         if depth and self.rarely(0.05):
             return self._alternatives(declared)
         if depth and self.rarely(0.3):
@@ -219,7 +218,7 @@ class Dice:
             return {"type": "array", "jsonPath": path, "values": [self.operand(types) for _ in range(self.count(3))]}
         return {"type": "simple", "jsonPath": path, **self._comparison(lambda: self.operand(types))}
 
-    def _alternatives(self, declared: dict[str, Declared]) -> JsonObject:
+    def _alternatives(self, declared: dict[str, DeclaredField]) -> JsonObject:
         """What clients write who miss an IN operator."""
         leaf = {"operatorType": "EQUALS"}
         if self.rarely(0.3):

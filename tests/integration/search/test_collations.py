@@ -11,20 +11,19 @@ from itertools import product
 import asyncpg
 import pytest
 
-from statewright.conditions import parse, plan_of
-from statewright.conditions.metafields import META_FIELDS
-from statewright.conditions.operators import OPERATORS, RANGES
+from statewright.conditions import parse
 from statewright.conditions.paths import Path
-from statewright.conditions.sorting import DataOrder, MetaOrder, OrderingClass, SortOrder, order_by
+from statewright.conditions.planning import build_plan
+from statewright.conditions.sorting import DataOrder, MetaOrder, OrderingClass, SortOrder, compile_order_by
 from statewright.conditions.sql import compile_sql
-from statewright.conditions.sql_terms import HEAD, Argument
-from statewright.jsonval.datatypes import DataType
-from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.schema.flatten import Declared
+from statewright.conditions.sql_terms import HEAD_CHARS, Argument
+from statewright.conditions.vocabulary import META_FIELDS, OPERATORS, RANGES
+from statewright.jsonval.values import DataType, JsonObject, JsonValue
+from statewright.schema.flatten import DeclaredField
 from tests.database import connected
 
-OPERANDS: Sequence[JsonValue] = ("2031-05-06", "x%y", "é", "x" * HEAD, "2031-05-06T06:00:00Z", "a")
-DECLARED = {path: Declared(types=frozenset(DataType)) for path in ("$.v", "$.l[*]", "$.m[*].v")}
+OPERANDS: Sequence[JsonValue] = ("2031-05-06", "x%y", "é", "x" * HEAD_CHARS, "2031-05-06T06:00:00Z", "a")
+DECLARED = {path: DeclaredField(types=frozenset(DataType)) for path in ("$.v", "$.l[*]", "$.m[*].v")}
 FIELDS = ("id", "state", "transitionForLatestSave", "transactionId")
 
 SENSITIVE_OPERATORS = """
@@ -80,7 +79,7 @@ async def test_every_comparison_of_texts_in_a_condition_goes_by_code_points(data
 )
 async def test_texts_are_sorted_by_code_points(database: str, key: DataOrder | MetaOrder) -> None:
     order: SortOrder = (key,)
-    ordering = order_by(order)
+    ordering = compile_order_by(order)
     async with connected(database) as connection:
         text = await with_literals(connection, ordering.text, ordering.args)
         for expression in re.findall(r"(\(.+?\)) (?:ASC|DESC) NULLS LAST", text):
@@ -89,7 +88,7 @@ async def test_texts_are_sorted_by_code_points(database: str, key: DataOrder | M
 
 
 async def spelled_out(connection: asyncpg.Connection, condition: JsonObject) -> str:
-    narrowing = compile_sql(plan_of(parse(condition), DECLARED))
+    narrowing = compile_sql(build_plan(parse(condition), DECLARED))
     return await with_literals(connection, narrowing.text, narrowing.args)
 
 

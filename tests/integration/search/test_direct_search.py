@@ -1,4 +1,6 @@
-"""Direct search end to end (spec/search.md §9, §10, §11)."""
+"""Direct search end to end (docs/reference/search.md#order-of-checks, docs/reference/search.md#direct-search,
+docs/reference/search.md#sorting).
+"""
 
 import json
 import re
@@ -276,6 +278,8 @@ NAME = simple("$.name", "EQUALS", "a")
             "$.colour, $.x.y",
         ),
         (simple("$.name", "MATCHES_PATTERN", "(?=a)"), {}, "INVALID_CONDITION", "invalid regex pattern in condition: "),
+        (simple("$.name", "LIKE", "%" * 100_000), {}, "INVALID_CONDITION", "more than 1000 wildcards"),
+        (simple("$.name", "LIKE", "%a" * 100_000), {}, "INVALID_CONDITION", "more than 1000 wildcards"),
         (simple("$.buyer", "EQUALS", "a"), {}, "INVALID_FIELD_PATH", "$.buyer"),
         (simple("$.weight", "EQUALS", "heavy"), {}, "CONDITION_TYPE_MISMATCH", "heavy"),
         (simple("$.fragile", "EQUALS", "TRUE"), {}, "CONDITION_TYPE_MISMATCH", "BOOLEAN"),

@@ -7,14 +7,13 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from statewright.conditions import parse, plan_of
+from statewright.conditions import EVERYTHING, compile_search, parse
 from statewright.conditions.paths import Path
-from statewright.conditions.plan import ALWAYS
-from statewright.conditions.sorting import DataOrder, OrderingClass, order_by
-from statewright.identity import TenantId, model_id
-from statewright.jsonval.datatypes import DataType
-from statewright.schema.flatten import Declared
-from statewright.storage.search import Query, Statement, versions
+from statewright.conditions.sorting import DataOrder, OrderingClass, compile_order_by
+from statewright.ids import TenantId, model_id
+from statewright.jsonval.values import DataType
+from statewright.schema.flatten import DeclaredField
+from statewright.storage.search.statements import EntityQuery, Statement, select_versions
 from tests.builders import Json
 from tests.database import Template, connected
 from tests.integration.search.finding import a_parcel_model, all_of, any_of, asked, found, lifecycle, simple
@@ -100,8 +99,12 @@ async def test_an_index_is_used_for_sorting(
     service: RunningService, crowd: Api, crowd_tenant: str, path: str, values: OrderingClass
 ) -> None:
     index = built(crowd, f"$.{path}")
-    statement = versions(Query(tenant=TenantId(crowd_tenant), model=model_id("parcel", 1), wanted=ALWAYS), "*")
-    order = order_by((DataOrder(path=Path((path,)), values=values, descending=False),), first=len(statement.args) + 1)
+    statement = select_versions(
+        EntityQuery(tenant=TenantId(crowd_tenant), model=model_id("parcel", 1), search=EVERYTHING), "*"
+    )
+    order = compile_order_by(
+        (DataOrder(path=Path((path,)), values=values, descending=False),), first=len(statement.args) + 1
+    )
     async with connected(service.database) as connection:
         await connection.execute("SET plan_cache_mode = force_custom_plan")
         lines = await connection.fetch(
@@ -115,9 +118,11 @@ async def test_statistics_of_fields_decide_which_of_two_indexes_is_used(
 ) -> None:
     everywhere, rarely = built(crowd, "$.count")["id"], built(crowd, "$.weight")["id"]
     condition = all_of(simple("$.count", "EQUALS", 3), simple("$.weight", "GREATER_THAN", 4998))
-    declared = {path: Declared(types=frozenset((DataType.INTEGER,))) for path in ("$.count", "$.weight")}
-    searched = plan_of(parse(condition), declared)
-    statement = versions(Query(tenant=TenantId(crowd_tenant), model=model_id("parcel", 1), wanted=searched), "*")
+    declared = {path: DeclaredField(types=frozenset((DataType.INTEGER,))) for path in ("$.count", "$.weight")}
+    searched = compile_search(parse(condition), declared)
+    statement = select_versions(
+        EntityQuery(tenant=TenantId(crowd_tenant), model=model_id("parcel", 1), search=searched), "*"
+    )
     async with connected(service.database) as connection:
         await connection.execute("SET plan_cache_mode = force_custom_plan")
         assert rarely in await explained(connection, statement)

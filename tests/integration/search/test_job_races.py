@@ -1,4 +1,4 @@
-"""Who ends an asynchronous search: of all that try, exactly one (storage/search_jobs.py)."""
+"""Who ends an asynchronous search: of all that try, exactly one (storage/search/jobs.py)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,15 +10,16 @@ import asyncpg
 import pytest
 from msgspec import Struct
 
-from statewright.conditions import parse, plan_of
-from statewright.conditions.sorting import BY_ID
+from statewright.conditions import compile_search, parse
 from statewright.entity import ModelKey
-from statewright.identity import ModelId, TenantId, model_id
+from statewright.ids import ModelId, TenantId, model_id
 from statewright.jsonval.values import JsonObject
-from statewright.storage.connections import target
+from statewright.searches import JobId, SearchJob
+from statewright.storage.connections import parse_database_url
 from statewright.storage.pool import Pool
-from statewright.storage.search import Query, search_sessions
-from statewright.storage.search_jobs import HITS_PER_PART, Job, JobId, NewJob, SearchJobs
+from statewright.storage.search.jobs import HITS_PER_PART, NewSearchJob, SearchJobs
+from statewright.storage.search.query import configure_search_sessions
+from statewright.storage.search.statements import EntityQuery
 from tests.database import connected
 
 ACME = TenantId("acme")
@@ -48,25 +49,27 @@ class Bench(Struct, frozen=True, kw_only=True):
 
     async def submitted(self) -> JobId:
         job = JobId(str(uuid4()))
-        new = NewJob(tenant=ACME, id=job, model=MODEL, key=ModelKey("parcel", 1), condition="{}", sort="[]")
+        new = NewSearchJob(tenant=ACME, id=job, model=MODEL, key=ModelKey("parcel", 1), condition="{}", sort="[]")
         await self.jobs.submit(new)
         return job
 
-    async def claimed(self, worker: str = "first", *, lease: timedelta = LEASE) -> Job:
+    async def claimed(self, worker: str = "first", *, lease: timedelta = LEASE) -> SearchJob:
         await self.submitted()
         [job] = await self.jobs.claim(worker, lease=lease, most=1)
         return job
 
-    async def carry_out(self, job: Job, worker: str = "first", condition: JsonObject = EVERYTHING) -> int | None:
-        query = Query(tenant=job.tenant, model=job.model, wanted=plan_of(parse(condition), {}), instant=job.instant)
-        return await self.jobs.carry_out(job, worker, query, BY_ID)
+    async def carry_out(self, job: SearchJob, worker: str = "first", condition: JsonObject = EVERYTHING) -> int | None:
+        query = EntityQuery(
+            tenant=job.tenant, model=job.model, search=compile_search(parse(condition), {}), instant=job.instant
+        )
+        return await self.jobs.execute(job, worker, query)
 
-    async def kept(self, job: Job) -> int:
+    async def kept(self, job: SearchJob) -> int:
         """How many hits of the job there are in the tables."""
         count = "SELECT coalesce(sum(cardinality(entities)), 0) FROM search_hits WHERE job = $1"
         return int(await self.tables.fetchval(count, job.id))
 
-    async def now(self, job: Job) -> Job:
+    async def now(self, job: SearchJob) -> SearchJob:
         found = await self.jobs.find(job.tenant, job.id)
         assert found is not None
         return found
@@ -75,8 +78,8 @@ class Bench(Struct, frozen=True, kw_only=True):
 @pytest.fixture
 async def bench(database: str) -> AsyncIterator[Bench]:
     async with AsyncExitStack() as stack:
-        pool = await stack.enter_async_context(Pool(target(database), size=8))
-        workers = await stack.enter_async_context(Pool(search_sessions(target(database)), size=4))
+        pool = await stack.enter_async_context(Pool(parse_database_url(database), size=8))
+        workers = await stack.enter_async_context(Pool(configure_search_sessions(parse_database_url(database)), size=4))
         tables = await stack.enter_async_context(connected(database))
         await tables.execute(CREATE, ACME, MODEL, MANY)
         yield Bench(jobs=SearchJobs(pool, workers, retention=timedelta(hours=1)), tables=tables)
@@ -87,11 +90,11 @@ async def test_all_hits_are_kept_in_order_whatever_their_number(bench: Bench, co
     job = await bench.claimed()
     assert await bench.carry_out(job, condition=condition) == MANY
     assert await bench.kept(job) == MANY
-    whole = [entity.id for entity in await bench.jobs.page(ACME, job.id, offset=0, size=10_000)]
+    whole = [entity.id for entity in await bench.jobs.list_page(ACME, job.id, offset=0, size=10_000)]
     assert whole == sorted(whole)
     assert len(whole) == MANY
     for offset, size in ((0, 1), (999, 2), (990, 1020), (2000, 10), (2006, 5), (5000, 10)):
-        some = [entity.id for entity in await bench.jobs.page(ACME, job.id, offset=offset, size=size)]
+        some = [entity.id for entity in await bench.jobs.list_page(ACME, job.id, offset=offset, size=size)]
         assert some == whole[offset : offset + size]
 
 

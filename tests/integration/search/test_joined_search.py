@@ -1,4 +1,4 @@
-"""Searching from inside a transaction (spec/search.md §13)."""
+"""Searching from inside a transaction (docs/reference/search.md#searching-inside-a-transaction)."""
 
 from collections.abc import Callable
 from typing import Any

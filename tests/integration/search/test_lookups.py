@@ -1,4 +1,4 @@
-"""A search by a declared index keeps its plan, and finds what it would find without (storage/lookups.py)."""
+"""A search by a declared index keeps its plan, and finds the same as without (storage/search/index_catalog.py)."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -9,21 +9,27 @@ import asyncpg
 import pytest
 from msgspec import Struct
 
-from statewright.conditions import Plan, parse, plan_of
+from statewright.conditions import (
+    CompiledSearch,
+    SearchCompiler,
+    TemplateCache,
+    compile_search,
+    parse,
+    read_search_condition,
+)
 from statewright.conditions.paths import Path
-from statewright.conditions.sql_terms import HEAD
-from statewright.conditions.templates import filled, shaped
+from statewright.conditions.sql_terms import HEAD_CHARS
 from statewright.failures import SearchResultLimit
-from statewright.identity import ModelId, TenantId, model_id
-from statewright.jsonval.datatypes import DataType
-from statewright.jsonval.values import JsonValue
-from statewright.schema.flatten import Declared
-from statewright.storage.connections import target
-from statewright.storage.lookups import MOST_ROWS, Lookups
+from statewright.ids import ModelId, TenantId, model_id
+from statewright.jsonval.values import DataType, JsonValue
+from statewright.schema.flatten import DeclaredField
+from statewright.searches import DeclaredIndex, IndexKind
+from statewright.storage.connections import parse_database_url
 from statewright.storage.pool import Pool
-from statewright.storage.ready import BACK_OFF
-from statewright.storage.search import Query, SearchDatabase, lookup_sessions, search_sessions
-from statewright.storage.search_indexes import DeclaredIndex, IndexKind, SearchIndexes, Wanted
+from statewright.storage.search.index_catalog import MAX_ROWS, IndexCatalog
+from statewright.storage.search.indexes import IndexSpec, SearchIndexes
+from statewright.storage.search.query import SearchDatabase, configure_lookup_sessions, configure_search_sessions
+from statewright.storage.search.statements import BACK_OFF_SEARCHES, EntityQuery
 from tests.builders import Json
 from tests.database import connected
 from tests.integration.search.finding import all_of, any_of, simple
@@ -31,14 +37,14 @@ from tests.integration.search.random_cases import NUMBERS, WORDS
 
 ACME, OTHER = TenantId("it's acme"), TenantId("other")
 MODEL: ModelId = model_id("parcel", 1)
-MANY = MOST_ROWS + 1
+MANY = MAX_ROWS + 1
 LIMIT = 10_000
 PATIENCE = timedelta(minutes=1)
 
 DECLARED = {
-    "$.it's": Declared(types=frozenset((DataType.STRING,))),
-    "$.o.n": Declared(types=frozenset((DataType.UNBOUND_DECIMAL,))),
-    "$.city": Declared(types=frozenset((DataType.STRING,))),
+    "$.it's": DeclaredField(types=frozenset((DataType.STRING,))),
+    "$.o.n": DeclaredField(types=frozenset((DataType.UNBOUND_DECIMAL,))),
+    "$.city": DeclaredField(types=frozenset((DataType.STRING,))),
 }
 
 FILL = """
@@ -59,13 +65,13 @@ class Crowd(Struct, frozen=True, kw_only=True):
 
     search: SearchDatabase
     unplanned: SearchDatabase
-    lookups: Lookups
+    lookups: IndexCatalog
     indexes: SearchIndexes
     tables: asyncpg.Connection
 
     async def declare(self, name: str, kind: IndexKind) -> DeclaredIndex:
         path = Path(tuple(name.split(".")))
-        wanted = Wanted(tenant=ACME, model=MODEL, path=path, written=f"$.{name}", kind=kind)
+        wanted = IndexSpec(tenant=ACME, model=MODEL, path=path, path_text=f"$.{name}", kind=kind)
         await self.indexes.declare(wanted)
         await self.indexes.build(wanted)
         await self.tables.execute("UPDATE search_index SET status = 'READY' WHERE id = $1", wanted.id)
@@ -74,26 +80,22 @@ class Crowd(Struct, frozen=True, kw_only=True):
         return found
 
     async def drop(self, index: DeclaredIndex) -> None:
-        await self.indexes.withdraw(ACME, MODEL, index.id)
+        await self.indexes.request_drop(ACME, MODEL, index.id)
         await self.indexes.drop(index)
 
     async def found(self, condition: Json, *, tenant: TenantId = ACME) -> list[str]:
         """What is found, which must be what is found without all this."""
-        query = Query(tenant=tenant, model=MODEL, wanted=a_plan(condition))
-        ids = [entity.id for entity in await self.search.direct(query, limit=LIMIT)]
-        assert ids == [entity.id for entity in await self.unplanned.direct(query, limit=LIMIT)]
+        query = EntityQuery(tenant=tenant, model=MODEL, search=compiled(condition))
+        ids = [entity.id for entity in await self.search.find_views(query, limit=LIMIT)]
+        assert ids == [entity.id for entity in await self.unplanned.find_views(query, limit=LIMIT)]
         return ids
 
     async def by_template(self, condition: Json, *, tenant: TenantId = ACME, limit: int = LIMIT) -> list[str]:
         """The same as a template with operands, which is how searches arrive here."""
-        question = shaped(condition)
-        assert question is not None
-        wanted = filled(question, DECLARED)
-        assert wanted is not None
-        query = Query(tenant=tenant, model=MODEL, wanted=wanted)
-        ids = [entity.id for entity in await self.search.direct(query, limit=limit)]
-        plain = Query(tenant=tenant, model=MODEL, wanted=a_plan(condition))
-        assert ids == [entity.id for entity in await self.unplanned.direct(plain, limit=limit)]
+        query = EntityQuery(tenant=tenant, model=MODEL, search=filled(condition))
+        ids = [entity.id for entity in await self.search.find_views(query, limit=limit)]
+        plain = EntityQuery(tenant=tenant, model=MODEL, search=compiled(condition))
+        assert ids == [entity.id for entity in await self.unplanned.find_views(plain, limit=limit)]
         return ids
 
     async def kept_plans(self) -> int:
@@ -107,8 +109,17 @@ OURS = "statement LIKE 'SELECT id,%search_constant%'"
 KEPT = f"SELECT coalesce(sum(generic_plans), 0)::int FROM pg_prepared_statements WHERE {OURS}"
 
 
-def a_plan(condition: Json) -> Plan:
-    return plan_of(parse(condition), DECLARED)
+COMPILER = SearchCompiler(DECLARED, TemplateCache())
+
+
+def compiled(condition: Json) -> CompiledSearch:
+    return compile_search(parse(condition), DECLARED)
+
+
+def filled(condition: Json) -> CompiledSearch:
+    search = COMPILER.compile(read_search_condition(condition))
+    assert search.shape is not None
+    return search
 
 
 @pytest.fixture
@@ -117,14 +128,16 @@ async def crowd(database: str) -> AsyncIterator[Crowd]:
         tables = await stack.enter_async_context(connected(database))
         for tenant in (ACME, OTHER):
             await tables.execute(FILL, tenant, MODEL, [*WORDS], [*NUMBERS], MANY)
-        pool = await stack.enter_async_context(Pool(search_sessions(target(database)), size=2))
-        keeping = await stack.enter_async_context(Pool(lookup_sessions(target(database), timeout=PATIENCE), size=1))
-        lookups = Lookups(keeping, pool, refresh_s=0)
+        pool = await stack.enter_async_context(Pool(configure_search_sessions(parse_database_url(database)), size=2))
+        keeping = await stack.enter_async_context(
+            Pool(configure_lookup_sessions(parse_database_url(database), timeout=PATIENCE), size=1)
+        )
+        lookups = IndexCatalog(keeping, pool, refresh_s=0)
         yield Crowd(
-            search=SearchDatabase(pool, timeout=PATIENCE, lookups=lookups),
+            search=SearchDatabase(pool, timeout=PATIENCE, catalog=lookups),
             unplanned=SearchDatabase(pool, timeout=PATIENCE),
             lookups=lookups,
-            indexes=SearchIndexes(pool, target(database)),
+            indexes=SearchIndexes(pool, parse_database_url(database)),
             tables=tables,
         )
 
@@ -177,10 +190,10 @@ async def test_ranges_and_prefixes_that_an_index_answers_alone_keep_their_plans(
     await crowd.declare("it's", "TEXT")
     await crowd.declare("o.n", "NUMBER")
     hits, asked = 0, 0
-    ordinary = [word for word in WORDS if 0 < len(word) < HEAD and "\ue000" not in word]
+    ordinary = [word for word in WORDS if 0 < len(word) < HEAD_CHARS and "\ue000" not in word]
     for low, high in pairwise(ordinary):
         for leaf in (("STARTS_WITH", low[:2]), ("BETWEEN_INCLUSIVE", [low, high]), ("LESS_THAN", high)):
-            hits += len(await crowd.by_template(simple("$.it's", *leaf), limit=MOST_ROWS + 1))
+            hits += len(await crowd.by_template(simple("$.it's", *leaf), limit=MAX_ROWS + 1))
             asked += 1
     for number in (-1, 0, 3, 17, 1000):
         hits += len(await crowd.by_template(simple("$.o.n", "BETWEEN", [number, number + 20])))
@@ -210,10 +223,10 @@ async def test_a_range_with_many_matches_is_planned_anew_and_so_are_the_next_one
     await crowd.declare("it's", "TEXT")
     everything, few = simple("$.it's", "LESS_THAN", "\U0010fffe"), simple("$.it's", "LESS_THAN", "a")
     await crowd.tables.execute(FILL, ACME, MODEL, ["abc"], [3], 10)
-    assert len(await crowd.by_template(everything)) > MOST_ROWS
+    assert len(await crowd.by_template(everything)) > MAX_ROWS
     kept = await crowd.kept_plans()
     assert kept == 1
-    for _ in range(BACK_OFF):
+    for _ in range(BACK_OFF_SEARCHES):
         await crowd.by_template(few)
     assert await crowd.kept_plans() == kept
     await crowd.by_template(few)
@@ -222,7 +235,7 @@ async def test_a_range_with_many_matches_is_planned_anew_and_so_are_the_next_one
 
 async def test_a_range_with_more_matches_than_its_limit_says_so(crowd: Crowd) -> None:
     await crowd.declare("it's", "TEXT")
-    for limit in (5, MOST_ROWS, MOST_ROWS + 1):
+    for limit in (5, MAX_ROWS, MAX_ROWS + 1):
         await crowd.tables.execute(FILL, ACME, MODEL, ["abc"], [3], 10)
         with pytest.raises(SearchResultLimit):
             await crowd.by_template(simple("$.it's", "LESS_THAN", "\U0010fffe"), limit=limit)
@@ -248,7 +261,7 @@ async def test_a_field_with_a_frequent_value_is_planned_for_each_value(crowd: Cr
 
 async def test_no_text_of_a_user_stands_in_the_statement(crowd: Crowd) -> None:
     await crowd.declare("it's", "TEXT")
-    query = Query(tenant=ACME, model=MODEL, wanted=a_plan(simple("$.it's", "EQUALS", "abc")))
+    query = EntityQuery(tenant=ACME, model=MODEL, search=compiled(simple("$.it's", "EQUALS", "abc")))
     explained = await crowd.search.explain(query, limit=10)
     assert "search_constant_" in explained.statement.text
     assert explained.statement.args == ("abc", 11)
@@ -264,20 +277,17 @@ async def test_another_tenant_finds_its_own_without_the_index(crowd: Crowd) -> N
 async def test_a_dropped_index_is_missed_by_nobody_and_leaves_no_constants(crowd: Crowd) -> None:
     words = await crowd.declare("it's", "TEXT")
     numbers = await crowd.declare("o.n", "NUMBER")
-    hurried = Lookups(crowd.lookups.pool, crowd.unplanned.pool, refresh_s=3600)
-    search = SearchDatabase(crowd.unplanned.pool, timeout=PATIENCE, lookups=hurried)
-    query = Query(tenant=ACME, model=MODEL, wanted=a_plan(simple("$.it's", "EQUALS", "abc")))
-    before = await search.direct(query, limit=LIMIT)
-    other = Lookups(crowd.lookups.pool, crowd.unplanned.pool, refresh_s=3600)
-    again = SearchDatabase(crowd.unplanned.pool, timeout=PATIENCE, lookups=other)
-    await again.direct(query, limit=LIMIT)
+    hurried = IndexCatalog(crowd.lookups.pool, crowd.unplanned.pool, refresh_s=3600)
+    search = SearchDatabase(crowd.unplanned.pool, timeout=PATIENCE, catalog=hurried)
+    query = EntityQuery(tenant=ACME, model=MODEL, search=compiled(simple("$.it's", "EQUALS", "abc")))
+    before = await search.find_views(query, limit=LIMIT)
+    other = IndexCatalog(crowd.lookups.pool, crowd.unplanned.pool, refresh_s=3600)
+    again = SearchDatabase(crowd.unplanned.pool, timeout=PATIENCE, catalog=other)
+    await again.find_views(query, limit=LIMIT)
     await crowd.drop(words)
-    assert await search.direct(query, limit=LIMIT) == before, "the function that the statement calls is gone"
-    question = shaped(simple("$.it's", "EQUALS", "abc"))
-    assert question is not None
-    wanted = filled(question, DECLARED)
-    assert wanted is not None
-    assert await again.direct(Query(tenant=ACME, model=MODEL, wanted=wanted), limit=LIMIT) == before
+    assert await search.find_views(query, limit=LIMIT) == before, "the function that the statement calls is gone"
+    by_template = EntityQuery(tenant=ACME, model=MODEL, search=filled(simple("$.it's", "EQUALS", "abc")))
+    assert await again.find_views(by_template, limit=LIMIT) == before
     assert await crowd.found(simple("$.o.n", "EQUALS", 3)), "what others need is still there"
     await crowd.drop(numbers)
     assert await crowd.tables.fetchval("SELECT count(*) FROM pg_proc WHERE proname LIKE 'search\\_constant%'") == 0

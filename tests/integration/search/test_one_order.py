@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import asyncpg
 
-from statewright.conditions.metafields import META_FIELDS
 from statewright.conditions.paths import parse_path
-from statewright.conditions.sorting import DataOrder, MetaOrder, OrderingClass, SortOrder, order_by, sorted_by
+from statewright.conditions.sorting import DataOrder, MetaOrder, OrderingClass, SortOrder, compile_order_by, sort_items
+from statewright.conditions.vocabulary import META_FIELDS
 from tests.database import connected
 from tests.integration.search.random_cases import Dice
 from tests.integration.search.test_one_semantics import a_batch_of_rows
@@ -20,7 +20,7 @@ async def test_sql_sorts_as_memory_does(database: str) -> None:
             dice = Dice(seed)
             rows = await a_batch_of_rows(connection, dice)
             for order in [an_order(dice) for _ in range(30)]:
-                in_memory = [row.meta.id for row in sorted_by(order, rows, lambda row: (row.document, row.meta))]
+                in_memory = [row.meta.id for row in sort_items(order, rows, lambda row: (row.document, row.meta))]
                 assert await in_sql(connection, order) == in_memory, order
 
 
@@ -38,6 +38,6 @@ def a_key(dice: Dice) -> DataOrder | MetaOrder:
 
 
 async def in_sql(connection: asyncpg.Connection, order: SortOrder) -> Sequence[str]:
-    clause = order_by(order)
+    clause = compile_order_by(order)
     rows = await connection.fetch(f"SELECT id FROM entity ORDER BY {clause.text}", *clause.args)
     return [str(row["id"]) for row in rows]

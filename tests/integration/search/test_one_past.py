@@ -12,17 +12,19 @@ from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
+from msgspec.structs import replace
 
-from statewright.conditions import compile_plan, parse, plan_of
-from statewright.conditions.sorting import SortOrder, sorted_by
+from statewright.conditions import compile_search, parse
 from statewright.entity import EntityMeta, ModelKey
-from statewright.identity import ModelId, TenantId
+from statewright.ids import ModelId, TenantId
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject
-from statewright.storage.connections import target
+from statewright.searches import JobId
+from statewright.storage.connections import parse_database_url
 from statewright.storage.pool import Pool
-from statewright.storage.search import Query, SearchDatabase, search_sessions
-from statewright.storage.search_jobs import JobId, NewJob, SearchJobs
+from statewright.storage.search.jobs import NewSearchJob, SearchJobs
+from statewright.storage.search.query import SearchDatabase, configure_search_sessions
+from statewright.storage.search.statements import EntityQuery
 from tests.database import connected
 from tests.integration.search.random_cases import MOMENTS, Dice
 from tests.integration.search.test_one_order import an_order
@@ -105,23 +107,21 @@ class Case:
     """A search and what it must find, in order."""
 
     condition: JsonObject
-    query: Query
-    order: SortOrder
+    query: EntityQuery
     expected: tuple[tuple[str, int], ...]
 
 
 def a_case(dice: Dice, lives: Sequence[Sequence[Version]]) -> Case:
     declared = dice.schema([version.document for life in lives for version in life if version.document is not None])
     condition = dice.condition(declared)
-    plan, order = plan_of(parse(condition), declared), an_order(dice)
+    search = replace(compile_search(parse(condition), declared), order=an_order(dice))
     instant = an_instant(dice, lives)
-    holds = compile_plan(plan)
+    holds = search.compile_predicate()
     matches = [version for version in as_of(lives, instant) if holds(version.document, version.meta)]
-    ordered = sorted_by(order, matches, lambda version: (version.document, version.meta))
+    ordered = search.sort(matches, lambda version: (version.document, version.meta))
     return Case(
         condition=condition,
-        query=Query(tenant=ACME, model=MODEL, wanted=plan, instant=instant),
-        order=order,
+        query=EntityQuery(tenant=ACME, model=MODEL, search=search, instant=instant),
         expected=tuple((version.meta.id, version.at) for version in ordered),
     )
 
@@ -147,7 +147,7 @@ async def tables(database: str) -> AsyncIterator[asyncpg.Connection]:
 
 @pytest.fixture
 async def searches(database: str) -> AsyncIterator[Pool]:
-    async with Pool(search_sessions(target(database)), size=2) as pool:
+    async with Pool(configure_search_sessions(parse_database_url(database)), size=2) as pool:
         yield pool
 
 
@@ -158,7 +158,7 @@ async def test_a_search_of_the_past_finds_what_a_replay_gives(tables: asyncpg.Co
         lives, cases = some_cases(seed)
         await write(tables, lives)
         for case in cases:
-            entities = await search.direct(case.query, limit=ENTITIES, order=case.order)
+            entities = await search.find_views(case.query, limit=ENTITIES)
             assert tuple((entity.id, entity.updated_at) for entity in entities) == case.expected, case
             found_some += bool(case.expected)
     assert found_some > CASES / 5, "the cases say too little"
@@ -173,7 +173,7 @@ async def test_the_pages_of_a_job_are_slices_of_what_a_replay_gives(tables: asyn
             job, hits = await carried_out(jobs, case)
             assert hits == len(case.expected)
             pages = [
-                [(entity.id, entity.updated_at) for entity in await jobs.page(ACME, job, offset=offset, size=size)]
+                [(entity.id, entity.updated_at) for entity in await jobs.list_page(ACME, job, offset=offset, size=size)]
                 for offset in range(0, len(case.expected) + 1, size)
             ]
             assert [hit for page in pages for hit in page] == list(case.expected), case
@@ -182,6 +182,6 @@ async def test_the_pages_of_a_job_are_slices_of_what_a_replay_gives(tables: asyn
 
 async def carried_out(jobs: SearchJobs, case: Case) -> tuple[JobId, int | None]:
     id_ = JobId(str(uuid4()))
-    await jobs.submit(NewJob(tenant=ACME, id=id_, model=MODEL, key=ModelKey("any", 1), condition="{}", sort="[]"))
+    await jobs.submit(NewSearchJob(tenant=ACME, id=id_, model=MODEL, key=ModelKey("any", 1), condition="{}", sort="[]"))
     [job] = await jobs.claim("worker", lease=timedelta(minutes=5), most=1)
-    return id_, await jobs.carry_out(job, "worker", case.query, case.order)
+    return id_, await jobs.execute(job, "worker", case.query)

@@ -13,18 +13,26 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from statewright.conditions import Plan, compile_plan, parse, plan_of
-from statewright.conditions.operators import COMPARISONS, RANGES, TEXT_OPERATORS
-from statewright.conditions.sql import Narrowing, compile_sql
-from statewright.conditions.templates import Filled, filled, shaped
+from statewright.conditions import (
+    CompiledSearch,
+    SearchCompiler,
+    TemplateCache,
+    compile_search,
+    parse,
+    read_search_condition,
+)
+from statewright.conditions.plan import Plan
+from statewright.conditions.planning import build_plan
+from statewright.conditions.sql import SqlFilter, compile_sql
+from statewright.conditions.vocabulary import COMPARISONS, RANGES, TEXT_OPERATORS
 from statewright.entity import EntityMeta
+from statewright.failures import Failure
 from statewright.jsonval.codec import encode
-from statewright.jsonval.datatypes import DataType
 from statewright.jsonval.temporals import TEMPORAL_TYPES
-from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.schema.flatten import Declared
+from statewright.jsonval.values import DataType, JsonObject, JsonValue
+from statewright.schema.flatten import DeclaredField
 from statewright.storage import migrate
-from statewright.storage.search import stored_document
+from statewright.storage.search.matching import decode_stored_document
 from tests.database import connected, database_url, drop_database, new_name
 from tests.integration.search.random_cases import (
     GLOBS,
@@ -37,6 +45,7 @@ from tests.integration.search.random_cases import (
     WORDS,
     Dice,
 )
+from tests.unit.conditions.builders import spell_out
 
 CASES = int(os.environ.get("STATEWRIGHT_CONDITION_CASES", "10000"))
 SEED = int(os.environ.get("STATEWRIGHT_CONDITION_SEED", "1"))
@@ -66,18 +75,17 @@ class Case:
 
     condition: JsonObject
     plan: Plan
-    narrowing: Narrowing
-    filled: Filled | None
+    narrowing: SqlFilter
+    search: CompiledSearch
 
-    def compiled(self, first: int) -> Narrowing:
+    def compiled(self, first: int) -> SqlFilter:
         """As searches have it: by template where there is one."""
         fresh = compile_sql(self.plan, first=first)
-        expression = None if self.filled is None else self.filled.template.compile(first=first)
-        arguments = None if expression is None or self.filled is None else expression.arguments.of(self.filled.operands)
-        if expression is None or arguments is None:
-            return fresh
-        assert (expression.text, tuple(arguments)) == (fresh.text, fresh.args)
-        return Narrowing(expression.text, tuple(arguments))
+        condition = self.search.compile_sql(first=first)
+        arguments = tuple(self.search.fill(condition))
+        assert spell_out(condition.text, arguments, first) == spell_out(fresh.text, fresh.args, first)
+        assert condition.residual == fresh.residual
+        return SqlFilter(condition.text, arguments, condition.residual)
 
 
 async def test_sql_selects_what_the_predicate_accepts(database: str) -> None:
@@ -91,20 +99,20 @@ async def test_sql_selects_what_the_predicate_accepts(database: str) -> None:
                 conditions = [dice.condition(declared) for _ in range(CONDITIONS_PER_STATEMENT)]
                 cases = [a_case(condition, declared) for condition in conditions]
                 loose += await compare(connection, cases, rows)
-                by_template += sum(case.filled is not None for case in cases)
+                by_template += sum(case.search.shape is not None for case in cases)
     assert by_template > CASES * 0.03
     assert loose < CASES * 0.35, "too little of the language has an exact form"
 
 
 @pytest.mark.parametrize("subtype", sorted(TEMPORAL_TYPES))
 async def test_every_operator_agrees_on_every_pair_of_temporals(database: str, subtype: DataType) -> None:
-    declared = {"$.v": Declared(types=frozenset((subtype,)))}
+    declared = {"$.v": DeclaredField(types=frozenset((subtype,)))}
     operators = [*COMPARISONS, *RANGES]
     await compare_all(database, declared, TEMPORALS, operators, TEMPORALS)
 
 
 async def test_every_operator_agrees_on_every_pair_of_numbers(database: str) -> None:
-    declared = {"$.v": Declared(types=frozenset((DataType.UNBOUND_DECIMAL,)))}
+    declared = {"$.v": DeclaredField(types=frozenset((DataType.UNBOUND_DECIMAL,)))}
     await compare_all(database, declared, NUMBERS, [*COMPARISONS, *RANGES], OPERAND_NUMBERS)
 
 
@@ -112,7 +120,7 @@ async def test_every_operator_agrees_on_every_pair_of_numbers(database: str) -> 
     "declared_as", [DataType.STRING, DataType.CHARACTER, DataType.UUID_TYPE, DataType.TIME_UUID_TYPE]
 )
 async def test_every_operator_agrees_on_every_pair_of_words(database: str, declared_as: DataType) -> None:
-    declared = {"$.v": Declared(types=frozenset((declared_as,)))}
+    declared = {"$.v": DeclaredField(types=frozenset((declared_as,)))}
     await compare_all(database, declared, WORDS, [*COMPARISONS, *RANGES], OPERAND_WORDS)
 
 
@@ -125,14 +133,14 @@ async def test_every_text_operator_agrees_on_every_pair_of_words(database: str) 
 
 async def test_the_collation_of_the_database_makes_no_difference(database_server: str) -> None:
     async with a_database_with_linguistic_order(database_server) as url:
-        declared = {"$.v": Declared(types=frozenset((DataType.STRING,)))}
+        declared = {"$.v": DeclaredField(types=frozenset((DataType.STRING,)))}
         await compare_all(url, declared, WORDS, [*COMPARISONS, *RANGES], WORDS)
         await compare_all(url, {}, WORDS, ["STARTS_WITH", "LIKE", "IEQUALS", "ICONTAINS"], [*GLOBS, *WORDS])
 
 
 async def compare_all(
     url: str,
-    declared: Mapping[str, Declared],
+    declared: Mapping[str, DeclaredField],
     stored: Sequence[JsonValue],
     operators: Sequence[str],
     operands: Sequence[JsonValue],
@@ -168,16 +176,23 @@ async def a_database_with_linguistic_order(server: str) -> AsyncIterator[str]:
         pytest.skip("this server was built without ICU; test_collations asks for the same of any server")
     try:
         async with connected(database_url(server, name)) as connection:
-            await migrate.apply(connection)
+            await migrate.apply_pending(connection)
         yield database_url(server, name)
     finally:
         await drop_database(server, name)
 
 
-def a_case(condition: JsonObject, declared: Mapping[str, Declared]) -> Case:
-    parsed = parse(condition)
-    plan, question = plan_of(parsed, declared), shaped(condition)
-    return Case(condition, plan, compile_sql(plan), None if question is None else filled(question, declared))
+def a_case(condition: JsonObject, declared: Mapping[str, DeclaredField]) -> Case:
+    plan = build_plan(parse(condition), declared)
+    return Case(condition, plan, compile_sql(plan), a_search(condition, declared))
+
+
+def a_search(condition: JsonObject, declared: Mapping[str, DeclaredField]) -> CompiledSearch:
+    """By template where there is one; what a search would refuse is compared, too."""
+    try:
+        return SearchCompiler(declared, TemplateCache()).compile(read_search_condition(condition))
+    except Failure:
+        return compile_search(parse(condition), declared)
 
 
 async def a_batch_of_rows(connection: asyncpg.Connection, dice: Dice) -> list[Row]:
@@ -208,14 +223,14 @@ def a_row(record: asyncpg.Record) -> Row:
         transition=record["transition"],
         transaction_id=str(record["transaction_id"]),
     )
-    return Row(stored_document(record["document"]), meta)
+    return Row(decode_stored_document(record["document"]), meta)
 
 
 async def compare(connection: asyncpg.Connection, cases: Sequence[Case], rows: Sequence[Row]) -> int:
     """Fails on the first difference; how many of the conditions SQL could only narrow."""
     selected = await select(connection, cases)
     for case, flags in zip(cases, selected, strict=True):
-        matches = compile_plan(case.plan)
+        matches = case.search.compile_predicate()
         for row, is_selected in zip(rows, flags, strict=True):
             expected = matches(row.document, row.meta)
             right = is_selected is expected if case.narrowing.is_exact else is_selected or not expected

@@ -1,4 +1,6 @@
-"""Asynchronous searches over HTTP (spec/search.md §14, §9.3, §20)."""
+"""Asynchronous searches over HTTP (docs/reference/search.md#asynchronous-search,
+docs/reference/search.md#error-codes-of-searches, docs/reference/search.md#paths-for-older-clients).
+"""
 
 import asyncio
 import time

@@ -1,4 +1,6 @@
-"""The truth tables of conditions, asked over HTTP (spec/search.md §7, §8)."""
+"""The truth tables of conditions, asked over HTTP
+(docs/reference/conditions.md#which-stored-values-an-operator-can-match, docs/reference/conditions.md#examples).
+"""
 
 import asyncio
 from collections.abc import Iterator
@@ -7,8 +9,8 @@ from uuid import uuid4
 
 import pytest
 
-from statewright.conditions.operators import OPERATORS, RANGES
-from statewright.identity import model_id
+from statewright.conditions.vocabulary import OPERATORS, RANGES
+from statewright.ids import model_id
 from statewright.jsonval.codec import encode
 from tests.builders import Json
 from tests.database import connected

@@ -1,4 +1,4 @@
-"""Counting entities (spec/entities.md §13)."""
+"""Counting entities (docs/reference/entities.md#counts)."""
 
 import pytest
 
@@ -101,10 +101,13 @@ def test_a_version_that_is_no_int32_does_not_bind(api: Api, path: str, version: 
 
 
 @pytest.mark.parametrize("path", [ALL, BY_STATE, f"{ALL}/prize/1", f"{BY_STATE}/prize/1"])
-def test_an_instant_must_be_one_and_has_no_effect(api: Api, path: str) -> None:
+def test_an_instant_must_be_one_and_counts_what_was_then(api: Api, path: str) -> None:
+    """Decision S17."""
     api.a_model()
     api.create()
-    assert api.get(f"{path}?pointInTime=2001-01-01T00:00:00Z").text == api.get(path).text
+    assert api.get(f"{path}?pointInTime=2999-01-01T00:00:00Z").text == api.get(path).text
+    then = done(api.get(f"{path}?pointInTime=2001-01-01T00:00:00Z"))
+    assert then == [] if path.startswith(BY_STATE) else rows(then if path == ALL else [then]) == [("prize", 1, 0)]
     problem = refused(api.get(f"{path}?pointInTime=yesterday"), 400, "BAD_REQUEST")
     assert problem["properties"]["parameter"] == "pointInTime"
 
@@ -167,3 +170,36 @@ def test_a_callback_counts_what_its_transaction_has_written(api: Api, serving, c
     assert ("note", 1, 3) in seen["all"]
     assert seen["outside"] == 2
     assert done(api.get(f"{ALL}/note/1"))["count"] == 3
+
+
+@pytest.mark.parametrize("path", [BY_STATE, f"{BY_STATE}/prize/1"])
+def test_a_state_with_a_nul_does_not_bind(api: Api, path: str) -> None:
+    api.a_model()
+    problem = refused(api.get(f"{path}?states=NEW&states=a%00"), 400, "BAD_REQUEST")
+    assert problem["properties"]["parameter"] == "states"
+
+
+def test_the_past_is_counted_with_the_states_of_then(api: Api) -> None:
+    """Decision S17: changed and deleted entities count as what they were."""
+    a_two_state_model(api)
+    api.a_model(model="other/1")
+    first = api.create().id
+    created = api.read(first)["meta"]["creationDate"]
+    api.update(first, fire="APPROVE")
+    approved = api.read(first)["meta"]["lastUpdateTime"]
+    both = api.read(api.create().id)["meta"]["creationDate"]
+    done(api.delete(f"/entity/{first}"))
+
+    def counted(instant: str) -> tuple[int, list[tuple[Json, ...]]]:
+        query = f"pointInTime={instant}"
+        one, by_state = done(api.get(f"{ALL}/prize/1?{query}")), rows(done(api.get(f"{BY_STATE}/prize/1?{query}")))
+        assert rows(done(api.get(f"{ALL}?{query}"))) == [("other", 1, 0), ("prize", 1, one["count"])]
+        assert rows(done(api.get(f"{BY_STATE}?{query}"))) == by_state
+        return one["count"], [(state, count) for _, _, state, count in by_state]
+
+    assert counted(created) == (1, [("NEW", 1)])
+    assert counted(approved) == (1, [("APPROVED", 1)])
+    assert counted(both) == (2, [("APPROVED", 1), ("NEW", 1)])
+    assert done(api.get(f"{ALL}/prize/1"))["count"] == 1
+    [new] = done(api.get(f"{BY_STATE}/prize/1?states=NEW&pointInTime={both}"))
+    assert (new["state"], new["count"]) == ("NEW", 1)

@@ -1,4 +1,7 @@
-"""Grouping the entities of a model (spec/entities.md §14.2), and what is refused (§14.1, §14.3)."""
+"""Grouping the entities of a model (docs/reference/entities.md#the-groups), and what is refused
+(docs/reference/entities.md#the-request-of-a-grouped-statistic,
+docs/reference/entities.md#conditions-of-grouped-statistics).
+"""
 
 from typing import Any
 

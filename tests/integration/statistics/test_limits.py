@@ -1,4 +1,6 @@
-"""What a statistic may cost (spec/entities.md §14.2, §14.3)."""
+"""What a statistic may cost (docs/reference/entities.md#the-groups,
+docs/reference/entities.md#conditions-of-grouped-statistics).
+"""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Numbers of groups against a reference in exact arithmetic (spec/entities.md §14.2)."""
+"""Numbers of groups against a reference in exact arithmetic (docs/reference/entities.md#the-groups)."""
 
 import json
 import math
@@ -13,13 +13,15 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from statewright.conditions.plan import ALWAYS
-from statewright.identity import ModelId, TenantId
+from statewright.conditions import EVERYTHING
+from statewright.entity import EntityGroup
+from statewright.ids import ModelId, TenantId
 from statewright.jsonval.codec import encode
-from statewright.storage.connections import target
-from statewright.storage.grouping import LARGEST, Group, Grouping, Measure, Operation, grouped
+from statewright.storage.connections import parse_database_url
 from statewright.storage.pool import Pool
-from statewright.storage.search import Query, SearchDatabase
+from statewright.storage.search.grouping import MAX_NUMBER, Grouping, Measure, Operation, fetch_groups
+from statewright.storage.search.query import SearchDatabase
+from statewright.storage.search.statements import EntityQuery
 from tests.database import connected
 
 OPERATIONS: tuple[Operation, ...] = ("sum", "avg", "min", "max", "stdev")
@@ -39,20 +41,20 @@ INSERT = """
 """
 
 
-async def result(database: str, rows: list[Row]) -> list[Group]:
+async def result(database: str, rows: list[Row]) -> list[EntityGroup]:
     """The groups that the database forms of these entities."""
     model = ModelId(str(uuid.uuid4()))
     async with connected(database) as connection:
         documents = [encode(document).decode() for _, document in rows]
         await connection.execute(INSERT, TENANT, model, [state for state, _ in rows], documents)
-    async with Pool(target(database), size=1) as pool:
+    async with Pool(parse_database_url(database), size=1) as pool:
         search = SearchDatabase(pool, timeout=timedelta(seconds=20))
-        groups = await grouped(search, Query(tenant=TENANT, model=model, wanted=ALWAYS), GROUPING)
+        groups = await fetch_groups(search, EntityQuery(tenant=TENANT, model=model, search=EVERYTHING), GROUPING)
     assert groups.total == len(groups.first)
     return list(groups.first)
 
 
-def expected(rows: list[Row]) -> list[Group]:
+def expected(rows: list[Row]) -> list[EntityGroup]:
     """The same by the words of the specification."""
     found: dict[tuple[str | None, str], list[Any]] = defaultdict(list)
     for state, document in rows:
@@ -63,7 +65,7 @@ def expected(rows: list[Row]) -> list[Group]:
         return (-len(values), [(key is not None, (key or "").encode()) for key in keys])
 
     return [
-        Group(keys=keys, count=len(values), values=measures(values))
+        EntityGroup(keys=keys, count=len(values), values=measures(values))
         for keys, values in sorted(found.items(), key=order)
     ]
 
@@ -80,7 +82,9 @@ def measures(values: list[Any]) -> tuple[Any, ...]:
     numbers = [
         Fraction(value)
         for value in values
-        if isinstance(value, int | Decimal) and not isinstance(value, bool) and abs(Fraction(value)) < Fraction(LARGEST)
+        if isinstance(value, int | Decimal)
+        and not isinstance(value, bool)
+        and abs(Fraction(value)) < Fraction(MAX_NUMBER)
     ]
     if not numbers:
         return (None,) * 5
@@ -91,17 +95,17 @@ def measures(values: list[Any]) -> tuple[Any, ...]:
 
 
 def finite(value: Fraction) -> Fraction | None:
-    return value if abs(value) < Fraction(LARGEST) else None
+    return value if abs(value) < Fraction(MAX_NUMBER) else None
 
 
 def root(value: Fraction) -> float | None:
     """To full double precision, for squares of doubles too."""
     scale = 10**800
     exact = Fraction(math.isqrt(value.numerator * scale**2 // value.denominator), scale)
-    return float(exact) if exact < Fraction(LARGEST) else None
+    return float(exact) if exact < Fraction(MAX_NUMBER) else None
 
 
-def agree(found: Group, wanted: Group) -> None:
+def agree(found: EntityGroup, wanted: EntityGroup) -> None:
     assert (found.keys, found.count) == (wanted.keys, wanted.count)
     for operation, number, reference in zip(OPERATIONS, found.values, wanted.values, strict=True):
         if reference is None or number is None:
@@ -119,7 +123,7 @@ wide = st.builds(
     lambda digits, exponent: Decimal(digits).scaleb(exponent), st.integers(-(10**15), 10**15), st.integers(-300, 300)
 )
 beyond = st.sampled_from(
-    [10**308, 10**309, -(10**400), Decimal("1E-400"), Decimal("1E+6000"), int(LARGEST), int(LARGEST) - 1]
+    [10**308, 10**309, -(10**400), Decimal("1E-400"), Decimal("1E+6000"), int(MAX_NUMBER), int(MAX_NUMBER) - 1]
 )
 numbers = st.one_of(integers, decimals, wide, beyond)
 others = st.sampled_from([None, "7", "x", True, False, [1], {"a": 1}])
@@ -140,7 +144,7 @@ def a_group(*values: Any) -> list[Row]:
 @example(a_group(3 * 10**8, -(10**8), 5))
 @example(a_group(Decimal("1E-160"), Decimal("2E-160")))
 @example(a_group(10**300, -(10**300), 1))
-@example(a_group(int(LARGEST) - 1, int(LARGEST) - 1))
+@example(a_group(int(MAX_NUMBER) - 1, int(MAX_NUMBER) - 1))
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_the_database_agrees_with_exact_arithmetic(database: str, rows: list[Row]) -> None:
     found, wanted = await result(database, rows), expected(rows)

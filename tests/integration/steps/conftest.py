@@ -16,16 +16,20 @@ import pytest
 from msgspec.structs import replace
 
 from statewright import app
+from statewright.app.languages import host_languages
 from statewright.entity import Principal
-from statewright.identity import TenantId, system_clock
-from statewright.services.runtime import Caller, Runtime
-from statewright.services.steps import chains, definitions, instances, jobs, tasks
-from statewright.services.steps.jobs import Claim, ClaimedJob
-from statewright.services.steps.parts import StepParts
-from statewright.services.steps.timers import Timers
-from statewright.services.steps.upkeep import Leases
+from statewright.ids import TenantId, system_clock
+from statewright.processes.changes import Execution
+from statewright.processes.retries import FailureReport
+from statewright.services.processes import successors
+from statewright.services.processes.background import LeaseSweeper
+from statewright.services.processes.instances import StartRequest
+from statewright.services.processes.jobs import ClaimedJob, JobClaim
+from statewright.services.processes.timers import TimerScanner
+from statewright.services.runtime import Caller, Extensions, Runtime
+from statewright.services.steps import definitions, instances, jobs, tasks
 from statewright.settings import Secret, Settings
-from statewright.steps.core import Execution, FailureReport, Instance
+from statewright.steps import Instance
 from tests.builders import Json
 
 PATIENCE_S = 60.0
@@ -58,21 +62,21 @@ class Host:
             await definitions.upload(self.runtime, self.caller, json.dumps(document))
 
     async def start(self, definition: str, business_key: str = "", **variables: Json) -> Instance:
-        request = instances.Start(definition_id=definition, variables=variables, business_key=business_key)
+        request = StartRequest(definition_id=definition, variables=variables, business_key=business_key)
         return await instances.start(self.runtime, self.caller, request)
 
     async def read(self, instance: "Instance | str") -> Instance:
-        return await instances.instance(self.runtime, self.caller, _id(instance))
+        return await instances.get_instance(self.runtime, self.caller, _id(instance))
 
     async def history(self, instance: "Instance | str") -> tuple[Execution, ...]:
-        return await instances.history(self.runtime, self.caller, _id(instance))
+        return await instances.list_history(self.runtime, self.caller, _id(instance))
 
     async def trace(self, instance: "Instance | str") -> list[str]:
         """Steps and what became of them, in order."""
-        return [f"{line.step_id} {line.status}" for line in await self.history(instance)]
+        return [f"{line.node_id} {line.status}" for line in await self.history(instance)]
 
     async def claim(self, *types: str, worker: str = "w", most: int = 10, **more: timedelta) -> tuple[ClaimedJob, ...]:
-        request = Claim(worker_id=worker, job_types=types, max_jobs=most, **more)
+        request = JobClaim(worker_id=worker, job_types=types, max_jobs=most, **more)
         return await jobs.claim(self.runtime, self.caller, request)
 
     async def job(self, type_: str, worker: str = "w") -> ClaimedJob:
@@ -104,22 +108,22 @@ class Host:
         return await instances.retry(self.runtime, self.caller, instance.id, step, variables)
 
     async def all(self, **filters: str) -> tuple[Instance, ...]:
-        return (await instances.listing(self.runtime, self.caller, page_size=1000, **filters)).items
+        return (await instances.list_instances(self.runtime, self.caller, page_size=1000, **filters)).items
 
     async def after(self, **span: float) -> int:
         """Let time pass and timers be looked at; how many fired."""
         self.clock.advance(timedelta(**span))
-        return (await Timers(self.runtime, scan_interval=timedelta(seconds=1)).run_once()).fired
+        return (await TimerScanner(self.runtime, scan_interval=timedelta(seconds=1)).run_once()).fired
 
     async def sweep(self, **span: float) -> int:
         """Let time pass and leases be looked at; how many had ended."""
         self.clock.advance(timedelta(**span))
-        return await Leases(self.runtime, every=timedelta(seconds=1)).run_once()
+        return await LeaseSweeper(self.runtime, interval=timedelta(seconds=1)).run_once()
 
     async def chain(self) -> int:
         """Start the successors that nobody has started, as a node does that finds them in the outbox."""
         self.clock.advance(timedelta(minutes=20))
-        return await chains.Chains(self.runtime, scan_interval=timedelta(seconds=1)).run_once()
+        return await successors.SuccessorStarter(self.runtime, scan_interval=timedelta(seconds=1)).run_once()
 
     async def count(self, query: str, *arguments: object) -> int:
         """A number from the database, behind everybody's back."""
@@ -143,9 +147,10 @@ async def a_node(database: str, tenant: str) -> AsyncIterator[Host]:
     """A node that does nothing on its own."""
     settings = Settings(iam_mode="mock", postgres_url=Secret(database), log_level="error")
     clock = Watch()
-    async with app.without_doors(settings) as runtime:
-        steps = StepParts(runtime.pool, clock)
-        yield Host(replace(runtime, clock=clock, steps=steps), a_caller(tenant), clock)
+    async with app.run_without_listeners(settings) as runtime:
+        node = replace(runtime, clock=clock, extensions=Extensions())
+        host_languages(node)
+        yield Host(node, a_caller(tenant), clock)
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from urllib.parse import quote
 
 import pytest
 
-from statewright.identity import system_clock
+from statewright.ids import system_clock
 from statewright.net import ulid_to_uuid
 from statewright.services.steps import instances
-from statewright.services.steps.builtin import DEFINITION, INSTANCE, USER_TASK
-from statewright.steps.core import Instance
+from statewright.steps import Instance
+from statewright.steps.models import DEFINITION, INSTANCE, USER_TASK
 from tests.builders import Json
 from tests.integration.steps.conftest import (
     PATIENCE_S,
@@ -116,23 +116,23 @@ def test_instances_are_searched_by_what_is_in_their_variables(api: Api, steps: S
         steps.start("review", customer={"name": f"C{amount}"}, amount=amount)
     steps.start("chain", amount="much")
     waiting = {"type": "lifecycle", "field": "state", "operatorType": "EQUALS", "value": "WAITING"}
-    found = search(api, INSTANCE.name, waiting, simple("$.variables.amount", "GREATER_THAN", 1000))
+    found = search(api, INSTANCE.key.name, waiting, simple("$.variables.amount", "GREATER_THAN", 1000))
     assert sorted(one["data"]["variables"]["amount"] for one in found) == [1500, 2500]
-    [one] = search(api, INSTANCE.name, simple("$.variables.customer.name", "EQUALS", "C500"))
+    [one] = search(api, INSTANCE.key.name, simple("$.variables.customer.name", "EQUALS", "C500"))
     assert one["data"]["definitionId"] == "review"
-    [one] = search(api, INSTANCE.name, simple("$.variables.amount", "CONTAINS", "mu"))
+    [one] = search(api, INSTANCE.key.name, simple("$.variables.amount", "CONTAINS", "mu"))
     assert one["meta"]["state"] == "ACTIVE"
 
 
 def test_definitions_and_user_tasks_are_entities_too(api: Api, steps: Steps):
     steps.upload(REVIEW)
     instance = steps.start("review", amount=7)
-    [version] = search(api, DEFINITION.name, simple("$.id", "EQUALS", "review"))
+    [version] = search(api, DEFINITION.key.name, simple("$.id", "EQUALS", "review"))
     assert (version["meta"]["state"], version["data"]["version"]) == ("PUBLISHED", 1)
-    [task] = search(api, USER_TASK.name, simple("$.instanceId", "EQUALS", instance.id))
+    [task] = search(api, USER_TASK.key.name, simple("$.instanceId", "EQUALS", instance.id))
     assert (task["meta"]["state"], task["data"]["payload"]) == ("OPEN", {"amount": 7})
     steps.approve(instance, "review", "carol", ok=True)
-    [task] = search(api, USER_TASK.name, simple("$.instanceId", "EQUALS", instance.id))
+    [task] = search(api, USER_TASK.key.name, simple("$.instanceId", "EQUALS", instance.id))
     assert task["meta"]["state"] == "COMPLETED"
     assert (task["data"]["result"], task["data"]["completedBy"]) == ({"ok": True}, "carol")
 
@@ -167,7 +167,7 @@ def test_a_retry_without_a_step_means_the_one_that_failed(api: Api, steps: Steps
 def test_a_user_task_is_completed_by_its_transition(api: Api, steps: Steps):
     steps.upload(REVIEW)
     instance = steps.start("review")
-    [task] = search(api, USER_TASK.name, simple("$.instanceId", "EQUALS", instance.id))
+    [task] = search(api, USER_TASK.key.name, simple("$.instanceId", "EQUALS", instance.id))
     api.update(task["meta"]["id"], {"result": {"ok": True}}, fire="complete")
     completed = steps.read(instance)
     assert (completed.status, completed.variables) == ("COMPLETED", {"ok": True})
@@ -184,7 +184,7 @@ def test_a_version_that_the_client_demands_must_be_the_current_one(api: Api, ste
     assert steps.read(instance).status == "ACTIVE"
 
 
-@pytest.mark.parametrize("model", [INSTANCE.name, DEFINITION.name, USER_TASK.name])
+@pytest.mark.parametrize("model", [INSTANCE.key.name, DEFINITION.key.name, USER_TASK.key.name])
 def test_built_in_models_belong_to_the_step_engine(api: Api, steps: Steps, model: str):
     steps.upload(THREE_STEPS)
     steps.start("chain")
@@ -236,4 +236,4 @@ def test_a_conflict_of_the_step_engine_is_a_conflict_here(api: Api, steps: Steps
 async def test_the_models_are_made_once_by_many_who_need_them_at_once(hosts: tuple[Host, Host]):
     await asyncio.gather(*(host.upload(definition(f"d{n}", end())) for n, host in enumerate((*hosts, *hosts))))
     assert await hosts[0].count("SELECT count(*) FROM model") == 3
-    assert await instances.listing(hosts[0].runtime, hosts[0].caller) is not None
+    assert await instances.list_instances(hosts[0].runtime, hosts[0].caller) is not None

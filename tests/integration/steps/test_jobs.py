@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from statewright.failures import StepConflict, StepNotFound
+from statewright.failures import ProcessConflict, ProcessNotFound
+from statewright.services.processes.hosting import ProcessHosts
 from statewright.services.steps import instances, jobs
 from tests.integration.steps.conftest import (
     PATIENCE_S,
@@ -26,7 +27,7 @@ async def test_a_job_is_handed_to_one_worker_at_a_time(host: Host):
     instance = await host.start("chain")
     job = await host.job("a", worker="w1")
     assert await host.claim("a", worker="w2") == ()
-    assert jobs.job_record(job) | {"id": "", "stepExecutionId": "", "lockedAt": "", "lockExpiresAt": ""} == {
+    assert jobs.to_job_record(job) | {"id": "", "stepExecutionId": "", "lockedAt": "", "lockExpiresAt": ""} == {
         "id": "",
         "instanceId": instance.id,
         "stepId": "a",
@@ -38,7 +39,7 @@ async def test_a_job_is_handed_to_one_worker_at_a_time(host: Host):
         "lockExpiresAt": "",
         "retriesRemaining": 0,
         "variables": {},
-        "createdAt": jobs.job_record(job)["createdAt"],
+        "createdAt": jobs.to_job_record(job)["createdAt"],
     }
     assert job.lock_expires_at - job.locked_at == 30_000_000
 
@@ -133,12 +134,12 @@ async def test_a_lease_can_be_renewed_by_its_holder_only(host: Host):
     until = await jobs.renew(host.runtime, host.caller, job.id, worker_id="w1", lease=timedelta(seconds=30))
     assert until > job.lock_expires_at
     assert await host.sweep(seconds=15) == 0
-    with pytest.raises(StepConflict, match="not locked by worker"):
+    with pytest.raises(ProcessConflict, match="not locked by worker"):
         await jobs.renew(host.runtime, host.caller, job.id, worker_id="w2", lease=timedelta(seconds=30))
     assert await host.sweep(seconds=60) == 1
-    with pytest.raises(StepConflict):
+    with pytest.raises(ProcessConflict):
         await jobs.renew(host.runtime, host.caller, job.id, worker_id="w1", lease=timedelta(seconds=30))
-    with pytest.raises(StepNotFound, match=r'^job "nonsense" not found$'):
+    with pytest.raises(ProcessNotFound, match=r'^job "nonsense" not found$'):
         await jobs.renew(host.runtime, host.caller, "nonsense", worker_id="w1", lease=timedelta(seconds=30))
 
 
@@ -195,7 +196,7 @@ async def test_a_job_that_nobody_claimed_can_be_completed(host: Host):
 
 @pytest.mark.parametrize("name", ["01JABC3V9E6K8M2Q4S6T8W0Y2Z", "nonsense", ""])
 async def test_an_unknown_job_is_not_found(host: Host, name: str):
-    with pytest.raises(StepNotFound, match=rf'^job "{name}" not found$'):
+    with pytest.raises(ProcessNotFound, match=rf'^job "{name}" not found$'):
         await host.complete(name)
 
 
@@ -224,24 +225,24 @@ async def test_work_of_a_failed_instance_is_held_and_its_results_are_kept_for_th
     assert job.variables == {"patched": True, "busy": True} or job.variables == {"patched": True}
     await host.complete(job)
     assert (await host.read(instance)).status == "COMPLETED"
-    attempts = {line.attempt_number for line in await host.history(instance) if line.step_id == "bad"}
+    attempts = {line.attempt_number for line in await host.history(instance) if line.node_id == "bad"}
     assert attempts == {1, 2}
 
 
 async def test_only_the_step_that_failed_can_be_retried(host: Host):
     await host.upload(THREE_STEPS)
     instance = await host.start("chain")
-    with pytest.raises(StepConflict, match="instance is not in FAILED state"):
+    with pytest.raises(ProcessConflict, match="instance is not in FAILED state"):
         await host.retry(instance, "a")
     await host.fail(await host.job("a"), retryable=False)
-    with pytest.raises(StepConflict, match='latest attempt of step "b" is not FAILED'):
+    with pytest.raises(ProcessConflict, match='latest attempt of step "b" is not FAILED'):
         await host.retry(instance, "b")
-    with pytest.raises(StepNotFound, match='step "z" not found in definition'):
+    with pytest.raises(ProcessNotFound, match='step "z" not found in definition'):
         await host.retry(instance, "z")
-    with pytest.raises(StepNotFound, match=r"^workflow instance not found$"):
+    with pytest.raises(ProcessNotFound, match=r"^workflow instance not found$"):
         await instances.retry(host.runtime, host.caller, "nonsense", "a")
 
 
 async def _listening(host: Host) -> None:
     """Somebody waits for a job."""
-    await until(lambda: host.runtime.steps.wakeups.has_listeners)
+    await until(lambda: host.runtime.extensions.get(ProcessHosts).wakeups.has_listeners)

@@ -1,4 +1,6 @@
-"""The seed's two-workflow loan chain, end to end, with all rows of its "Expected terminal states" (seed 000)."""
+"""The seed's two-workflow loan chain, end to end, with all rows of its "Expected terminal states"
+(docs/reference/steps.md).
+"""
 
 import json
 from pathlib import Path
@@ -28,13 +30,13 @@ async def test_the_chain_ends_where_the_table_says(
     instances = sorted(await host.all(business_key="APP-20240417-001"), key=lambda one: one.id)
     assert [one.definition_id for one in instances] == [APPLICATION, DISBURSEMENT][: len(expected)]
     assert {one.status for one in instances} == {"COMPLETED"}
-    ends = [line.step_id for one in instances for line in await host.history(one) if line.step_type == "END"]
+    ends = [line.node_id for one in instances for line in await host.history(one) if line.node_type == "END"]
     assert ends == expected
     if len(instances) == 2:
         assert instances[1].parent_instance_id == instances[0].id
         handed_over = instances[0].variables
         assert {name: instances[1].variables[name] for name in handed_over} == handed_over
-    for table in ("step_job", "step_task", "step_timer", "step_child"):
+    for table in ("process_job", "process_task", "process_timer", "process_child"):
         assert await host.count(f"SELECT count(*) FROM {table}") == 0, table
 
 

@@ -10,11 +10,11 @@ from datetime import timedelta
 
 import pytest
 
-from statewright.failures import BusinessKeyInUse, StepConflict, StepNotFound
-from statewright.services.steps import definitions
-from statewright.services.steps.chains import start as start_child
-from statewright.steps.core import Instance
-from statewright.storage.steps import children
+from statewright.failures import BusinessKeyInUse, ProcessConflict, ProcessNotFound
+from statewright.services.processes.successors import start_successor as start_child
+from statewright.services.steps import definitions, find_steps
+from statewright.steps import Instance
+from statewright.storage.processes import children
 from tests.integration.steps.conftest import THREE_STEPS, Host, definition, end, service_task, step, timer
 
 ROUNDS = 5
@@ -51,7 +51,7 @@ async def test_of_many_signals_one_gets_through(hosts: tuple[Host, Host]):
     for _ in range(ROUNDS):
         instance = await hosts[0].start("d")
         told = await outcomes([host.signal(instance, "hold", by=n) for n in range(3) for host in hosts])
-        assert sorted(type(one).__name__ for one in told) == ["NoneType", *["StepConflict"] * 5]
+        assert sorted(type(one).__name__ for one in told) == ["NoneType", *["ProcessConflict"] * 5]
         assert len(await hosts[0].history(instance)) == 2
 
 
@@ -60,7 +60,7 @@ async def test_of_two_people_one_completes_the_task(hosts: tuple[Host, Host]):
     for _ in range(ROUNDS):
         instance = await hosts[0].start("d")
         told = await outcomes([host.approve(instance, "review", by=str(n)) for n, host in enumerate(hosts)])
-        assert sorted(type(one).__name__ for one in told) == ["NoneType", "StepNotFound"]
+        assert sorted(type(one).__name__ for one in told) == ["NoneType", "ProcessNotFound"]
 
 
 async def test_signal_timer_and_cancel_meet_and_one_of_them_moves_the_instance(hosts: tuple[Host, Host]):
@@ -77,14 +77,14 @@ async def test_signal_timer_and_cancel_meet_and_one_of_them_moves_the_instance(h
     for _ in range(ROUNDS):
         instance = await hosts[0].start("d")
         told = await outcomes([hosts[0].signal(instance, "hold"), hosts[1].after(hours=1), hosts[0].cancel(instance)])
-        assert all(one is None or isinstance(one, StepConflict) for one in told), told
+        assert all(one is None or isinstance(one, ProcessConflict) for one in told), told
         trace = await hosts[0].trace(instance)
         after = await hosts[0].read(instance)
         assert after.status == "CANCELLED", "nothing else makes it terminal, so the cancellation always gets through"
         assert trace[0] in {"hold COMPLETED", "hold FAILED", "hold SKIPPED"}
         assert trace[1:] in ([], ["signalled SKIPPED"], ["timed SKIPPED"])
-        assert await hosts[0].count("SELECT count(*) FROM step_job") == 0
-        assert await hosts[0].count("SELECT count(*) FROM step_timer") == 0
+        assert await hosts[0].count("SELECT count(*) FROM process_job") == 0
+        assert await hosts[0].count("SELECT count(*) FROM process_timer") == 0
         seen.add(trace[0])
     assert seen
 
@@ -103,7 +103,7 @@ async def test_branches_that_end_at_once_join_once(hosts: tuple[Host, Host]):
     )
     instance = await hosts[0].start("d")
     jobs = await hosts[0].claim("work")
-    await asyncio.gather(*(hosts[n % 2].complete(job, **{job.step_id: n}) for n, job in enumerate(jobs)))
+    await asyncio.gather(*(hosts[n % 2].complete(job, **{job.node_id: n}) for n, job in enumerate(jobs)))
     after = await hosts[0].read(instance)
     assert after.current_step_ids == ("last",)
     assert set(after.variables) == set(names), "no branch overwrites what another one wrote"
@@ -115,7 +115,7 @@ async def test_a_retry_and_another_of_the_same_step_start_it_once(hosts: tuple[H
     instance = await hosts[0].start("chain")
     await hosts[0].fail(await hosts[0].job("a"), retryable=False)
     told = await outcomes([host.retry(instance, "a") for host in (*hosts, *hosts)])
-    assert sorted(type(one).__name__ for one in told) == ["NoneType", *["StepConflict"] * 3]
+    assert sorted(type(one).__name__ for one in told) == ["NoneType", *["ProcessConflict"] * 3]
     assert len(await hosts[0].claim("a")) == 1
 
 
@@ -160,9 +160,9 @@ async def _chained(host: Host, key: str = "") -> Instance:
 async def test_a_successor_is_started_once_whoever_tries(hosts: tuple[Host, Host]):
     parent = await _chained(hosts[0], "K-1")
     hosts[0].clock.advance(timedelta(minutes=1))
-    due = await children.take(hosts[0].runtime.pool, now=hosts[0].clock(), backoff=0, limit=10)
+    due = await children.take_due_children(hosts[0].runtime.pool, ["steps"], now=hosts[0].clock(), backoff=0, limit=10)
     assert len(due) == 1
-    told = await outcomes([start_child(host.runtime, due[0]) for host in (*hosts, *hosts)])
+    told = await outcomes([start_child(find_steps(host.runtime), due[0]) for host in (*hosts, *hosts)])
     assert told == [None] * 4
     [successor] = await hosts[0].all(definition_id="second")
     assert (successor.parent_instance_id, successor.business_key) == (parent.id, "K-1")
@@ -224,7 +224,7 @@ async def test_what_a_node_remembers_never_makes_it_say_no(hosts: tuple[Host, Ho
     await hosts[0].complete(await hosts[1].job("b"))
     await hosts[0].do("c")
     assert (await hosts[1].read(instance)).status == "COMPLETED"
-    with pytest.raises(StepConflict):
+    with pytest.raises(ProcessConflict):
         await hosts[1].cancel(instance)
-    with pytest.raises(StepNotFound):
+    with pytest.raises(ProcessNotFound):
         await hosts[1].approve(instance, "unknown")

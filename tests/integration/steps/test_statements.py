@@ -5,33 +5,37 @@ import re
 
 import pytest
 
-from statewright.storage import commit_statement
-from statewright.storage.steps import children, instances, jobs, timers
-from statewright.storage.steps.wakeups import MAX_PAYLOAD, payloads
+from statewright.storage.commit.statement import CommitStatement
+from statewright.storage.processes import children, instances, jobs, timers
+from statewright.storage.processes.jobs import MAX_PAYLOAD, build_payloads
+from statewright.storage.processes.parts import PROCESS_PARTS
 from tests.database import connected
 
 FILL = """
-    INSERT INTO step_job (tenant, id, instance, execution, definition_id, step_id, job_type, retries, created_at, held)
+    INSERT INTO process_job (tenant, id, instance, execution, definition_id, node_id, job_type, retries, created_at,
+                             held)
     SELECT 'acme', gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'd', 's', 't', 0, n, false
       FROM generate_series(1, 20000) AS n;
-    INSERT INTO step_job (tenant, id, instance, execution, definition_id, step_id, job_type, retries, created_at, held,
-                          tags)
+    INSERT INTO process_job (tenant, id, instance, execution, definition_id, node_id, job_type, retries, created_at,
+                             held, tags)
     SELECT 'acme', gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'd', 's', 't', 0, n, false, 'eu, gpu'
       FROM generate_series(1, 20000) AS n;
-    INSERT INTO step_timer (tenant, id, instance, fire_at, held)
+    INSERT INTO process_timer (tenant, id, instance, fire_at, held)
     SELECT 'acme', gen_random_uuid(), gen_random_uuid(), n, false FROM generate_series(1, 20000) AS n;
-    INSERT INTO step_execution (tenant, instance, id, step_id, step_type, attempt, status, started_at, work)
+    INSERT INTO process_execution (tenant, instance, id, node_id, node_type, attempt, status, started_at, work)
     SELECT 'acme', gen_random_uuid(), gen_random_uuid(), 's', 'SERVICE_TASK', 1, 'RUNNING', n, gen_random_uuid()
       FROM generate_series(1, 20000) AS n;
-    INSERT INTO step_instance (tenant, id, definition_id, status, finished_at)
+    INSERT INTO process_instance (tenant, id, definition_id, status, finished_at)
     SELECT 'acme', gen_random_uuid(), 'd', 'COMPLETED', n FROM generate_series(1, 20000) AS n;
-    INSERT INTO step_task (tenant, id, instance, execution, definition_id, definition_version, step_id, job_type,
+    INSERT INTO process_task (tenant, id, instance, execution, definition_id, definition_version, node_id, job_type,
                            created_at, held)
     SELECT 'acme', gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'd', 1, 's', '', n, false
       FROM generate_series(1, 20000) AS n;
-    INSERT INTO step_child (tenant, id, parent, definition_id, variables, not_before)
+    INSERT INTO process_child (tenant, id, parent, definition_id, variables, not_before)
     SELECT 'acme', gen_random_uuid(), gen_random_uuid(), 'd', '{}', n FROM generate_series(1, 20000) AS n;
 """
+
+COMMIT = CommitStatement(PROCESS_PARTS)
 
 HOT = {
     "claim": jobs.CLAIM,
@@ -45,8 +49,8 @@ HOT = {
     "timers": timers.TAKE,
     "children": children.TAKE,
     "history": instances.HISTORY,
-    "commit": commit_statement.COMMIT_STEPS,
-    "commit everything": commit_statement.COMMIT_EVERYTHING,
+    "commit": COMMIT.compose("progress"),
+    "commit everything": COMMIT.compose(*COMMIT.part_names),
 }
 
 
@@ -63,12 +67,12 @@ async def test_no_statement_scans_a_table_of_the_step_engine(database: str, name
         await connection.execute("SET plan_cache_mode = force_generic_plan")
         await connection.execute(f"PREPARE hot AS {statement}")
         plan = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN (COSTS off) EXECUTE hot ({nothing})"))
-    assert not re.search("Seq Scan on step_", plan), plan
+    assert not re.search("Seq Scan on process_", plan), plan
 
 
 def test_announcements_are_cut_to_what_a_notification_may_hold():
-    topics = {("acme", f"type-{n:04d}") for n in range(1000)} | {("acme", "x" * 9000)}
-    texts = payloads(topics)
+    topics = {("acme", "steps", f"type-{n:04d}") for n in range(1000)} | {("acme", "steps", "x" * 9000)}
+    texts = build_payloads(topics)
     assert all(len(text.encode()) <= MAX_PAYLOAD for text in texts)
     heard = [tuple(topic) for text in texts for topic in json.loads(text)]
-    assert sorted(heard) == sorted(topic for topic in topics if len(topic[1]) < 100)
+    assert sorted(heard) == sorted(topic for topic in topics if len(topic[2]) < 100)

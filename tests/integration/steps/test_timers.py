@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from statewright.storage.steps import timers
+from statewright.storage.processes import timers
 from tests.integration.steps.conftest import Host, definition, end, service_task, step, timer
 
 REVIEW = definition(
@@ -58,9 +58,9 @@ async def test_a_step_that_ends_takes_its_timers_along(host: Host):
         )
     )
     instance = await host.start("d")
-    assert await host.count("SELECT count(*) FROM step_timer") == 2
+    assert await host.count("SELECT count(*) FROM process_timer") == 2
     await host.signal(instance, "hold")
-    assert await host.count("SELECT count(*) FROM step_timer") == 0
+    assert await host.count("SELECT count(*) FROM process_timer") == 0
     assert await host.after(days=8) == 0
 
 
@@ -104,7 +104,7 @@ async def test_timers_of_a_failed_instance_wait_for_the_retry(host: Host):
     instance = await host.start("d")
     await host.fail(await host.job("bad"), retryable=False)
     assert await host.after(hours=2) == 0
-    assert await host.count("SELECT count(*) FROM step_timer") == 1
+    assert await host.count("SELECT count(*) FROM process_timer") == 1
     await host.retry(instance, "bad")
     assert await host.after() == 1
     await host.do("bad")
@@ -118,7 +118,9 @@ async def test_the_timer_of_a_node_that_died_is_fired_by_another(hosts: tuple[Ho
     for host in hosts:
         host.clock.advance(timedelta(hours=25))
     now = first.clock()
-    assert len(await timers.take(first.runtime.pool, now=now, until=now + 30_000_000, limit=10)) == 1
+    assert (
+        len(await timers.take_due_timers(first.runtime.pool, ["steps"], now=now, until=now + 30_000_000, limit=10)) == 1
+    )
     assert await second.after() == 0, "it may still be at work"
     assert await second.after(seconds=31) == 1
 
@@ -129,4 +131,4 @@ async def test_a_timer_whose_instance_was_purged_is_dropped(host: Host):
     async with host.runtime.pool.connection() as connection:
         await connection.execute("DELETE FROM entity")
     assert await host.after(hours=25) == 0
-    assert await host.count("SELECT count(*) FROM step_timer") == 0
+    assert await host.count("SELECT count(*) FROM process_timer") == 0

@@ -33,15 +33,22 @@ class Engine:
         )
         return call(request(**members), timeout=within, metadata=(*self._credentials, *metadata))
 
-    def future(self, method: str, *, metadata: tuple[tuple[str, str], ...] = (), **members: Any) -> Any:
-        """The call under way."""
+    def future(
+        self,
+        method: str,
+        *,
+        metadata: tuple[tuple[str, str], ...] = (),
+        within: float | None = PATIENCE_S,
+        **members: Any,
+    ) -> Any:
+        """The call under way; ``within`` None: without a deadline."""
         request, response = getattr(pb, f"{method}Request"), getattr(pb, f"{method}Response")
         call = self._channel.unary_unary(
             f"{SERVICE}{method}",
             request_serializer=request.SerializeToString,
             response_deserializer=response.FromString,
         )
-        return call.future(request(**members), timeout=PATIENCE_S, metadata=(*self._credentials, *metadata))
+        return call.future(request(**members), timeout=within, metadata=(*self._credentials, *metadata))
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Every method of ``workflow.v1``, and every status it ends with (spec/step-engine.md §12)."""
+"""Every method of ``workflow.v1``, and every status it ends with (docs/reference/steps.md#grpc)."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -10,6 +10,7 @@ import pytest
 from google.protobuf.struct_pb2 import Struct
 
 from statewright.proto.workflow.v1 import engine_pb2 as pb
+from statewright.services.processes.hosting import ProcessHosts
 from tests.builders import Json
 from tests.integration.steps_grpc.engine import Engine, refused
 from tests.service import Api, RunningService, a_token, eventually
@@ -246,9 +247,12 @@ def test_two_workers_that_race_for_a_job_get_it_once(engine: Engine) -> None:
         assert sorted(pool.map(poll, range(2))) == [0, 1]
 
 
-def test_a_poll_that_waits_is_answered_when_a_job_comes(service: RunningService, engine: Engine) -> None:
+@pytest.mark.parametrize("within", [20.0, None])
+def test_a_poll_that_waits_is_answered_when_a_job_comes(
+    service: RunningService, engine: Engine, within: float | None
+) -> None:
     uploaded(engine, WORK)
-    waiting = engine.future("PollJobs", worker_id="w", job_types=["do"], metadata=WAITS)
+    waiting = engine.future("PollJobs", worker_id="w", job_types=["do"], metadata=WAITS, within=within)
     eventually(lambda: waiters(service) == 1)
     instance = started(engine, "work").id
     assert [job.instance_id for job in waiting.result(30).jobs] == [instance]
@@ -285,5 +289,5 @@ def test_a_call_that_its_client_gives_up_ends_with_its_deadline(engine: Engine) 
 
 def waiters(service: RunningService) -> int:
     """How many polls wait in the shared service; tests of one process run one after the other."""
-    waiting = service.parts.runtime.steps.wakeups._waiting
+    waiting = service.parts.runtime.extensions.get(ProcessHosts).wakeups._waiting
     return sum(len(events) for events in waiting.values())

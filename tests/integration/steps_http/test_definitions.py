@@ -1,4 +1,6 @@
-"""Definitions over REST (spec/step-engine.md §3, §11.2)."""
+"""Definitions over REST (docs/reference/steps.md#definitions,
+docs/reference/steps.md#uploading-and-reading-definitions).
+"""
 
 import json
 from concurrent.futures import ThreadPoolExecutor

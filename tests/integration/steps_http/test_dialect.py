@@ -1,4 +1,6 @@
-"""The manners of the step dialect, whatever is asked for (spec/step-engine.md §1, §11, §25.1)."""
+"""The manners of the step dialect, whatever is asked for (docs/reference/steps.md#conventions,
+docs/reference/steps.md#rest, docs/reference/steps.md#who-may-call).
+"""
 
 import pytest
 
@@ -133,3 +135,21 @@ def test_the_probes_are_empty(service: RunningService) -> None:
 
 def test_the_entity_api_is_where_it_was(v1: Api) -> None:
     assert v1.get("/api/model/").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "parameter"),
+    [
+        ("/v1/definitions/a%00", "id"),
+        ("/v1/definitions/a%00/versions/1", "id"),
+        ("/v1/definitions/a%00/diagram", "id"),
+        ("/v1/definitions?keyword=a%00", "keyword"),
+        ("/v1/instances?businessKey=a%00", "businessKey"),
+        ("/v1/instances?status=a%00", "status"),
+        ("/v1/instances?definitionId=a%00", "definitionId"),
+        ("/v1/user-tasks?jobType=a%00", "jobType"),
+    ],
+)
+def test_a_nul_character_is_refused(v1: Api, path: str, parameter: str) -> None:
+    """PostgreSQL takes none."""
+    assert an_error(v1.get(path), 400, "bad-request") == f"invalid value for parameter '{parameter}'"

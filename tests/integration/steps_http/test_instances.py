@@ -1,4 +1,6 @@
-"""Instances over REST (spec/step-engine.md §11.3–11.5, §11.7, §14.3, §14.4)."""
+"""Instances over REST (docs/reference/steps.md#starting-and-reading-instances,
+docs/reference/steps.md#user-tasks-and-signals, docs/reference/steps.md#retrying-a-failed-instance).
+"""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -7,7 +9,7 @@ from threading import Barrier
 import pytest
 from typer.testing import CliRunner, Result
 
-from statewright.cli import program
+from statewright.cli.main import program
 from tests.builders import Json
 from tests.integration.steps_http.conftest import an_error, definition, done, polled, started, step, uploaded
 from tests.service import Api, RunningService, a_token, eventually

@@ -1,4 +1,6 @@
-"""Jobs over REST: what workers meet (spec/step-engine.md §11.6, §13, §14.1)."""
+"""Jobs over REST: what workers meet (docs/reference/steps.md#jobs, docs/reference/steps.md#workers,
+docs/reference/steps.md#when-a-job-fails).
+"""
 
 import json
 import socket
@@ -11,6 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from statewright.services.processes.hosting import ProcessHosts
 from tests.integration.steps_http.conftest import an_error, definition, done, polled, started, step, uploaded
 from tests.service import Api, RunningService, eventually
 
@@ -200,7 +203,7 @@ def test_giving_back_an_unknown_job_changes_nothing(v1: Api) -> None:
 
 def waiters(service: RunningService) -> int:
     """How many polls wait in the shared service; tests of one process run one after the other."""
-    waiting = service.parts.runtime.steps.wakeups._waiting
+    waiting = service.parts.runtime.extensions.get(ProcessHosts).wakeups._waiting
     return sum(len(events) for events in waiting.values())
 
 

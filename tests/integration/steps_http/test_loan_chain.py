@@ -1,4 +1,5 @@
-"""The seed's loan chain over REST, done by a worker of the SDK, with time in the test's hands (seed 000).
+"""The seed's loan chain over REST, done by a worker of the SDK, with time in the test's hands
+(docs/reference/steps.md).
 
 All rows of "Expected terminal states" are played one after the other against one node, each under a key of its own.
 """
@@ -13,17 +14,17 @@ from urllib.parse import urlencode
 
 import httpx
 
-from statewright.api.http.connection import Limits
-from statewright.api.http.exchange import Receive, Scope, Send
-from statewright.api.http.serving import served
-from statewright.api.http.steps.door import StepDoor
+from statewright.api.http.application import HttpApplication
+from statewright.api.http.dialects import build_step_dialect
+from statewright.api.http.server import Limits, serve_http
 from statewright.auth import MockAuthenticator
-from statewright.grace import Grace
+from statewright.background import ShutdownBudget
 from statewright.jsonval.values import JsonObject
 from statewright.sdk.functions import Function
 from statewright.sdk.jobs import Job, JobWorker
-from statewright.sdk.jobs.rest import RestJobs
-from statewright.sdk.tokens import token_source
+from statewright.sdk.rest_jobs import RestJobs
+from statewright.sdk.tokens import make_token_source
+from statewright.sockets import bind_listening_socket
 from tests.builders import Json
 from tests.integration.steps.conftest import PATIENCE_S, Host
 from tests.integration.steps.conftest import host as host
@@ -90,17 +91,12 @@ async def end_of(api: httpx.AsyncClient, instance: str) -> str:
 @asynccontextmanager
 async def rest_of(host: Host) -> AsyncIterator[httpx.AsyncClient]:
     """The REST dialect of a node, on a port."""
-    door = StepDoor(
-        _nothing_beyond,
-        host.runtime,
-        MockAuthenticator(host.caller.principal),
-        cors=None,
-        ready=_ready,
-        observe=lambda *_observed: None,
-    )
-    grace = Grace(timedelta(seconds=5))
+    authenticator = MockAuthenticator(host.caller.principal)
+    steps = build_step_dialect(authenticator, origins=None, observe=lambda *_observed: None)
+    listener = bind_listening_socket("127.0.0.1", 0)
+    grace = ShutdownBudget(timedelta(seconds=5))
     async with (
-        served(door, "127.0.0.1", 0, asyncio.Event(), Limits(), grace=grace) as port,
+        serve_http(HttpApplication([steps], host.runtime), listener, asyncio.Event(), Limits(), grace=grace) as port,
         httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S, trust_env=False) as client,
     ):
         yield client
@@ -111,7 +107,7 @@ async def worker_of(api: httpx.AsyncClient) -> AsyncIterator[None]:
     """A worker of the SDK with handlers for the whole chain."""
     handlers = {type_: Function("job", type_, handler_of(type_), context=Job) for type_ in WORKERS}
     leave = asyncio.Event()
-    worker = JobWorker(RestJobs(str(api.base_url), token_source(None)), handlers, wait=timedelta(seconds=5))
+    worker = JobWorker(RestJobs(str(api.base_url), make_token_source(None)), handlers, wait=timedelta(seconds=5))
     working = asyncio.create_task(worker.serve(leave, grace=PATIENCE_S))
     try:
         yield
@@ -133,11 +129,3 @@ def handler_of(type_: str) -> Callable[[dict[str, Any]], object]:
         return own.get(type_, WORKERS[type_])
 
     return handle
-
-
-async def _nothing_beyond(_scope: Scope, _receive: Receive, _send: Send) -> None:
-    raise AssertionError("nobody asks for anything else here")
-
-
-async def _ready() -> bool:
-    return True

@@ -1,4 +1,4 @@
-"""Who may call the step engine, and whose definitions they see (spec/step-engine.md §25.1, decision J8)."""
+"""Who may call the step engine, and whose definitions they see (docs/reference/steps.md#who-may-call, decision J8)."""
 
 from tests.database import Template
 from tests.integration.steps_http.conftest import an_error

@@ -9,16 +9,16 @@ import sys
 from pathlib import Path
 
 import asyncpg
-import structlog
 import uvloop
 
-from statewright.storage import embedded
-from statewright.storage.refusals import StartRefused
+from statewright import logs
+from statewright.storage.embedded import server
+from statewright.storage.startup_errors import StartRefused
 
 
 async def main(data_directory: Path) -> None:
     """Write until killed."""
-    async with embedded.running(data_directory) as dsn:
+    async with server.run_embedded_server(data_directory) as dsn:
         connection = await asyncpg.connect(dsn)
         await connection.execute("CREATE TABLE IF NOT EXISTS noted (number bigint PRIMARY KEY)")
         start = await connection.fetchval("SELECT coalesce(max(number), 0) + 1 FROM noted")
@@ -28,7 +28,7 @@ async def main(data_directory: Path) -> None:
 
 
 if __name__ == "__main__":
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    logs.configure("info", "text", sys.stderr.buffer)
     try:
         uvloop.run(main(Path(sys.argv[1])))
     except StartRefused as refusal:

@@ -11,12 +11,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.entity import Actor, AuditEvent, Entity, Principal
-from statewright.identity import EntityId, IdSource, ModelId, TenantId, TransactionId, model_id, system_clock
-from statewright.storage.connections import target
+from statewright.ids import EntityId, IdSource, ModelId, TenantId, TransactionId, model_id, system_clock
+from statewright.storage.commit.group_commit import (
+    COMMIT_CONNECTIONS,
+    LOCK_TIMEOUT,
+    GroupCommit,
+    configure_commit_sessions,
+)
+from statewright.storage.commit.transaction import Transaction
+from statewright.storage.commit.unit_of_work import UnitOfWork
+from statewright.storage.connections import parse_database_url
 from statewright.storage.entities import EntityReader
-from statewright.storage.group_commit import CONNECTIONS, PATIENCE, GroupCommit, commit_sessions
 from statewright.storage.pool import Pool
-from statewright.storage.unit_of_work import UnitOfWork
 from tests.database import connected
 
 ACME = TenantId("acme")
@@ -38,12 +44,10 @@ class Store(Struct, frozen=True, kw_only=True):
 
     def unit(self, principal: Principal = ALICE) -> UnitOfWork:
         """A new transaction."""
+        id_ = self.ids.new_transaction_id()
         return UnitOfWork(
-            id=self.ids.transaction(),
-            principal=principal,
-            reader=self.reader,
-            commits=self.commits,
-            clock=system_clock,
+            Transaction(id_, reader=self.reader, commits=self.commits, clock=system_clock),
+            principal,
         )
 
     def new(self, unit: UnitOfWork, data: object = None, *, state: str = "NEW") -> Entity:
@@ -51,7 +55,7 @@ class Store(Struct, frozen=True, kw_only=True):
         actor = Actor(unit.principal.id, unit.principal.kind)
         entity = Entity(
             tenant=unit.tenant,
-            id=self.ids.entity(),
+            id=self.ids.new_entity_id(),
             model=MODEL,
             state=state,
             transaction_id=unit.id,
@@ -84,7 +88,7 @@ class Store(Struct, frozen=True, kw_only=True):
 
 async def rewrite(unit: UnitOfWork, entity_id: EntityId, data: object, *, if_match: bool = False) -> Entity:
     """Stage a new document of an entity that is there."""
-    entity = await unit.entity(entity_id)
+    entity = await unit.get_entity(entity_id)
     assert entity is not None
     version = replace(entity, document=json.dumps(data), transaction_id=unit.id, entry_transaction_id=unit.label)
     unit.save(version, if_match=if_match)
@@ -93,31 +97,31 @@ async def rewrite(unit: UnitOfWork, entity_id: EntityId, data: object, *, if_mat
 
 async def data_of(unit: UnitOfWork, entity_id: EntityId) -> Any:
     """The document as the unit sees it; None when there is no such entity."""
-    entity = await unit.entity(entity_id)
+    entity = await unit.get_entity(entity_id)
     return None if entity is None else json.loads(entity.document)
 
 
 def happened(unit: UnitOfWork, entity_id: EntityId, kind: str) -> None:
     """File an audit event."""
-    unit.record(entity_id, AuditEvent(type=kind, at=unit.event_time(), details=kind))
+    unit.record(entity_id, AuditEvent(type=kind, at=unit.take_event_time(), details=kind))
 
 
 @asynccontextmanager
 async def a_store(
-    url: str, *, tables: str | None = None, patience: timedelta = PATIENCE, lock_timeout: bool = True
+    url: str, *, tables: str | None = None, patience: timedelta = LOCK_TIMEOUT, lock_timeout: bool = True
 ) -> AsyncIterator[Store]:
     """A store on a database. ``tables``: the URL for questions, when commits take another way. ``patience``: for what
     others have locked. Without ``lock_timeout`` statements wait for locks for ever.
     """
     async with AsyncExitStack() as stack:
-        pool = await stack.enter_async_context(Pool(target(tables or url), size=4))
-        sessions = commit_sessions(target(url)) if lock_timeout else target(url)
-        commits = await stack.enter_async_context(Pool(sessions, size=CONNECTIONS, keep=CONNECTIONS))
+        pool = await stack.enter_async_context(Pool(parse_database_url(tables or url), size=4))
+        sessions = configure_commit_sessions(parse_database_url(url)) if lock_timeout else parse_database_url(url)
+        commits = await stack.enter_async_context(Pool(sessions, size=COMMIT_CONNECTIONS, min_open=COMMIT_CONNECTIONS))
         store = Store(
             url=tables or url,
             pool=pool,
             reader=EntityReader(pool),
-            commits=GroupCommit(commits, patience=patience),
+            commits=GroupCommit(commits, lock_timeout=patience),
             ids=IdSource(),
         )
         stack.push_async_callback(store.commits.drain)

@@ -1,20 +1,29 @@
-"""Many new entities of one transaction, written by COPY (the prose of statewright.storage.bulk)."""
+"""Many new entities of one transaction, written by COPY (the prose of statewright.storage.commit.bulk)."""
 
 import asyncio
 
 import pytest
 
 from statewright.failures import ModelNotFound, StorageUnavailable, UniqueViolation
-from statewright.identity import EntityId, system_clock
+from statewright.ids import EntityId, system_clock
 from statewright.schema import Claim
-from statewright.storage import bulk, entities
-from statewright.storage.unit_of_work import UnitOfWork
+from statewright.storage import entities
+from statewright.storage.commit import bulk
+from statewright.storage.commit.submission import Submission
+from statewright.storage.commit.unit_of_work import UnitOfWork
 from tests.database import connected
 from tests.integration.storage.network import a_network
 from tests.integration.storage.store import ACME, MODEL, Store, a_store, fetch, happened, scalar
 from tests.integration.storage.test_group_commit import blocked, until, written_by
 
-MANY = bulk.WORTH_A_COPY + 5
+MANY = bulk.MIN_COPY_ROWS + 5
+
+
+def submit(unit: UnitOfWork) -> Submission:
+    """What the unit would commit."""
+    submission = unit.build_submission(unit.id)
+    assert submission is not None
+    return submission
 
 
 def claim(value: object) -> Claim:
@@ -61,11 +70,11 @@ async def test_what_is_copied_looks_like_what_is_committed_by_the_statement(stor
 
 async def test_few_rows_and_rows_of_other_kinds_are_not_copied(store: Store):
     few, mixed = store.unit(), store.unit()
-    many(store, few, bulk.WORTH_A_COPY - 1)
+    many(store, few, bulk.MIN_COPY_ROWS - 1)
     many(store, mixed)
     happened(mixed, await store.created(), "LOOKED_AT")
-    assert not bulk.is_bulk(few._rows())
-    assert not bulk.is_bulk(mixed._rows())
+    assert not bulk.is_bulk(submit(few).rows)
+    assert not bulk.is_bulk(submit(mixed).rows)
     await mixed.commit()
     assert await scalar(store, "SELECT count(*) FROM entity_audit WHERE transaction_id = $1", mixed.id) == MANY + 1
 
@@ -95,7 +104,7 @@ async def test_of_two_that_claim_the_same_at_once_one_is_written(database: str):
 async def test_a_claim_being_taken_is_waited_for(store: Store):
     copying = store.unit()
     many(store, copying, keys=range(MANY))
-    [hash_] = [row[2] for row in copying._claim_rows() if row[1] == next(iter(copying.staged))]
+    [hash_] = [row[2] for row in submit(copying).claims if row[1] == next(iter(copying.staged))]
     async with connected(store.url) as holder:
         async with holder.transaction():
             taken = "INSERT INTO unique_claim (tenant, hash, entity) VALUES ($1, $2, gen_random_uuid())"
@@ -118,7 +127,7 @@ async def test_a_read_of_the_past_waits_for_a_copy_that_has_its_instant(patient_
             commit = asyncio.create_task(unit.commit())
             await until(blocked(store))
             instant = system_clock()
-            read = asyncio.create_task(entities.entity_at(store.pool, ACME, first, instant))
+            read = asyncio.create_task(entities.fetch_entity_at(store.pool, ACME, first, instant))
             waited, _ = await asyncio.wait([read], timeout=0.2)
             assert not waited, "the instant was taken before it, and is not visible yet"
         at = await commit
@@ -152,9 +161,9 @@ async def test_a_copy_whose_answer_was_lost_is_looked_up(database: str):
 
 async def test_copied_entities_need_their_model_too(store):
     unit = store.unit()
-    for _ in range(bulk.WORTH_A_COPY):
+    for _ in range(bulk.MIN_COPY_ROWS):
         unit.create(store.new(unit), lock=1)
-    assert bulk.is_bulk(unit._rows())
+    assert bulk.is_bulk(submit(unit).rows)
     with pytest.raises(ModelNotFound):
         await unit.commit()
     assert await scalar(store, "SELECT count(*) FROM entity") == 0

@@ -17,12 +17,19 @@ import asyncpg
 import psutil
 import pytest
 
-from statewright.storage import embedded
-from statewright.storage.account import Account, account_for, can_reach
-from statewright.storage.cluster import FAST, LOG_LIMIT, DataDirectory, command, environment, program, socket_directory
-from statewright.storage.embedded import complaint
-from statewright.storage.orphans import processes_on
-from statewright.storage.refusals import DataDirectoryInUse, EmbeddedServerRefused
+from statewright.storage.embedded.data_directory import (
+    FAST_SETTINGS,
+    MAX_LOG_BYTES,
+    DataDirectory,
+    build_command,
+    build_environment,
+    find_program,
+    prepare_socket_directory,
+)
+from statewright.storage.embedded.orphans import find_processes
+from statewright.storage.embedded.os_user import OsUser, can_reach, choose_user
+from statewright.storage.embedded.server import EmbeddedServer, extract_error, run_embedded_server
+from statewright.storage.startup_errors import DataDirectoryInUse, EmbeddedServerRefused
 from tests.database import connected, wait_until
 
 SERVICE = Path(__file__).with_name("service.py")
@@ -35,16 +42,16 @@ def data(tmp_path: Path) -> Iterator[DataDirectory]:
     """A data directory to be; whatever a failed test leaves running on it is killed."""
     data = DataDirectory(tmp_path / "data")
     yield data
-    for process in processes_on(data.cluster):
+    for process in find_processes(data.pgdata):
         with suppress(psutil.NoSuchProcess):  # it was about to end by itself
             process.kill()
-    if data.cluster.exists():
-        shutil.rmtree(socket_directory(data, account_for(data.cluster)))
+    if data.pgdata.exists():
+        shutil.rmtree(prepare_socket_directory(data, choose_user(data.pgdata)))
 
 
 @asynccontextmanager
 async def a_server(data: DataDirectory) -> AsyncIterator[asyncpg.Connection]:
-    async with embedded.running(data.path, durable=False) as dsn, connected(dsn) as connection:
+    async with run_embedded_server(data.path, durable=False) as dsn, connected(dsn) as connection:
         yield connection
 
 
@@ -77,7 +84,7 @@ class Service:
         wait_until(lambda: len(self.numbers) >= count or self.process.poll() is not None, within_s=30)
 
     def server(self) -> psutil.Process:
-        number = (self._data.cluster / "postmaster.pid").read_text().split("\n")[0]
+        number = (self._data.pgdata / "postmaster.pid").read_text().split("\n")[0]
         return psutil.Process(int(number))
 
     def kill(self) -> str:
@@ -105,7 +112,7 @@ async def noted(data: DataDirectory) -> list[int]:
 
 
 async def test_an_empty_directory_becomes_a_tuned_database(data: DataDirectory):
-    async with embedded.running(data.path) as dsn, connected(dsn) as connection:
+    async with run_embedded_server(data.path) as dsn, connected(dsn) as connection:
         names = ["fsync", "synchronous_commit", "full_page_writes", "data_checksums", "jit", "listen_addresses"]
         found = {name: await connection.fetchval("SELECT current_setting($1)", name) for name in names}
         assert found == dict.fromkeys(names[:4], "on") | {"jit": "off", "listen_addresses": ""}
@@ -124,40 +131,40 @@ async def test_data_outlives_the_server(data: DataDirectory):
 
 
 async def test_stopping_leaves_no_process_no_socket_and_no_lock(data: DataDirectory):
-    server = embedded.EmbeddedServer(data.path, settings=FAST)
+    server = EmbeddedServer(data.path, settings=FAST_SETTINGS)
     await server.start()
     sockets = sockets_of(data)
     assert sockets.is_dir()
     await server.stop()
     await server.stop()
-    assert processes_on(data.cluster) == []
+    assert find_processes(data.pgdata) == []
     assert not sockets.exists()
-    data.hold().close()
+    data.acquire_lock().close()
 
 
 async def test_only_the_account_of_the_server_can_come_near_data_and_socket(data: DataDirectory):
     async with a_server(data):
         sockets = sockets_of(data)
         assert stat.S_IMODE(sockets.stat().st_mode) == 0o700
-        assert stat.S_IMODE(data.cluster.stat().st_mode) == 0o700
-        assert sockets.stat().st_uid == data.cluster.stat().st_uid != 0
+        assert stat.S_IMODE(data.pgdata.stat().st_mode) == 0o700
+        assert sockets.stat().st_uid == data.pgdata.stat().st_uid != 0
 
 
 async def test_cancelling_a_start_leaves_nothing_behind(data: DataDirectory):
     async with a_server(data):
         pass
-    start = asyncio.create_task(embedded.EmbeddedServer(data.path, settings=FAST).start())
-    await asyncio.to_thread(wait_until, (data.cluster / "postmaster.pid").exists, within_s=10)  # it is on its way
+    start = asyncio.create_task(EmbeddedServer(data.path, settings=FAST_SETTINGS).start())
+    await asyncio.to_thread(wait_until, (data.pgdata / "postmaster.pid").exists, within_s=10)  # it is on its way
     start.cancel()
     with pytest.raises(asyncio.CancelledError):
         await start
-    assert processes_on(data.cluster) == []
-    data.hold().close()
+    assert find_processes(data.pgdata) == []
+    data.acquire_lock().close()
 
 
 async def test_a_server_that_ends_by_itself_is_started_again(data: DataDirectory):
-    async with embedded.running(data.path, durable=False) as dsn:
-        first = await asyncio.to_thread(processes_on, data.cluster)
+    async with run_embedded_server(data.path, durable=False) as dsn:
+        first = await asyncio.to_thread(find_processes, data.pgdata)
         for process in first:
             process.kill()
         async with asyncio.timeout(20):
@@ -168,7 +175,7 @@ async def test_a_server_that_ends_by_itself_is_started_again(data: DataDirectory
                         break
                 except (OSError, asyncpg.PostgresError):
                     await asyncio.sleep(0.02)
-        second = await asyncio.to_thread(processes_on, data.cluster)
+        second = await asyncio.to_thread(find_processes, data.pgdata)
         assert second
         assert not set(first) & set(second)
 
@@ -189,7 +196,7 @@ def test_a_second_service_on_the_same_data_gets_one_clear_line(data: DataDirecto
 async def test_the_same_process_cannot_open_its_data_twice(data: DataDirectory):
     async with a_server(data):
         with pytest.raises(DataDirectoryInUse, match=f"process {os.getpid()}"):
-            await embedded.EmbeddedServer(data.path).start()
+            await EmbeddedServer(data.path).start()
 
 
 async def test_kill_9_of_the_service_loses_nothing_and_blocks_no_restart(data: DataDirectory):
@@ -223,7 +230,7 @@ def assert_nothing_is_lost(found: list[int], reported: list[int], *, kills: int)
 def test_kill_9_of_the_service_ends_its_server_in_good_order(data: DataDirectory):
     with a_service(data) as service:
         service.kill()
-        wait_until(lambda: processes_on(data.cluster) == [], within_s=10)
+        wait_until(lambda: find_processes(data.pgdata) == [], within_s=10)
         assert data.log.read_text().splitlines()[-1].endswith("database system is shut down")
 
 
@@ -263,15 +270,15 @@ async def test_a_backend_that_outlived_its_server_does_not_block_a_start(data: D
 
 
 def pids_on(data: DataDirectory) -> list[int]:
-    return [process.pid for process in processes_on(data.cluster)]
+    return [process.pid for process in find_processes(data.pgdata)]
 
 
 async def test_a_claim_left_by_another_life_of_the_machine_does_not_block_a_start(data: DataDirectory):
     async with a_server(data):
         pass
-    with a_bystander(account_for(data.cluster)) as bystander:
-        (data.cluster / "postmaster.pid").write_text(
-            f"{bystander.pid}\n{data.cluster}\n1700000000\n5432\n/tmp\n\n\nready\n"
+    with a_bystander(choose_user(data.pgdata)) as bystander:
+        (data.pgdata / "postmaster.pid").write_text(
+            f"{bystander.pid}\n{data.pgdata}\n1700000000\n5432\n/tmp\n\n\nready\n"
         )
         (data.path / "lock").write_text(str(bystander.pid))
         async with a_server(data) as connection:
@@ -282,14 +289,14 @@ async def test_a_claim_left_by_another_life_of_the_machine_does_not_block_a_star
 async def test_data_of_another_major_version_is_refused_in_one_line(data: DataDirectory):
     async with a_server(data):
         pass
-    (data.cluster / "PG_VERSION").write_text("17\n")
+    (data.pgdata / "PG_VERSION").write_text("17\n")
     with pytest.raises(EmbeddedServerRefused, match="was written by PostgreSQL 17, this program has 18") as refusal:
-        await embedded.EmbeddedServer(data.path).start()
+        await EmbeddedServer(data.path).start()
     assert "\n" not in str(refusal.value)
 
 
 async def test_what_the_server_complains_about_is_told(data: DataDirectory):
-    server = embedded.EmbeddedServer(data.path, settings={**FAST, "shared_buffers": "many"})
+    server = EmbeddedServer(data.path, settings={**FAST_SETTINGS, "shared_buffers": "many"})
     with pytest.raises(EmbeddedServerRefused, match='invalid value for parameter "shared_buffers": "many"') as refusal:
         await server.start()
     assert "\n" not in str(refusal.value)
@@ -305,14 +312,14 @@ async def test_what_the_server_complains_about_is_told(data: DataDirectory):
     ],
 )
 def test_the_telling_line_is_found_in_the_output_of_a_program(output: str, expected: str):
-    assert complaint(output.encode()) == expected
+    assert extract_error(output.encode()) == expected
 
 
 async def test_a_data_directory_that_is_a_file_is_refused_in_one_line(tmp_path: Path):
     place = tmp_path / "file"
     place.touch()
     with pytest.raises(EmbeddedServerRefused, match="file cannot be used: File exists"):
-        await embedded.EmbeddedServer(place).start()
+        await EmbeddedServer(place).start()
 
 
 async def test_a_socket_path_that_would_be_too_long_goes_elsewhere(
@@ -328,12 +335,12 @@ async def test_a_socket_path_that_would_be_too_long_goes_elsewhere(
 
 def test_a_socket_directory_made_by_somebody_else_is_not_used(data: DataDirectory, tmp_path: Path):
     data.path.mkdir()
-    account = Account(name="me", uid=os.geteuid(), gid=os.getegid())
-    expected = socket_directory(data, account)
+    account = OsUser(name="me", uid=os.geteuid(), gid=os.getegid())
+    expected = prepare_socket_directory(data, account)
     expected.rmdir()
     expected.mkdir(mode=0o777)
     expected.chmod(0o777)
-    other = socket_directory(data, account)
+    other = prepare_socket_directory(data, account)
     assert other != expected
     assert stat.S_IMODE(other.stat().st_mode) == 0o700
     expected.rmdir()
@@ -342,27 +349,27 @@ def test_a_socket_directory_made_by_somebody_else_is_not_used(data: DataDirector
 
 def test_a_large_log_is_moved_aside(data: DataDirectory):
     data.path.mkdir()
-    data.log.write_bytes(b"x" * (LOG_LIMIT + 1))
+    data.log.write_bytes(b"x" * (MAX_LOG_BYTES + 1))
     with data.open_log() as log:
         log.write(b"new\n")
     assert data.log.read_bytes() == b"new\n"
-    assert data.log.with_suffix(".log.1").stat().st_size == LOG_LIMIT + 1
+    assert data.log.with_suffix(".log.1").stat().st_size == MAX_LOG_BYTES + 1
 
 
 @AS_ROOT
 async def test_root_may_keep_data_where_only_root_can_search(data: DataDirectory):
     data.path.mkdir(mode=0o700)
     async with a_server(data) as connection:
-        assert not can_reach(account_for(data.cluster), data.cluster)
+        assert not can_reach(choose_user(data.pgdata), data.pgdata)
         assert await connection.fetchval("SELECT 1") == 1
 
 
 @AS_ROOT
 async def test_a_server_that_needs_no_privilege_gets_none(world_readable: DataDirectory):
     async with a_server(world_readable):
-        account = account_for(world_readable.cluster)
-        assert can_reach(account, world_readable.cluster)
-        status = (Path("/proc") / str(processes_on(world_readable.cluster)[0].pid) / "status").read_text()
+        account = choose_user(world_readable.pgdata)
+        assert can_reach(account, world_readable.pgdata)
+        status = (Path("/proc") / str(find_processes(world_readable.pgdata)[0].pid) / "status").read_text()
         assert "CapEff:\t0000000000000000" in status
         assert f"Uid:\t{account.uid}\t{account.uid}" in status
 
@@ -371,7 +378,7 @@ async def test_a_server_that_needs_no_privilege_gets_none(world_readable: DataDi
 async def test_data_that_root_restored_is_given_to_the_server(data: DataDirectory):
     async with a_server(data):
         pass
-    for entry in (data.cluster, *data.cluster.rglob("*")):
+    for entry in (data.pgdata, *data.pgdata.rglob("*")):
         os.chown(entry, 0, 0)
     async with a_server(data) as connection:
         assert await connection.fetchval("SELECT 1") == 1
@@ -381,8 +388,8 @@ async def test_data_that_root_restored_is_given_to_the_server(data: DataDirector
 def test_an_ordinary_user_runs_the_server_under_its_own_name_and_root_after_it_too(world_readable: DataDirectory):
     user = "games"
     entry = pwd.getpwnam(user)
-    account = Account(name=user, uid=entry.pw_uid, gid=entry.pw_gid)
-    if not all(can_reach(account, path) for path in (program("postgres"), Path(sys.executable), SERVICE)):
+    account = OsUser(name=user, uid=entry.pw_uid, gid=entry.pw_gid)
+    if not all(can_reach(account, path) for path in (find_program("postgres"), Path(sys.executable), SERVICE)):
         pytest.skip("Python or its packages are private to root")
     world_readable.path.mkdir()
     os.chown(world_readable.path, account.uid, account.gid)
@@ -403,13 +410,13 @@ def world_readable() -> Iterator[DataDirectory]:
 @contextmanager
 def an_orphan(data: DataDirectory) -> Iterator[subprocess.Popen[bytes]]:
     """A running server on the data that no service holds and that nobody told to stop."""
-    account = account_for(data.cluster)
-    sockets = socket_directory(data, account)
-    arguments = ["-D", str(data.cluster), "-c", f"unix_socket_directories={sockets}", "-c", "listen_addresses="]
+    account = choose_user(data.pgdata)
+    sockets = prepare_socket_directory(data, account)
+    arguments = ["-D", str(data.pgdata), "-c", f"unix_socket_directories={sockets}", "-c", "listen_addresses="]
     never = signal.Signals(signal.SIGCONT)
-    line = command("postgres", *arguments, account=account, death_signal=never, near=[data.cluster, sockets])
+    line = build_command("postgres", *arguments, user=account, death_signal=never, near=[data.pgdata, sockets])
     with data.open_log() as log:
-        server = subprocess.Popen(line, stdout=log, stderr=log, env=environment(), cwd="/")
+        server = subprocess.Popen(line, stdout=log, stderr=log, env=build_environment(), cwd="/")
     try:
         wait_until(lambda: data.is_ready(server.pid), within_s=20)
         yield server
@@ -420,7 +427,7 @@ def an_orphan(data: DataDirectory) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @contextmanager
-def a_bystander(account: Account) -> Iterator[subprocess.Popen[bytes]]:
+def a_bystander(account: OsUser) -> Iterator[subprocess.Popen[bytes]]:
     """A process of the account that has nothing to do with us."""
     process = subprocess.Popen(["sleep", "600"], user=None if account.is_self else account.uid)
     try:
@@ -432,7 +439,7 @@ def a_bystander(account: Account) -> Iterator[subprocess.Popen[bytes]]:
 
 def sockets_of(data: DataDirectory) -> Path:
     """The socket directory of the running server, by its own word."""
-    return Path((data.cluster / "postmaster.pid").read_text().splitlines()[4])
+    return Path((data.pgdata / "postmaster.pid").read_text().splitlines()[4])
 
 
 async def is_active(sockets: Path, backend: int) -> bool:

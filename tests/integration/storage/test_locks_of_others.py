@@ -11,9 +11,9 @@ import pytest
 from statewright.failures import Conflict, UniqueViolation
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonValue
-from statewright.schema import ChangeLevel, Claim, compile_extender, infer, to_stored
-from statewright.storage.claims import claim_hash
-from statewright.storage.unit_of_work import UnitOfWork
+from statewright.schema import ChangeLevel, Claim, compile_extender, infer, schema_to_stored
+from statewright.storage.commit.claims import hash_claim
+from statewright.storage.commit.unit_of_work import UnitOfWork
 from tests.database import connected
 from tests.integration.storage.store import (
     ACME,
@@ -165,7 +165,7 @@ async def test_a_claim_that_somebody_is_just_taking_holds_nobody_else_up(waiting
     store = waiting_store
     await store.created()
     async with somebody(store) as other:
-        await other.execute(TAKE, ACME, claim_hash(MODEL, KEY))
+        await other.execute(TAKE, ACME, hash_claim(MODEL, KEY))
         tasks = []
         for _ in range(3):
             unit = store.unit()
@@ -204,7 +204,7 @@ async def a_growing_model(store: Store) -> None:
             " revision) VALUES ($1, $2, 'prize', 1, 'LOCKED', 'STRUCTURAL', $3, 1, 1, 1)",
             ACME,
             MODEL,
-            encode(to_stored(infer({"n": 1}))).decode(),
+            encode(schema_to_stored(infer({"n": 1}))).decode(),
         )
 
 
@@ -224,7 +224,7 @@ async def test_a_deadlock_costs_an_attempt_and_no_commit(patient_store: Store):
     async with connected(store.url) as other:
         transaction = other.transaction()
         await transaction.start()
-        await other.execute(TAKE, ACME, claim_hash(MODEL, KEY))
+        await other.execute(TAKE, ACME, hash_claim(MODEL, KEY))
         task = asyncio.create_task(unit.commit())
         await until(blocked(store))
         try:

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from statewright.failures import Conflict, EntityModified
-from statewright.identity import EntityId
+from statewright.ids import EntityId
 from tests.integration.storage.store import (
     Store,
     a_store,
@@ -31,7 +31,7 @@ async def add_one(store: Store, chosen: list[EntityId], dice: random.Random) -> 
     *counted, relied_on = chosen
     unit = store.unit()
     try:
-        await unit.entity(relied_on)
+        await unit.get_entity(relied_on)
         for entity in counted:
             data = await data_of(unit, entity)
             if dice.random() < 0.2:
@@ -102,7 +102,7 @@ async def test_creating_and_deleting_under_load_leaves_whole_histories(database:
             dice = random.Random(seed)
             for _ in range(30):
                 unit, entity_id = own.unit(), dice.choice(known)
-                entity = await unit.entity(entity_id)
+                entity = await unit.get_entity(entity_id)
                 if entity is None:
                     known.append(await own.created({"n": 0}))
                     continue

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from statewright.storage import migrate
 from statewright.storage.migrate import Migration
-from statewright.storage.refusals import SchemaDiffers, SchemaNewer, SchemaOutdated, SchemaRefused
+from statewright.storage.startup_errors import SchemaDiffers, SchemaNewer, SchemaOutdated, SchemaRefused
 from tests.database import connected, temporary_database
 
 THREE = tuple(
@@ -42,7 +42,7 @@ class TestReading:
     def test_files_come_in_the_order_of_their_numbers(self, tmp_path: Path):
         for name in ("0002_b.sql", "0001_a.sql", "notes.txt"):
             (tmp_path / name).write_text(f"-- {name}")
-        assert [(m.version, m.name, m.sql) for m in migrate.read(tmp_path)] == [
+        assert [(m.version, m.name, m.sql) for m in migrate.read_migrations(tmp_path)] == [
             (1, "0001_a.sql", "-- 0001_a.sql"),
             (2, "0002_b.sql", "-- 0002_b.sql"),
         ]
@@ -52,13 +52,13 @@ class TestReading:
         for name in names:
             (tmp_path / name).touch()
         with pytest.raises(ValueError, match="numbered from 0001 without a gap"):
-            migrate.read(tmp_path)
+            migrate.read_migrations(tmp_path)
 
     @pytest.mark.parametrize("name", ["1_a.sql", "0001-a.sql", "0001_A.sql", "a.sql"])
     def test_a_file_of_another_name_is_refused_rather_than_overlooked(self, tmp_path: Path, name: str):
         (tmp_path / name).touch()
         with pytest.raises(ValueError, match=r"is not named like 0001_what_it_does\.sql"):
-            migrate.read(tmp_path)
+            migrate.read_migrations(tmp_path)
 
     def test_line_ends_do_not_count(self):
         unix = Migration(version=1, name="0001_a.sql", sql="SELECT 1;\nSELECT 2;\n")
@@ -68,68 +68,68 @@ class TestReading:
 
 class TestApplying:
     async def test_pending_migrations_are_applied_in_order_and_recorded(self, connection: asyncpg.Connection):
-        assert await migrate.apply(connection, THREE) == THREE
+        assert await migrate.apply_pending(connection, THREE) == THREE
         assert await connection.fetchval(TABLES) == ["one", "schema_migration", "three", "two"]
         rows = await connection.fetch("SELECT version, name, checksum FROM schema_migration ORDER BY applied_at")
         assert [tuple(row) for row in rows] == [(m.version, m.name, m.checksum) for m in THREE]
 
     async def test_applying_again_does_nothing(self, connection: asyncpg.Connection):
-        await migrate.apply(connection, THREE)
-        assert await migrate.apply(connection, THREE) == ()
+        await migrate.apply_pending(connection, THREE)
+        assert await migrate.apply_pending(connection, THREE) == ()
 
     async def test_only_what_is_new_is_applied_later(self, connection: asyncpg.Connection):
-        await migrate.apply(connection, THREE[:1])
-        assert await migrate.pending(connection, THREE) == THREE[1:]
-        assert await migrate.apply(connection, THREE) == THREE[1:]
-        assert await migrate.pending(connection, THREE) == ()
+        await migrate.apply_pending(connection, THREE[:1])
+        assert await migrate.list_pending(connection, THREE) == THREE[1:]
+        assert await migrate.apply_pending(connection, THREE) == THREE[1:]
+        assert await migrate.list_pending(connection, THREE) == ()
 
     async def test_asking_what_is_pending_changes_nothing(self, connection: asyncpg.Connection):
-        assert await migrate.pending(connection, THREE) == THREE
+        assert await migrate.list_pending(connection, THREE) == THREE
         assert await connection.fetchval(TABLES) is None
 
     async def test_a_migration_that_fails_leaves_nothing_of_itself(self, connection: asyncpg.Connection):
         broken = structs.replace(THREE[1], sql="CREATE TABLE two (); SELECT 1 / 0")
         with pytest.raises(asyncpg.DivisionByZeroError):
-            await migrate.apply(connection, (THREE[0], broken, THREE[2]))
+            await migrate.apply_pending(connection, (THREE[0], broken, THREE[2]))
         assert await connection.fetchval(TABLES) == ["one", "schema_migration"]
-        assert await migrate.apply(connection, THREE) == THREE[1:]
+        assert await migrate.apply_pending(connection, THREE) == THREE[1:]
 
     async def test_a_file_must_not_end_its_transaction(self, connection: asyncpg.Connection):
         with pytest.raises(ValueError, match=r"0001_one\.sql ends its transaction"):
-            await migrate.apply(connection, (structs.replace(THREE[0], sql="COMMIT"),))
+            await migrate.apply_pending(connection, (structs.replace(THREE[0], sql="COMMIT"),))
 
     async def test_those_of_this_program_apply_and_satisfy_the_check(self, database: str):
         async with connected(database) as connection:
-            await migrate.check(connection)
-            assert await migrate.apply(connection) == ()
+            await migrate.check_schema(connection)
+            assert await migrate.apply_pending(connection) == ()
 
 
 class TestRefusing:
     async def test_a_database_that_lacks_a_migration_does_not_pass_the_check(self, connection: asyncpg.Connection):
-        await migrate.apply(connection, THREE[:1])
+        await migrate.apply_pending(connection, THREE[:1])
         with pytest.raises(SchemaOutdated, match="has version 1, this program needs 3: run `statewright migrate`"):
-            await migrate.check(connection, THREE)
-        await migrate.apply(connection, THREE)
-        await migrate.check(connection, THREE)
+            await migrate.check_schema(connection, THREE)
+        await migrate.apply_pending(connection, THREE)
+        await migrate.check_schema(connection, THREE)
 
-    @pytest.mark.parametrize("operation", [migrate.pending, migrate.apply, migrate.check])
+    @pytest.mark.parametrize("operation", [migrate.list_pending, migrate.apply_pending, migrate.check_schema])
     async def test_a_database_newer_than_the_program_is_refused(self, connection: asyncpg.Connection, operation):
-        await migrate.apply(connection, THREE)
+        await migrate.apply_pending(connection, THREE)
         with pytest.raises(SchemaNewer, match="has version 3, newer than 2 of this program"):
             await operation(connection, THREE[:2])
 
-    @pytest.mark.parametrize("operation", [migrate.pending, migrate.apply, migrate.check])
+    @pytest.mark.parametrize("operation", [migrate.list_pending, migrate.apply_pending, migrate.check_schema])
     async def test_an_applied_file_that_changed_is_refused_by_name(self, connection: asyncpg.Connection, operation):
-        await migrate.apply(connection, THREE)
+        await migrate.apply_pending(connection, THREE)
         changed = structs.replace(THREE[1], sql="CREATE TABLE other ()")
         with pytest.raises(SchemaDiffers, match=r"0002_two\.sql has changed since it was applied"):
             await operation(connection, (THREE[0], changed, THREE[2]))
 
     async def test_a_record_with_a_hole_is_refused(self, connection: asyncpg.Connection):
-        await migrate.apply(connection, THREE)
+        await migrate.apply_pending(connection, THREE)
         await connection.execute("DELETE FROM schema_migration WHERE version = 2")
         with pytest.raises(SchemaDiffers, match=r"0002_two\.sql was left out"):
-            await migrate.apply(connection, THREE)
+            await migrate.apply_pending(connection, THREE)
 
     @pytest.mark.parametrize(
         "refusal", [SchemaNewer(3, 2), SchemaOutdated(1, 3), SchemaDiffers("0002_two.sql", "was left out")]
@@ -143,26 +143,26 @@ class TestSeveralNodes:
         slow = tuple(structs.replace(m, sql=f"{m.sql}; SELECT pg_sleep(0.02)") for m in THREE)
         async with AsyncExitStack() as stack:
             nodes = [await stack.enter_async_context(connected(empty_database)) for _ in range(8)]
-            shares = await asyncio.gather(*(migrate.apply(node, slow) for node in nodes))
+            shares = await asyncio.gather(*(migrate.apply_pending(node, slow) for node in nodes))
             assert sorted(m.version for share in shares for m in share) == [1, 2, 3]
             for node in nodes:
-                await migrate.check(node, slow)
+                await migrate.check_schema(node, slow)
 
     async def test_isolation_that_the_database_prefers_makes_no_difference(self, empty_database: str):
         async with AsyncExitStack() as stack:
             nodes = [await stack.enter_async_context(connected(empty_database)) for _ in range(4)]
             for node in nodes:
                 await node.execute("SET default_transaction_isolation TO 'repeatable read'")
-            shares = await asyncio.gather(*(migrate.apply(node, THREE) for node in nodes))
+            shares = await asyncio.gather(*(migrate.apply_pending(node, THREE) for node in nodes))
             assert sorted(m.version for share in shares for m in share) == [1, 2, 3]
 
     async def test_a_node_killed_in_the_middle_is_replaced_by_the_next(self, empty_database: str):
         endless = structs.replace(THREE[1], sql=f"{THREE[1].sql}; SELECT pg_sleep(3600)")
         async with connected(empty_database) as first, connected(empty_database) as second:
-            dying = asyncio.create_task(migrate.apply(first, (THREE[0], endless, THREE[2])))
+            dying = asyncio.create_task(migrate.apply_pending(first, (THREE[0], endless, THREE[2])))
             while await second.fetchval(WAIT_OF, first.get_server_pid()) != "PgSleep":
                 pass
-            waiting = asyncio.create_task(migrate.apply(second, THREE))
+            waiting = asyncio.create_task(migrate.apply_pending(second, THREE))
             async with connected(empty_database) as third:
                 while await third.fetchval(WAIT_OF, second.get_server_pid()) != "advisory":
                     pass

@@ -1,4 +1,5 @@
-"""Reads of the past are answered from indexes, however much history there is (issue 4; design/performance.md §4).
+"""Reads of the past are answered from indexes, however much history there is (issue 4; docs/benchmarks.md
+docs/reference/entities.md#documents).
 
 The tables are small; what counts is that statistics are fresh and that nothing but the history of one model is in them.
 On larger tables a scan costs more and an index as much as here, so a planner that prefers the index here does so there.
@@ -9,12 +10,13 @@ from datetime import timedelta
 
 import pytest
 
-from statewright.conditions.plan import ALWAYS
-from statewright.identity import ModelId, TenantId
+from statewright.conditions import EVERYTHING
+from statewright.ids import ModelId, TenantId
 from statewright.storage import entities
-from statewright.storage.connections import target
-from statewright.storage.grouping import GROUPED
-from statewright.storage.search import Query, past_sessions, versions
+from statewright.storage.connections import parse_database_url
+from statewright.storage.search.grouping import GROUP_COLUMNS
+from statewright.storage.search.query import configure_past_sessions
+from statewright.storage.search.statements import EntityQuery, select_versions
 from tests.database import connected
 from tests.integration.storage.test_statements import NIL, SOMEBODY, plan_of
 
@@ -65,9 +67,11 @@ async def test_a_page_of_the_past_is_found_by_ids_and_its_versions_are_looked_up
 @pytest.mark.parametrize("instant", [50_000, 500_000, 999_000])
 async def test_the_whole_past_of_a_model_is_read_by_index(database: str, instant: int):
     """Searches and grouped statistics at an instant; on their own sessions, which plan with the arguments in view."""
-    query = Query(tenant=TenantId("acme"), model=ModelId(SOMEBODY), wanted=ALWAYS, instant=instant)
-    statement = versions(query, GROUPED)
-    async with connected(past_sessions(target(database), timeout=timedelta(seconds=60)).dsn) as connection:
+    query = EntityQuery(tenant=TenantId("acme"), model=ModelId(SOMEBODY), search=EVERYTHING, instant=instant)
+    statement = select_versions(query, GROUP_COLUMNS)
+    async with connected(
+        configure_past_sessions(parse_database_url(database), timeout=timedelta(seconds=60)).dsn
+    ) as connection:
         await connection.execute(PAST_SIZE)
         plan = await plan_of(connection, statement.text, *statement.args)
     assert "Seq Scan" not in plan, plan

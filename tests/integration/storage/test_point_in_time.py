@@ -4,24 +4,27 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec.structs import astuple
 
 from statewright.entity import Entity
-from statewright.identity import EntityId, system_clock
+from statewright.ids import EntityId, system_clock
 from statewright.storage import entities
-from statewright.storage.commit_statement import COMMIT
-from statewright.storage.unit_of_work import UnitOfWork
+from statewright.storage.commit.statement import CommitStatement
+from statewright.storage.commit.unit_of_work import UnitOfWork
 from tests.database import connected
 from tests.integration.storage.store import ACME, MODEL, Store, rewrite
 
 
 def staged(unit: UnitOfWork) -> list[list[Any]]:
     """The arguments of the commit statement."""
-    columns = zip(*[(0, *row) for row in unit._rows()], strict=True)
+    submission = unit.build_submission(unit.id)
+    assert submission is not None
+    columns = zip(*[(0, *astuple(row)) for row in submission.rows], strict=True)
     return [list(column) for column in columns]
 
 
 async def at(store: Store, entity_id: EntityId, instant: int) -> Entity | None:
-    return await entities.entity_at(store.pool, ACME, entity_id, instant)
+    return await entities.fetch_entity_at(store.pool, ACME, entity_id, instant)
 
 
 @pytest.mark.parametrize("kind", ["update", "create"])
@@ -32,7 +35,7 @@ async def test_a_read_during_a_commit_and_one_after_it_agree(store: Store, kind:
         await rewrite(unit, entity_id, {"n": 1})
     async with connected(store.url) as connection:
         async with connection.transaction():
-            await connection.fetch(COMMIT, *staged(unit))
+            await connection.fetch(CommitStatement().compose(), *staged(unit))
             instant = system_clock()
             during = asyncio.create_task(at(store, entity_id, instant))
             waited, _ = await asyncio.wait([during], timeout=0.2)
@@ -50,7 +53,7 @@ async def test_a_writer_that_came_later_is_not_waited_for(store: Store):
     async with connected(store.url) as writer, connected(store.url) as earlier:
         before = earlier.transaction()
         await before.start()
-        await earlier.fetch(COMMIT, *staged(unit))
+        await earlier.fetch(CommitStatement().compose(), *staged(unit))
         read = asyncio.create_task(at(store, entity_id, instant))
         await asyncio.wait([read], timeout=0.05)
         async with writer.transaction():
@@ -85,10 +88,10 @@ async def test_a_page_of_the_past_agrees_with_single_reads(store: Store):
     for entity_id in known[::3]:
         await store.change(entity_id, {"n": -2})
     unit = store.unit()
-    victim = await unit.entity(known[9])
+    victim = await unit.get_entity(known[9])
     assert victim is not None
     unit.delete(victim)
     await unit.commit()
-    page = await entities.page(store.pool, ACME, MODEL, entities.Cut(size=100), instant=instant)
+    page = await entities.fetch_entities(store.pool, ACME, MODEL, entities.Page(size=100), instant=instant)
     assert [version.id for version in page] == sorted(known)
     assert page == [await at(store, entity_id, instant) for entity_id in sorted(known)]

@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from statewright.failures import StorageUnavailable
-from statewright.storage.connections import Connection, connect, target
+from statewright.storage.connections import DatabaseConnection, connect, parse_database_url
 from statewright.storage.pool import ConnectionLost, Pool
 from tests.database import connected
 
@@ -23,14 +23,14 @@ PATIENTLY = timedelta(seconds=20)
 @pytest.fixture
 async def pool(database: str) -> AsyncIterator[Pool]:
     """A pool of two connections."""
-    async with Pool(target(database), size=2) as pool:
+    async with Pool(parse_database_url(database), size=2) as pool:
         yield pool
 
 
 @pytest.fixture
 async def single(database: str) -> AsyncIterator[Pool]:
     """A pool of one connection, so that everybody must wait for everybody."""
-    async with Pool(target(database), size=1) as pool:
+    async with Pool(parse_database_url(database), size=1) as pool:
         yield pool
 
 
@@ -76,12 +76,16 @@ class TestLending:
     async def test_there_are_never_more_connections_than_the_size_and_everybody_gets_one(self, pool: Pool):
         backends: set[int] = set()
         present = most = 0
+        two_present = asyncio.Event()
 
         async def visit() -> None:
             nonlocal present, most
             async with pool.connection(within=PATIENTLY) as connection:
                 present += 1
                 most = max(most, present)
+                if present == 2:
+                    two_present.set()
+                await two_present.wait()  # else the first connection may do all before the second is open
                 backends.add(await connection.fetchval("SELECT pg_backend_pid()"))
                 present -= 1
 
@@ -153,7 +157,7 @@ class TestLending:
                 if chance.random() < 0.1:
                     connection.terminate()
 
-        async with Pool(target(database), size=3) as pool:
+        async with Pool(parse_database_url(database), size=3) as pool:
             visits = [asyncio.create_task(visit(pool)) for _ in range(100)]
             for task in chance.sample(visits, 30):
                 await asyncio.sleep(chance.random() / 200)
@@ -241,7 +245,7 @@ class TestFailure:
         assert await backend(single) != lost.value.process_id
 
     async def test_a_network_that_breaks_is_a_loss(self, database: str):
-        async with a_network(database) as network, Pool(target(network.url), size=1) as pool:
+        async with a_network(database) as network, Pool(parse_database_url(network.url), size=1) as pool:
             first = await backend(pool)
             statement = asyncio.create_task(execute(pool, "SELECT pg_sleep(3600)"))
             await eventually(f"SELECT state = 'active' FROM pg_stat_activity WHERE pid = {first}", database)
@@ -289,7 +293,7 @@ class TestFailure:
     async def test_whatever_prevents_a_connection_the_storage_is_unavailable(
         self, database: str, break_url: Callable[[str], str]
     ):
-        async with Pool(target(break_url(database)), size=1) as pool:
+        async with Pool(parse_database_url(break_url(database)), size=1) as pool:
             failures = await asyncio.gather(*(backend(pool) for _ in range(3)), return_exceptions=True)
             assert {type(failure) for failure in failures} == {StorageUnavailable}
             assert (pool.state.open, pool.state.waiting) == (0, 0)
@@ -297,7 +301,7 @@ class TestFailure:
     async def test_a_server_that_does_not_answer_costs_no_more_than_the_time_allowed(self):
         with socket.create_server(("127.0.0.1", 0)) as silent:
             url = f"postgresql://statewright@127.0.0.1:{silent.getsockname()[1]}/app?sslmode=disable"
-            async with Pool(target(url), size=1) as pool:
+            async with Pool(parse_database_url(url), size=1) as pool:
                 with pytest.raises(StorageUnavailable):
                     await pool.acquire(SOON)
                 assert pool.state.open == 0
@@ -305,14 +309,14 @@ class TestFailure:
     async def test_tls_that_the_server_lacks_is_refused_when_required_and_waived_when_preferred(self, database: str):
         async with a_network(database) as network:
             with pytest.raises(StorageUnavailable):
-                await connect(target(f"{network.url}?sslmode=require"))
-            connection = await connect(target(f"{network.url}?sslmode=prefer"))
+                await connect(parse_database_url(f"{network.url}?sslmode=require"))
+            connection = await connect(parse_database_url(f"{network.url}?sslmode=prefer"))
             await connection.close()
 
 
 class TestKeeping:
     async def test_connections_above_the_minimum_are_closed_when_idle_for_long(self, database: str):
-        async with Pool(target(database), size=3, keep=1, idle_for=SOON) as pool:
+        async with Pool(parse_database_url(database), size=3, min_open=1, idle_timeout=SOON) as pool:
             for connection in [await pool.acquire(PATIENTLY) for _ in range(3)]:
                 pool.release(connection)
             assert pool.state.open == 3
@@ -320,7 +324,7 @@ class TestKeeping:
             assert pool.state.idle == 1
 
     async def test_connections_in_use_do_not_grow_old(self, database: str):
-        async with Pool(target(database), size=2, idle_for=SOON) as pool:
+        async with Pool(parse_database_url(database), size=2, idle_timeout=SOON) as pool:
             connection = await pool.acquire(PATIENTLY)
             await backend(pool)
             await until(lambda: pool.state.open == 1)
@@ -328,14 +332,14 @@ class TestKeeping:
             pool.release(connection)
 
     async def test_a_connection_is_set_up_for_short_statements(self, database: str):
-        connection = await connect(target(database, application_name="mine"))
+        connection = await connect(parse_database_url(database, application_name="mine"))
         assert await connection.fetchval("SHOW jit") == "off"
         assert await connection.fetchval("SHOW application_name") == "mine"
         await connection.close()
 
     async def test_the_kernel_watches_a_remote_peer(self, database: str):
         async with a_network(database) as network:
-            connection = await connect(target(f"{network.url}?sslmode=disable"))
+            connection = await connect(parse_database_url(f"{network.url}?sslmode=disable"))
             peer: socket.socket = connection._transport.get_extra_info("socket")
             assert peer.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
             if hasattr(socket, "TCP_USER_TIMEOUT"):
@@ -373,13 +377,13 @@ class TestClosing:
         assert single.state.open == 0
 
 
-async def end(connection: Connection, database: str) -> None:
+async def end(connection: DatabaseConnection, database: str) -> None:
     """Have the server end a connection."""
     async with connected(database) as other:
         assert await other.fetchval("SELECT pg_terminate_backend($1, 20000)", connection.process_id)
 
 
-async def end_when_active(connection: Connection, database: str) -> None:
+async def end_when_active(connection: DatabaseConnection, database: str) -> None:
     await eventually(f"SELECT state = 'active' FROM pg_stat_activity WHERE pid = {connection.process_id}", database)
     await end(connection, database)
 

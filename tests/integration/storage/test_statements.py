@@ -10,7 +10,9 @@ import asyncpg
 import pytest
 
 from statewright import storage
-from statewright.storage import audit, commit_statement, entities, models, retention
+from statewright.storage import audit, entities, models, retention
+from statewright.storage.commit.statement import CommitStatement
+from statewright.storage.processes.parts import PROCESS_PARTS
 from tests.database import connected
 
 STATEMENT = re.compile(r"\s*(--[^\n]*\n\s*)*(WITH|SELECT|INSERT|UPDATE|DELETE|LISTEN|NOTIFY|CALL|TABLE)\b")
@@ -33,13 +35,18 @@ def texts() -> Iterator[tuple[str, str]]:
                     )
 
 
-STATEMENTS = dict(texts())
+COMMIT = CommitStatement(PROCESS_PARTS)
+"""As the service has it."""
+
+COMPOSED = {
+    f"commit with {', '.join(names) or 'nothing else'}": COMMIT.compose(*names)
+    for names in [(), *((name,) for name in COMMIT.part_names), ("claims", "tasks"), COMMIT.part_names]
+}
+STATEMENTS = {**dict(texts()), **COMPOSED}
 
 
 def test_the_search_for_statements_finds_them():
-    assert {commit_statement.COMMIT, entities.CURRENT, audit.OF_ENTITY, models.ModelEdit.SAVE_SCHEMA} <= {
-        *STATEMENTS.values()
-    }
+    assert {entities.CURRENT, audit.OF_ENTITY, models.ModelEdit.SAVE_SCHEMA} <= {*STATEMENTS.values()}
 
 
 @pytest.mark.parametrize("name", STATEMENTS)

@@ -1,4 +1,4 @@
-"""Transactions as objects: what they see, what they write, and who wins (design/architecture.md, wall 1)."""
+"""Transactions as objects: what they see, what they write, and who wins (docs/architecture.md)."""
 
 import asyncio
 import gc
@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from statewright.entity import Entity
 from statewright.failures import Conflict, EntityModified
-from statewright.identity import EntityId
+from statewright.ids import EntityId
 from statewright.storage import audit, entities
-from statewright.storage.unit_of_work import UnitOfWork
+from statewright.storage.commit.unit_of_work import UnitOfWork
 from tests.integration.storage.store import (
     ACME,
     ALICE,
@@ -90,7 +90,7 @@ async def test_writers_who_follow_each_other_all_succeed(store: Store):
 async def test_what_was_only_read_must_not_have_moved_either(store: Store):
     decided_by, written = await store.created(), await store.created({"n": 0})
     unit = store.unit()
-    await unit.entity(decided_by)
+    await unit.get_entity(decided_by)
     await rewrite(unit, written, {"n": 1})
     await store.change(decided_by, {"n": 9}, principal=BOB)
     with pytest.raises(Conflict):
@@ -101,7 +101,7 @@ async def test_what_was_only_read_must_not_have_moved_either(store: Store):
 async def test_what_was_read_and_then_deleted_is_a_conflict(store: Store):
     entity = await store.created()
     reader, writer = store.unit(), store.unit()
-    await reader.entity(entity)
+    await reader.get_entity(entity)
     store.new(reader)
     await rewrite(writer, entity, {"n": 1})
     remover = store.unit(BOB)
@@ -124,15 +124,15 @@ async def test_of_two_deletions_one_wins(store: Store):
 async def test_a_unit_that_only_read_has_nothing_to_lose(store: Store):
     entity = await store.created()
     unit = store.unit()
-    await unit.entity(entity)
+    await unit.get_entity(entity)
     await store.change(entity, {"n": 1})
     assert await unit.commit() is None
 
 
 async def test_the_absence_of_an_entity_is_no_version(store: Store):
-    """Phantoms are not detected (spec/entities.md §15.2)."""
+    """Phantoms are not detected (docs/reference/entities.md#isolation)."""
     unit = store.unit()
-    assert await unit.entity(store.ids.entity()) is None
+    assert await unit.get_entity(store.ids.new_entity_id()) is None
     store.new(unit)
     assert await unit.commit() is not None
 
@@ -141,9 +141,9 @@ async def test_an_entity_created_and_deleted_in_one_unit_never_was(store: Store)
     unit = store.unit()
     entity = store.new(unit)
     unit.delete(entity)
-    assert await unit.entity(entity.id) is None
+    assert await unit.get_entity(entity.id) is None
     await unit.commit()
-    assert await entities.existed(store.pool, ACME, entity.id) is False
+    assert await entities.has_existed(store.pool, ACME, entity.id) is False
 
 
 async def test_an_entity_created_and_changed_in_one_unit_has_one_version(store: Store):
@@ -178,7 +178,7 @@ async def test_either_all_entities_of_a_unit_are_written_or_none(store: Store):
     reader = store.unit()
     assert [await data_of(reader, entity) for entity in known] == [{"n": 0}] * 3 + [{"n": 7}, {"n": 0}]
     assert await data_of(reader, new.id) is None
-    assert await audit.of_entity(store.pool, ACME, new.id) == []
+    assert await audit.fetch_entity_events(store.pool, ACME, new.id) == []
 
 
 async def test_all_versions_of_one_transaction_carry_the_same_instant(store: Store):
@@ -211,7 +211,7 @@ async def test_a_deletion_leaves_the_last_version_and_a_tombstone_of_the_deleter
     assert await data_of(store.unit(), entity) is None
     last, tombstone = (await assert_histories_are_whole(store))[entity]
     assert (last["valid_to"], tombstone["valid_from"], tombstone["transaction"]) == (at, at, unit.id)
-    deletion, creation = await entities.changes(store.pool, ACME, entity)
+    deletion, creation = await entities.fetch_changes(store.pool, ACME, entity)
     assert [(change.type, change.executor.id) for change in (deletion, creation)] == [
         ("DELETE", "bob"),
         ("CREATE", "alice"),
@@ -224,13 +224,13 @@ async def test_a_dropped_savepoint_takes_its_own_work_with_it_and_nothing_else(s
         await rewrite(unit, entity, {"n": 1})
         before = store.new(unit, {"n": 10})
         happened(unit, entity, "BEFORE")
-        async with unit.savepoint() as inner:
+        async with unit.open_savepoint() as inner:
             await rewrite(inner, entity, {"n": 2})
             dropped = store.new(inner)
             happened(inner, entity, "DROPPED")
             assert await data_of(inner, before.id) == {"n": 10}
         assert await data_of(unit, entity) == {"n": 1}
-        async with unit.savepoint() as inner:
+        async with unit.open_savepoint() as inner:
             await rewrite(inner, before.id, {"n": 11})
             happened(inner, entity, "KEPT")
             await inner.commit()
@@ -238,7 +238,7 @@ async def test_a_dropped_savepoint_takes_its_own_work_with_it_and_nothing_else(s
     reader = store.unit()
     found = [await data_of(reader, id_) for id_ in (entity, before.id, dropped.id)]
     assert found == [{"n": 1}, {"n": 11}, None]
-    events = await audit.of_transaction(store.pool, ACME, entity, unit.label)
+    events = await audit.fetch_transaction_events(store.pool, ACME, entity, unit.label)
     assert [event.type for event in events] == ["BEFORE", "KEPT"]
 
 
@@ -248,7 +248,7 @@ async def test_events_become_durable_with_the_unit_in_order(store: Store):
     for kind in ("START", "MIDDLE", "FINISH"):
         happened(unit, entity.id, kind)
     await unit.commit()
-    events = await audit.of_transaction(store.pool, ACME, entity.id, unit.id)
+    events = await audit.fetch_transaction_events(store.pool, ACME, entity.id, unit.id)
     assert [event.type for event in events] == ["START", "MIDDLE", "FINISH"]
     assert [event.at for event in events] == sorted({event.at for event in events})
     [row] = await fetch(store, "SELECT n, at FROM entity_audit")
@@ -260,20 +260,20 @@ async def test_events_alone_are_worth_a_commit(store: Store):
     unit = store.unit()
     happened(unit, entity, "NOTED")
     await unit.commit()
-    assert [event.type for _, event in await audit.of_entity(store.pool, ACME, entity)] == ["NOTED"]
+    assert [event.type for _, event in await audit.fetch_entity_events(store.pool, ACME, entity)] == ["NOTED"]
     assert len((await assert_histories_are_whole(store))[entity]) == 1
 
 
 async def test_what_a_service_writes_is_attributed_to_the_origin_and_executed_by_the_service(store: Store):
     entity = await store.created(principal=ROBOT)
-    [change] = await entities.changes(store.pool, ACME, entity)
+    [change] = await entities.fetch_changes(store.pool, ACME, entity)
     assert (change.attributed.id, change.executor.id) == ("robot", "robot")
 
 
 async def test_another_tenant_sees_writes_and_conflicts_nothing(store: Store):
     entity = await store.created({"n": 1})
     stranger = store.unit(STRANGER)
-    assert await stranger.entity(entity) is None
+    assert await stranger.get_entity(entity) is None
     twin = replace(store.new(stranger, {"n": 2}), id=entity)
     stranger.create(twin)
     await stranger.commit()
@@ -301,16 +301,16 @@ async def test_the_past_is_read_at_every_boundary(store: Store):
     starts = [version["valid_from"] for version in versions]
     for n, start in enumerate(starts[:4]):
         for instant in (start, starts[n + 1] - 1):
-            found = await entities.entity_at(store.pool, ACME, entity, instant)
+            found = await entities.fetch_entity_at(store.pool, ACME, entity, instant)
             assert found is not None
             assert json.loads(found.document) == {"n": n}
     for instant in (starts[0] - 1, starts[4], starts[4] + 1, 2**62):
-        assert await entities.entity_at(store.pool, ACME, entity, instant) is None
+        assert await entities.fetch_entity_at(store.pool, ACME, entity, instant) is None
 
 
 async def there(unit: UnitOfWork, entity_id: EntityId) -> Entity:
     """An entity that must be there."""
-    entity = await unit.entity(entity_id)
+    entity = await unit.get_entity(entity_id)
     assert entity is not None
     return entity
 
@@ -321,10 +321,10 @@ async def test_units_are_gone_with_their_last_user_and_leave_nothing_to_the_garb
     gc.disable()
     try:
         async with store.unit() as unit:
-            async with unit.savepoint() as savepoint:
+            async with unit.open_savepoint() as savepoint:
                 await rewrite(savepoint, entity, {"n": 2})
                 await savepoint.commit()
-            async with unit.callout():
+            async with unit.release_gate():
                 pass
             await unit.commit()
         traces = [weakref.ref(unit), weakref.ref(savepoint)]

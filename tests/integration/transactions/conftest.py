@@ -47,6 +47,7 @@ def connected(
         connected_now = service.parts.members.count
         loop.call_soon_threadsafe(task.cancel)
         thread.join(PATIENCE_S)
+        loop.close()
         until(lambda: service.parts.members.count < connected_now)
 
 

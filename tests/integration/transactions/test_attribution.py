@@ -1,4 +1,6 @@
-"""Whom writes are attributed to when members call back, and across a segment boundary (spec/workflows.md §15)."""
+"""Whom writes are attributed to when members call back, and across a segment boundary
+(docs/reference/workflows.md#attribution-of-runs).
+"""
 
 from statewright.sdk import Node
 from tests.builders import Json, a_processor, a_workflow, manual

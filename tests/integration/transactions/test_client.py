@@ -20,7 +20,7 @@ from statewright.sdk import (
     Unavailable,
     Unreachable,
 )
-from statewright.sdk.client import Answer
+from statewright.sdk.client import HttpResponse
 from statewright.sdk.operations import Call
 from statewright.sdk.testing import FakeEngine
 from tests.builders import Json, a_processor, a_workflow, automated, manual, when
@@ -134,13 +134,13 @@ class Through:
     def __init__(self, api: Api) -> None:
         self._api = api
 
-    def send(self, call: Call) -> Answer:
+    def send(self, call: Call) -> HttpResponse:
         query = "&".join(f"{name}={value}" for name, value in call.query)
         headers = {name.replace("-", "_"): text for name, text in call.headers.items()}
         response = self._api.request(call.method, f"{call.path}?{query}", call.body or b"", **headers)
-        return Answer(response.status_code, response.content)
+        return HttpResponse(response.status_code, response.content)
 
-    async def send_async(self, call: Call) -> Answer:
+    async def send_async(self, call: Call) -> HttpResponse:
         return self.send(call)
 
 

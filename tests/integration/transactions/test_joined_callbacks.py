@@ -1,4 +1,4 @@
-"""Callbacks that join the transaction they are called from (spec/workflows.md §12)."""
+"""Callbacks that join the transaction they are called from (docs/reference/workflows.md#callbacks)."""
 
 import threading
 

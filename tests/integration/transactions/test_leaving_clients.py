@@ -1,5 +1,5 @@
 """A client that goes away while a member works: its transaction goes with it, unless a segment was committed before the
-call (spec/workflows.md §10.5, spec/grpc.md §15.9).
+call (docs/reference/workflows.md#commit_before_dispatch, docs/reference/grpc.md#callers-that-leave).
 """
 
 import socket
@@ -49,7 +49,7 @@ def test_a_client_that_leaves_takes_its_transaction_along(
 ) -> None:
     entity, connection = a_client_that_fires(api, mode)
     request = node.next()
-    [member] = service.parts.members.of(api_tenant(api))
+    [member] = service.parts.members.list_members(api_tenant(api))
     connection.close()
     until(lambda: member.in_flight == 0)
     node.answer(request, payload={"type": "JSON", "data": RESULT})

@@ -1,4 +1,6 @@
-"""What each execution mode leaves behind when its processor succeeds, fails or vanishes (spec/workflows.md §10)."""
+"""What each execution mode leaves behind when its processor succeeds, fails or vanishes
+(docs/reference/workflows.md#execution-modes).
+"""
 
 import threading
 

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from statewright import cli
-from statewright.sdk.tokens import token_source
-from statewright.transfer import exporting, files, importing
-from statewright.transfer.session import Refused, Session
+from statewright.cli import main
+from statewright.cli.client import RequestRefused, RestClient
+from statewright.cli.transfer import exporting, files, importing
 from tests.builders import SAMPLE, Json, a_workflow, automated
 from tests.e2e.program import EXECUTABLE, environment
 from tests.service import Api, done, eventually
@@ -33,9 +32,14 @@ class Interrupted(Exception):
     """Somebody has pulled the plug."""
 
 
+def a_session(api: Api) -> RestClient:
+    """One that soon tries again."""
+    return RestClient(api.url, lambda: api.token, repeats=True, first_pause_s=0.01)
+
+
 @pytest.fixture
-def session(api: Api) -> Iterator[Session]:
-    session = Session(api.url, token_source(api.token), first_pause_s=0.01)
+def session(api: Api) -> Iterator[RestClient]:
+    session = a_session(api)
     yield session
     session.close()
 
@@ -60,21 +64,23 @@ def pull_the_plug() -> None:
     raise Interrupted
 
 
-def exported(session: Session, path: Path, tell: exporting.Progress = no_progress, model: str = PRIZE) -> list[bytes]:
+def exported(
+    session: RestClient, path: Path, tell: exporting.Progress = no_progress, model: str = PRIZE
+) -> list[bytes]:
     """The lines of an export."""
-    exporting.export(session, model, path, instant=None, tell=tell)
+    exporting.export_entities(session, model, path, instant=None, on_progress=tell)
     return lines_of(path)
 
 
 def lines_of(path: Path) -> list[bytes]:
-    with files.reading(path) as lines:
+    with files.open_lines(path) as lines:
         return list(lines)
 
 
 def imported(
-    session: Session, path: Path, tell: importing.Progress = no_progress, *, batch: int = 10, name: str | None = None
-) -> importing.Imported:
-    name = name or importing.name_of(path, PRIZE, lambda _count: None)
+    session: RestClient, path: Path, tell: importing.Progress = no_progress, *, batch: int = 10, name: str | None = None
+) -> importing.ImportResult:
+    name = name or importing.compute_import_id(path, PRIZE, lambda _count: None)
     return importing.Importer(session, "prize", 1, import_id=name, batch=batch).run(path, tell)
 
 
@@ -94,7 +100,7 @@ def years(api: Api) -> list[int]:
 
 @pytest.mark.parametrize("name", ["prizes.ndjson", "prizes.ndjson.gz"])
 def test_what_is_exported_and_imported_is_the_same_to_the_last_digit(
-    api: Api, session: Session, tmp_path: Path, name: str
+    api: Api, session: RestClient, tmp_path: Path, name: str
 ) -> None:
     api.a_model(model="exact/1", sample='{"n":1,"t":"a"}')
     done(api.post("/model/exact/1/changeLevel/TYPE"))
@@ -115,7 +121,7 @@ def test_what_is_exported_and_imported_is_the_same_to_the_last_digit(
     assert b"0.1000000000000000000000000000000000000000000000000001" in digits
 
 
-def test_an_export_shows_one_instant_whatever_happens_meanwhile(api: Api, session: Session, tmp_path: Path) -> None:
+def test_an_export_shows_one_instant_whatever_happens_meanwhile(api: Api, session: RestClient, tmp_path: Path) -> None:
     api.a_model()
     [result] = done(api.post(f"/entity/JSON/{PRIZE}", prizes(90)))
     ids = sorted(result["entityIds"])
@@ -134,7 +140,7 @@ def test_an_export_shows_one_instant_whatever_happens_meanwhile(api: Api, sessio
 
 @pytest.mark.parametrize("name", ["out.ndjson", "out.ndjson.gz"])
 def test_an_export_that_was_broken_off_goes_on_at_its_instant(
-    api: Api, session: Session, tmp_path: Path, name: str
+    api: Api, session: RestClient, tmp_path: Path, name: str
 ) -> None:
     api.a_model()
     done(api.post(f"/entity/JSON/{PRIZE}?transactionWindow=1000", prizes(180)))
@@ -146,19 +152,21 @@ def test_an_export_that_was_broken_off_goes_on_at_its_instant(
     with part.open("ab") as file:  # the machine has lost power in the middle of a line
         file.write(gzip.compress(half)[:-9] if name.endswith(".gz") else half)
     done(api.post(f"/entity/JSON/{PRIZE}", prizes(20)))
-    again = exporting.export(session, PRIZE, path, instant=None, tell=no_progress)
+    again = exporting.export_entities(session, PRIZE, path, instant=None, on_progress=no_progress)
     assert again.resumed
     assert not part.exists()
     found = [json.loads(line) for line in lines_of(path)]
     assert len({envelope["meta"]["id"] for envelope in found}) == len(found) == 180
     assert {envelope["meta"]["pointInTime"] for envelope in found} == {again.instant}
-    repeated = exporting.export(session, PRIZE, tmp_path / "repeated", instant=again.instant, tell=no_progress)
+    repeated = exporting.export_entities(
+        session, PRIZE, tmp_path / "repeated", instant=again.instant, on_progress=no_progress
+    )
     assert repeated.entities == 180
     assert lines_of(tmp_path / "repeated") == lines_of(path)
 
 
 def test_an_export_overwrites_nothing_and_takes_no_strange_file_for_its_own(
-    api: Api, session: Session, tmp_path: Path
+    api: Api, session: RestClient, tmp_path: Path
 ) -> None:
     api.a_model()
     assert exported(session, tmp_path / "empty") == []
@@ -172,7 +180,7 @@ def test_an_export_overwrites_nothing_and_takes_no_strange_file_for_its_own(
 
 @pytest.mark.parametrize("name", ["in.ndjson", "in.ndjson.gz"])
 def test_an_import_that_was_broken_off_goes_on_without_loss_or_duplicates(
-    api: Api, session: Session, tmp_path: Path, name: str
+    api: Api, session: RestClient, tmp_path: Path, name: str
 ) -> None:
     api.a_model()
     path = a_file(tmp_path / name, prizes(95))
@@ -186,13 +194,13 @@ def test_an_import_that_was_broken_off_goes_on_without_loss_or_duplicates(
     assert imported(session, path, name="another").created == 95
 
 
-class Forgetful(Session):
+class Forgetful(RestClient):
     """Loses the answer to one request that the service has carried out."""
 
     lose = 0
 
-    def _once(self, method: str, path: str, body: bytes | None) -> bytes:
-        answer = super()._once(method, path, body)
+    def _send_once(self, method: str, path: str, body: bytes | None) -> bytes:
+        answer = super()._send_once(method, path, body)
         if path.startswith("/entity/JSON"):
             self.lose -= 1
             if self.lose == 0:
@@ -202,7 +210,7 @@ class Forgetful(Session):
 
 def test_a_batch_whose_answer_was_lost_is_not_imported_again(api: Api, tmp_path: Path) -> None:
     api.a_model()
-    session = Forgetful(api.url, token_source(api.token), first_pause_s=0.01)
+    session = Forgetful(api.url, lambda: api.token, repeats=True, first_pause_s=0.01)
     session.lose = 2
     assert imported(session, a_file(tmp_path / "in", prizes(35))).created == 35
     session.close()
@@ -214,7 +222,7 @@ def test_two_who_import_the_same_file_import_it_once(api: Api, tmp_path: Path) -
     path = a_file(tmp_path / "in", prizes(120))
 
     def run(_: int) -> int:
-        session = Session(api.url, token_source(api.token), first_pause_s=0.01)
+        session = a_session(api)
         try:
             return imported(session, path).created
         finally:
@@ -225,7 +233,7 @@ def test_two_who_import_the_same_file_import_it_once(api: Api, tmp_path: Path) -
     assert years(api) == [1000 + n for n in range(120)]
 
 
-def test_a_line_that_is_refused_is_named_and_its_batch_left_out(api: Api, session: Session, tmp_path: Path) -> None:
+def test_a_line_that_is_refused_is_named_and_its_batch_left_out(api: Api, session: RestClient, tmp_path: Path) -> None:
     api.a_model()
     path = a_file(tmp_path / "in", [*prizes(14), {"year": "soon"}, *prizes(6)])
     with pytest.raises(importing.LineRefused, match=r"line 15: .*INCOMPATIBLE_TYPE"):
@@ -239,14 +247,14 @@ def test_a_line_that_is_refused_is_named_and_its_batch_left_out(api: Api, sessio
         imported(session, path)
 
 
-def test_imported_entities_run_through_their_workflow(api: Api, session: Session, tmp_path: Path) -> None:
+def test_imported_entities_run_through_their_workflow(api: Api, session: RestClient, tmp_path: Path) -> None:
     api.a_model(a_workflow(NEW=[automated("TAKE", to="TAKEN")], TAKEN=[]))
     imported(session, a_file(tmp_path / "in", prizes(70)), batch=999)
     assert {entity["meta"]["state"] for entity in done(api.get(f"/entity/{PRIZE}?pageSize=100"))} == {"TAKEN"}
 
 
-def test_a_model_that_does_not_exist_is_told_as_it_is(api: Api, session: Session, tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="MODEL_NOT_FOUND"):
+def test_a_model_that_does_not_exist_is_told_as_it_is(api: Api, session: RestClient, tmp_path: Path) -> None:
+    with pytest.raises(RequestRefused, match="MODEL_NOT_FOUND"):
         exported(session, tmp_path / "out")
     with pytest.raises(importing.LineRefused, match="MODEL_NOT_FOUND"):
         imported(session, a_file(tmp_path / "in", prizes(1)))
@@ -256,7 +264,7 @@ def test_a_model_that_does_not_exist_is_told_as_it_is(api: Api, session: Session
 
 
 def run(api: Api, *arguments: str) -> Result:
-    return CliRunner().invoke(cli.program, [*arguments, "--url", api.url, "--token", api.token or ""])
+    return CliRunner().invoke(main.program, [*arguments, "--url", api.url, "--token", api.token or ""])
 
 
 def test_the_commands_export_and_import(api: Api, tmp_path: Path) -> None:
@@ -282,7 +290,7 @@ def test_a_failure_is_one_line_that_says_how_to_go_on(api: Api, tmp_path: Path) 
     name = line.rpartition("--resume ")[2]
     a_file(path, prizes(2))
     assert "2 entities created" in run(api, "import", "prize", "1", str(path), "--resume", name).stdout
-    refused = CliRunner().invoke(cli.program, ["export", "prize", "1", str(tmp_path / "x"), "--url", api.url])
+    refused = CliRunner().invoke(main.program, ["export", "prize", "1", str(tmp_path / "x"), "--url", api.url])
     assert refused.exit_code == 1
     assert "UNAUTHORIZED" in refused.stderr
 

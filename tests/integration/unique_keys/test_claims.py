@@ -2,16 +2,21 @@
 
 import pytest
 
-from statewright.storage import claims, commit_statement
+from statewright.storage.columns import ENTITY_COLUMNS
+from statewright.storage.commit import claims
+from statewright.storage.commit.statement import CommitStatement
 from tests.database import connected
 
 FILL = """
     INSERT INTO unique_claim SELECT 'acme', gen_random_uuid(), gen_random_uuid() FROM generate_series(1, 20000);
 """
 
+ROW_PARAMETERS = len(ENTITY_COLUMNS.staged) + 1
+COMMIT_CLAIMS = CommitStatement().compose("claims")
+
 STATEMENTS = {
-    "commit": (commit_statement.COMMIT_CLAIMS, commit_statement.ROW_COLUMNS + 1),
-    "commit with tasks": (commit_statement.COMMIT_CLAIMS_AND_TASKS, commit_statement.ROW_COLUMNS + 2),
+    "commit": (COMMIT_CLAIMS, ROW_PARAMETERS + 1),
+    "commit with tasks": (CommitStatement().compose("claims", "tasks"), ROW_PARAMETERS + 2),
     "holders": (claims.HOLDERS, 2),
 }
 
@@ -35,7 +40,7 @@ async def test_no_statement_scans_the_claims(database: str, name: str, analysed:
 async def test_a_plan_made_while_the_table_was_empty_probes_the_index(database: str) -> None:
     async with connected(database) as connection:
         await connection.execute("SET plan_cache_mode = force_generic_plan")
-        await connection.execute(f"PREPARE hot AS {commit_statement.COMMIT_CLAIMS}")
-        nothing = ", ".join(["NULL"] * (commit_statement.ROW_COLUMNS + 1))
+        await connection.execute(f"PREPARE hot AS {COMMIT_CLAIMS}")
+        nothing = ", ".join(["NULL"] * (ROW_PARAMETERS + 1))
         plan = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN (COSTS off) EXECUTE hot ({nothing})"))
     assert "Seq Scan on unique_claim" not in plan, plan

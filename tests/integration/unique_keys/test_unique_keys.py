@@ -1,4 +1,4 @@
-"""Composite unique keys over REST (spec/models.md §4.8, §11)."""
+"""Composite unique keys over REST (docs/reference/models.md#set-unique-keys, docs/reference/models.md#unique-keys)."""
 
 import json
 import threading

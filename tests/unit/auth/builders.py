@@ -8,8 +8,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from statewright.auth import Client, KeyRing, SigningKey, TokenRules, TokenVerifier
 from statewright.auth.clients import hash_secret
-from statewright.auth.keys import key_id
-from statewright.identity import TenantId
+from statewright.auth.keys import compute_key_id
+from statewright.ids import TenantId
 from statewright.settings import Secret
 
 NOW = 1_790_000_000
@@ -45,7 +45,7 @@ def pem(key: rsa.RSAPrivateKey, form: PrivateFormat = PrivateFormat.PKCS8) -> st
 
 def signing_key(name: str = "main", *, audience: str = "client", valid_to: int = FOREVER) -> SigningKey:
     private = rsa_key(name)
-    return SigningKey(key_id(private.public_key()), private, audience, valid_to)  # type: ignore[arg-type]
+    return SigningKey(compute_key_id(private.public_key()), private, audience, valid_to)  # type: ignore[arg-type]
 
 
 def claims(**changes: object) -> dict[str, object]:
@@ -59,7 +59,7 @@ def claims(**changes: object) -> dict[str, object]:
 def minted(key: str = "main", *, header: dict[str, object] | None = None, **changes: object) -> str:
     """A token as an external tool mints it with the configured key."""
     private = rsa_key(key)
-    kid = key_id(private.public_key())
+    kid = compute_key_id(private.public_key())
     return jwt.encode(claims(**changes), private, algorithm="RS256", headers={"kid": kid} | (header or {}))
 
 

@@ -1,8 +1,8 @@
-"""From the ``Authorization`` header to a principal (spec/auth-and-operations.md §3)."""
+"""From the ``Authorization`` header to a principal (docs/reference/authentication.md#modes)."""
 
 import pytest
 
-from statewright.auth import AuthenticationFailed, JwtAuthenticator, MockAuthenticator, mock_principal
+from statewright.auth import AuthenticationFailed, JwtAuthenticator, MockAuthenticator, build_mock_principal
 from tests.unit.auth.builders import minted, verifier
 
 
@@ -12,7 +12,7 @@ def jwt_authenticator() -> JwtAuthenticator:
 
 @pytest.mark.parametrize("header", [None, "", "Bearer nonsense", "Basic x"])
 def test_in_mock_mode_everybody_is_the_mock_principal(header: str | None):
-    principal = mock_principal(["ROLE_M2M"], "user")
+    principal = build_mock_principal(["ROLE_M2M"], "user")
     assert MockAuthenticator(principal).authenticate(header) is principal
 
 

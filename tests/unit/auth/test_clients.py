@@ -1,11 +1,13 @@
-"""Machine clients and their secrets (spec/auth-and-operations.md §6, §8)."""
+"""Machine clients and their secrets (docs/reference/authentication.md#token-endpoint,
+docs/reference/authentication.md#clients).
+"""
 
 import asyncio
 import threading
 
 import pytest
 
-from statewright.auth import Client, ClientSecrets, FixedClients, bootstrap_client
+from statewright.auth import Client, ClientSecrets, FixedClients, load_bootstrap_client
 from statewright.auth.clients import hash_secret, matches_hash
 from statewright.settings import Settings
 from tests.unit.auth.builders import a_client, hashed, pem, rsa_key
@@ -84,7 +86,7 @@ def jwt_settings(**variables: str) -> Settings:
 
 
 async def test_the_bootstrap_client_is_as_configured():
-    client = await bootstrap_client(
+    client = await load_bootstrap_client(
         jwt_settings(
             CYODA_BOOTSTRAP_CLIENT_ID="ops.client-1",
             CYODA_BOOTSTRAP_CLIENT_SECRET="s3cret",
@@ -99,9 +101,9 @@ async def test_the_bootstrap_client_is_as_configured():
 
 
 async def test_there_is_no_bootstrap_client_unless_it_is_configured():
-    assert await bootstrap_client(jwt_settings()) is None
+    assert await load_bootstrap_client(jwt_settings()) is None
 
 
 async def test_there_is_no_bootstrap_client_in_mock_mode():
     variables = {"CYODA_BOOTSTRAP_CLIENT_ID": "x", "CYODA_BOOTSTRAP_CLIENT_SECRET": "y"}
-    assert await bootstrap_client(Settings.from_environment(variables)) is None
+    assert await load_bootstrap_client(Settings.from_environment(variables)) is None

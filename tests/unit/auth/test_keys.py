@@ -1,4 +1,6 @@
-"""Signing keys: loading, naming, publishing (spec/auth-and-operations.md §5.1, §7)."""
+"""Signing keys: loading, naming, publishing (docs/reference/authentication.md#access-tokens,
+docs/reference/authentication.md#keys).
+"""
 
 import hashlib
 
@@ -14,8 +16,8 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from statewright.auth import KeyRing, configured_key
-from statewright.auth.keys import UnusableKey, key_id, load_private_key
+from statewright.auth import KeyRing, load_configured_key
+from statewright.auth.keys import UnusableKey, compute_key_id, load_private_key
 from statewright.settings import Secret, Settings, SettingsError
 from tests.unit.auth.builders import FOREVER, NOW, minted, pem, rsa_key, signing_key
 
@@ -32,7 +34,7 @@ def test_both_pem_forms_hold_the_same_key(form: PrivateFormat):
 def test_the_key_id_is_the_first_half_of_the_hash_of_the_public_key():
     public = rsa_key().public_key()
     der = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    assert key_id(public) == hashlib.sha256(der).hexdigest()[:32]
+    assert compute_key_id(public) == hashlib.sha256(der).hexdigest()[:32]
 
 
 def unusable() -> dict[str, str]:
@@ -58,20 +60,20 @@ def test_what_is_no_usable_rsa_key_is_refused_without_quoting_it(which: str):
 def test_an_unusable_configured_key_is_reported_by_its_variable():
     settings = Settings.from_environment({"CYODA_IAM_MODE": "jwt", "CYODA_JWT_SIGNING_KEY": unusable()["elliptic"]})
     with pytest.raises(SettingsError, match=r"^CYODA_JWT_SIGNING_KEY: the value is not an RSA key$"):
-        configured_key(settings, MICROS)
+        load_configured_key(settings, MICROS)
 
 
 def test_the_configured_key_is_valid_for_the_days_of_the_settings():
     settings = Settings.from_environment({
         "CYODA_JWT_SIGNING_KEY": pem(rsa_key()), "CYODA_IAM_KEYPAIR_DEFAULT_VALIDITY_DAYS": "40",
     })  # fmt: skip
-    key = configured_key(settings, MICROS)
+    key = load_configured_key(settings, MICROS)
     assert key is not None
     assert (key.valid_to, key.audience, key.kid) == (MICROS + 40 * DAY, "client", signing_key().kid)
 
 
 def test_without_a_configured_key_there_is_none():
-    assert configured_key(Settings(), MICROS) is None
+    assert load_configured_key(Settings(), MICROS) is None
 
 
 def test_a_key_shows_nothing_but_its_id():
@@ -79,7 +81,7 @@ def test_a_key_shows_nothing_but_its_id():
 
 
 def test_the_published_keys_verify_what_the_private_keys_sign():
-    document = jwt.PyJWKSet.from_json(msgspec.json.encode(KeyRing(signing_key()).published(MICROS)).decode())
+    document = jwt.PyJWKSet.from_json(msgspec.json.encode(KeyRing(signing_key()).build_jwk_set(MICROS)).decode())
     token = minted()
     verified = jwt.decode(
         token, document[signing_key().kid], ["RS256"], options={"verify_exp": False, "verify_iat": False}
@@ -88,7 +90,7 @@ def test_the_published_keys_verify_what_the_private_keys_sign():
 
 
 def test_a_published_key_has_exactly_the_members_of_the_contract():
-    document = msgspec.json.decode(msgspec.json.encode(KeyRing(signing_key()).published(MICROS)))
+    document = msgspec.json.decode(msgspec.json.encode(KeyRing(signing_key()).build_jwk_set(MICROS)))
     assert list(document) == ["keys"]
     assert set(document["keys"][0]) == {"kty", "kid", "use", "alg", "n", "e"}
     assert {name: document["keys"][0][name] for name in ("kty", "use", "alg", "e")} == {
@@ -98,17 +100,17 @@ def test_a_published_key_has_exactly_the_members_of_the_contract():
 
 def test_an_expired_key_is_not_published_but_still_verifies():
     ring = KeyRing(signing_key(valid_to=MICROS))
-    assert ring.published(MICROS).keys == ()
-    assert ring.verifying(signing_key().kid) is not None
+    assert ring.build_jwk_set(MICROS).keys == ()
+    assert ring.find_verifying_key(signing_key().kid) is not None
 
 
 def test_an_empty_ring_publishes_an_empty_list():
-    assert msgspec.json.encode(KeyRing().published(MICROS)) == b'{"keys":[]}'
+    assert msgspec.json.encode(KeyRing().build_jwk_set(MICROS)) == b'{"keys":[]}'
 
 
 def test_only_a_client_key_that_is_still_valid_signs():
-    assert KeyRing(signing_key(valid_to=MICROS)).signing(MICROS) is None
-    assert KeyRing(signing_key(audience="human")).signing(MICROS) is None
+    assert KeyRing(signing_key(valid_to=MICROS)).find_signing_key(MICROS) is None
+    assert KeyRing(signing_key(audience="human")).find_signing_key(MICROS) is None
     lasting = signing_key("other")
-    assert KeyRing(signing_key(valid_to=MICROS + 1), lasting).signing(MICROS) is lasting
+    assert KeyRing(signing_key(valid_to=MICROS + 1), lasting).find_signing_key(MICROS) is lasting
     assert lasting.valid_to == FOREVER

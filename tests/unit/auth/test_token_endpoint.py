@@ -1,4 +1,4 @@
-"""``POST /oauth/token`` (spec/auth-and-operations.md §6)."""
+"""``POST /oauth/token`` (docs/reference/authentication.md#token-endpoint)."""
 
 import base64
 import json
@@ -18,9 +18,9 @@ from statewright.auth import (
     TokenRequest,
     TrustedKey,
     TrustedKeys,
-    mock_principal,
+    build_mock_principal,
 )
-from statewright.identity import TenantId
+from statewright.ids import TenantId
 from tests.unit.auth.builders import (
     ABSENT,
     NOW,
@@ -72,7 +72,7 @@ def endpoint(*, trusted: TrustedKeys | None = None, ring: KeyRing | None = None)
 
 
 async def answer(asked: TokenRequest, **options: object) -> tuple[int, dict[str, object]]:
-    reply = await endpoint(**options).token(asked)  # type: ignore[arg-type]
+    reply = await endpoint(**options).issue(asked)  # type: ignore[arg-type]
     return reply.status, json.loads(reply.body)
 
 
@@ -295,8 +295,8 @@ async def test_a_service_without_trusted_keys_exchanges_nothing():
 
 
 async def test_in_mock_mode_everybody_gets_a_token_that_describes_the_mock_principal():
-    mock = MockTokenEndpoint(mock_principal(["A"], "user"), RULES, Clock())
-    reply = await mock.token(request(None, b"", content_type=None))
+    mock = MockTokenEndpoint(build_mock_principal(["A"], "user"), RULES, Clock())
+    reply = await mock.issue(request(None, b"", content_type=None))
     body = json.loads(reply.body)
     said = jwt.decode(body["access_token"], options={"verify_signature": False})
     assert (reply.status, body["token_type"], body["expires_in"]) == (200, "Bearer", 3600)

@@ -1,4 +1,4 @@
-"""Verifying and issuing first-party tokens (spec/auth-and-operations.md §5)."""
+"""Verifying and issuing first-party tokens (docs/reference/authentication.md#access-tokens)."""
 
 import base64
 import json
@@ -202,7 +202,7 @@ class CountingKeys:
         self.key = CountingKey()
         self.is_withdrawn = False
 
-    def verifying(self, kid: str) -> RSAPublicKey | None:
+    def find_verifying_key(self, kid: str) -> RSAPublicKey | None:
         return None if self.is_withdrawn or kid != signing_key().kid else self.key  # type: ignore[return-value]
 
 
@@ -236,7 +236,7 @@ def test_a_refused_token_is_not_remembered():
 
 
 def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("statewright.auth.tokens._REMEMBERED", 2)
+    monkeypatch.setattr("statewright.auth.tokens._MAX_REMEMBERED", 2)
     watched = verifier()
     for number in range(5):
         watched.verify(minted(sub=f"user-{number}"))
@@ -269,21 +269,21 @@ def said_by(token: str | None) -> dict[str, object]:
 
 
 def test_a_client_gets_exactly_these_claims():
-    assert said_by(issuer().for_client(a_client())) == {
+    assert said_by(issuer().issue_for_client(a_client())) == {
         "sub": "robot", "iss": "cyoda", "caas_user_id": "operator", "caas_org_id": "acme", "scopes": ["ROLE_M2M"],
         "caas_tier": "unlimited", "iat": NOW, "exp": NOW + 3600, "jti": "the-id",
     }  # fmt: skip
 
 
 def test_the_header_names_algorithm_type_and_key():
-    token = issuer().for_client(a_client())
+    token = issuer().issue_for_client(a_client())
     assert token is not None
     assert jwt.get_unverified_header(token) == {"alg": "RS256", "typ": "JWT", "kid": signing_key().kid}
 
 
 def test_a_client_acting_for_a_user_gets_exactly_these_claims():
     subject = {"sub": "ann", "caas_org_id": "acme", "user_roles": ["A", 1], "email": "ann@example.org"}
-    assert said_by(issuer().on_behalf(subject, a_client())) == {
+    assert said_by(issuer().issue_on_behalf(subject, a_client())) == {
         "sub": "ann", "iss": "cyoda", "caas_user_id": "ann", "caas_org_id": "acme", "user_roles": ["A", 1],
         "act": {"sub": "robot"}, "caas_tier": "unlimited", "iat": NOW, "exp": NOW + 3600, "jti": "the-id",
     }  # fmt: skip
@@ -299,21 +299,21 @@ def test_a_client_acting_for_a_user_gets_exactly_these_claims():
     ],
 )
 def test_the_roles_of_the_subject_are_copied_as_they_are(said: dict[str, object], roles: object):
-    issued = said_by(issuer().on_behalf({"sub": "ann", "caas_org_id": "acme"} | said, a_client()))
+    issued = said_by(issuer().issue_on_behalf({"sub": "ann", "caas_org_id": "acme"} | said, a_client()))
     assert "user_roles" in issued
     assert issued["user_roles"] == roles
 
 
 def test_a_service_with_an_audience_issues_tokens_that_it_accepts_itself():
-    token = issuer(rules=AUDIENCE_RULES).for_client(a_client())
+    token = issuer(rules=AUDIENCE_RULES).issue_for_client(a_client())
     assert token is not None
     assert verifier(rules=AUDIENCE_RULES).verify(token).id == "operator"
 
 
 def test_every_token_has_an_id_of_its_own():
     minting = TokenIssuer(KeyRing(signing_key()), RULES, Clock())
-    assert said_by(minting.for_client(a_client()))["jti"] != said_by(minting.for_client(a_client()))["jti"]
+    assert said_by(minting.issue_for_client(a_client()))["jti"] != said_by(minting.issue_for_client(a_client()))["jti"]
 
 
 def test_without_a_usable_key_nothing_is_issued():
-    assert TokenIssuer(KeyRing(), RULES, Clock()).for_client(a_client()) is None
+    assert TokenIssuer(KeyRing(), RULES, Clock()).issue_for_client(a_client()) is None

@@ -3,7 +3,7 @@
 from statewright.compute.callout import Callout, CalloutKind
 from statewright.compute.members import Member, Members
 from statewright.entity import Principal
-from statewright.identity import IdSource, TenantId
+from statewright.ids import IdSource, TenantId
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject
 
@@ -60,5 +60,5 @@ def a_callout(
 def join(members: Members, *tags: str, tenant: TenantId = ACME) -> Member:
     """A new member of ``members`` whose greeting was already written."""
     member = members.join(tenant, tags, member_id=ids())
-    member.outbox.withdraw("greeting")
+    member.outbox.remove("greeting")
     return member

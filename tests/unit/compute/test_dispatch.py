@@ -1,10 +1,10 @@
-"""What can become of a callout (spec/grpc.md §15): answered, late, lost, withdrawn."""
+"""What can become of a callout (docs/reference/grpc.md#dispatch): answered, late, lost, withdrawn."""
 
 import asyncio
 
 import pytest
 
-from statewright.compute.callout import Callout, Reply, Unanswered
+from statewright.compute.callout import Callout, CalloutResult, CalloutTimeout
 from statewright.compute.dispatch import Dispatcher
 from statewright.compute.members import Member, Members, PendingCallout
 from statewright.failures import ComputeMemberDisconnected, DispatchTimeout, NoComputeMember
@@ -28,7 +28,7 @@ async def written(member: Member) -> Callout:
     """The next callout of a member, as if its stream had just written it."""
     message = await member.outbox.take()
     assert isinstance(message, PendingCallout)
-    message.written()
+    message.mark_written()
     return message.callout
 
 
@@ -36,7 +36,7 @@ async def test_the_members_answer_is_the_reply(members, dispatcher):
     member = join(members)
     asking = asyncio.create_task(dispatcher.dispatch(a_callout()))
     callout = await written(member)
-    member.answer(callout.request_id, Reply(success=True, data={"total": 13}))
+    member.answer(callout.request_id, CalloutResult(success=True, data={"total": 13}))
     assert (await asking).data == {"total": 13}
 
 
@@ -45,7 +45,7 @@ async def test_answers_may_come_in_any_order(members, dispatcher):
     asking = [asyncio.create_task(dispatcher.dispatch(a_callout(name))) for name in ("first", "second", "third")]
     callouts = [await written(member) for _ in asking]
     for callout in reversed(callouts):
-        member.answer(callout.request_id, Reply(success=True, data=callout.name))
+        member.answer(callout.request_id, CalloutResult(success=True, data=callout.name))
     assert [reply.data for reply in await asyncio.gather(*asking)] == ["first", "second", "third"]
 
 
@@ -74,13 +74,13 @@ async def test_silence_after_the_request_was_written_is_a_timeout_that_names_the
     with pytest.raises(DispatchTimeout) as failure:
         await asking
     assert failure.value.message == f"{kind} dispatch timed out after {SOON_MS}ms"
-    assert isinstance(failure.value, Unanswered)
+    assert isinstance(failure.value, CalloutTimeout)
     assert (failure.value.written, failure.value.member_id) == (True, member.id)
 
 
 async def test_a_member_that_does_not_read_costs_no_more_than_the_limit(members, dispatcher):
     member = join(members)
-    with pytest.raises(Unanswered) as failure:
+    with pytest.raises(CalloutTimeout) as failure:
         await dispatcher.dispatch(a_callout(timeout_ms=SOON_MS))
     assert not failure.value.written
     assert member.in_flight == 0
@@ -94,8 +94,8 @@ async def test_the_members_time_starts_when_the_request_is_written(members, disp
     loop = asyncio.get_running_loop()
     began = loop.time()
     await reached(began + 0.1)
-    message.written()
-    with pytest.raises(Unanswered):
+    message.mark_written()
+    with pytest.raises(CalloutTimeout):
         await asking
     assert loop.time() - began >= 0.24
 
@@ -109,12 +109,12 @@ async def reached(moment: float) -> None:
 
 async def test_a_request_that_expired_unread_is_not_written_later(members, dispatcher):
     member = join(members)
-    with pytest.raises(Unanswered):
+    with pytest.raises(CalloutTimeout):
         await dispatcher.dispatch(a_callout("expired", timeout_ms=SOON_MS))
     asking = asyncio.create_task(dispatcher.dispatch(a_callout("next")))
     callout = await written(member)
     assert callout.name == "next"
-    member.answer(callout.request_id, Reply(success=True))
+    member.answer(callout.request_id, CalloutResult(success=True))
     await asking
 
 
@@ -154,8 +154,8 @@ async def test_a_second_answer_is_ignored(members, dispatcher):
     member = join(members)
     asking = asyncio.create_task(dispatcher.dispatch(a_callout()))
     callout = await written(member)
-    member.answer(callout.request_id, Reply(success=True, data="first"))
-    member.answer(callout.request_id, Reply(success=True, data="second"))
+    member.answer(callout.request_id, CalloutResult(success=True, data="first"))
+    member.answer(callout.request_id, CalloutResult(success=True, data="second"))
     assert (await asking).data == "first"
 
 
@@ -163,10 +163,10 @@ async def test_a_late_answer_and_an_answer_to_nothing_are_ignored(members, dispa
     member = join(members)
     asking = asyncio.create_task(dispatcher.dispatch(a_callout(timeout_ms=SOON_MS)))
     callout = await written(member)
-    with pytest.raises(Unanswered):
+    with pytest.raises(CalloutTimeout):
         await asking
-    member.answer(callout.request_id, Reply(success=True))
-    member.answer("never asked", Reply(success=True))
+    member.answer(callout.request_id, CalloutResult(success=True))
+    member.answer("never asked", CalloutResult(success=True))
     assert member.in_flight == 0
 
 
@@ -174,8 +174,8 @@ async def test_an_answer_on_another_members_stream_is_ignored(members, dispatche
     member = join(members)
     asking = asyncio.create_task(dispatcher.dispatch(a_callout()))
     callout = await written(member)
-    join(members).answer(callout.request_id, Reply(success=True, data="foreign"))
-    member.answer(callout.request_id, Reply(success=True, data="own"))
+    join(members).answer(callout.request_id, CalloutResult(success=True, data="foreign"))
+    member.answer(callout.request_id, CalloutResult(success=True, data="own"))
     assert (await asking).data == "own"
 
 
@@ -187,18 +187,18 @@ async def test_a_cancelled_caller_leaves_nothing_behind(members, dispatcher):
     with pytest.raises(asyncio.CancelledError):
         await asking
     assert member.in_flight == 0
-    member.probe()
+    member.ping()
     assert not isinstance(await member.outbox.take(), PendingCallout)
 
 
 async def test_draining_waits_for_the_last_callout(members, dispatcher):
     member = join(members)
-    await dispatcher.drained()
+    await dispatcher.wait_drained()
     asking = asyncio.create_task(dispatcher.dispatch(a_callout()))
     callout = await written(member)
-    draining = asyncio.create_task(dispatcher.drained())
+    draining = asyncio.create_task(dispatcher.wait_drained())
     await asyncio.sleep(0)
     assert not draining.done()
-    member.answer(callout.request_id, Reply(success=True))
+    member.answer(callout.request_id, CalloutResult(success=True))
     await draining
     assert asking.done()

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.compute.callout import Reply
-from statewright.compute.members import Greeting, Members, PendingCallout, Probe
+from statewright.compute.callout import CalloutResult
+from statewright.compute.members import Greeting, Members, PendingCallout, Ping
 from tests.unit.compute.builders import ACME, GLOBEX, a_callout, join
 
 
@@ -64,7 +64,7 @@ def test_leaving_twice_does_no_harm():
     member, other = join(members), join(members)
     members.leave(member)
     members.leave(member)
-    assert members.of(ACME) == (other,)
+    assert members.list_members(ACME) == (other,)
 
 
 def test_idle_members_take_turns():
@@ -87,8 +87,8 @@ async def test_the_member_with_the_fewest_callouts_in_flight_is_selected():
 async def test_an_answered_and_withdrawn_callout_is_in_flight_no_more():
     member = join(Members())
     pending = member.send(a_callout())
-    member.answer(pending.callout.request_id, Reply(success=True))
-    member.withdraw(pending)
+    member.answer(pending.callout.request_id, CalloutResult(success=True))
+    member.cancel(pending)
     assert member.in_flight == 0
 
 
@@ -153,33 +153,33 @@ async def test_withdrawing_a_callout_leaves_a_later_one_with_the_same_id_alone()
     member = join(Members())
     callout = a_callout()
     first, again = member.send(callout), member.send(callout)
-    member.withdraw(first)
+    member.cancel(first)
     async with asyncio.timeout(30):
         assert await member.outbox.take() is again
-        member.answer(callout.request_id, Reply(success=True))
+        member.answer(callout.request_id, CalloutResult(success=True))
         assert (await again.reply).success
 
 
 async def test_a_withdrawn_callout_is_never_taken():
     member = join(Members())
     withdrawn, kept = member.send(a_callout()), member.send(a_callout())
-    member.withdraw(withdrawn)
+    member.cancel(withdrawn)
     assert await member.outbox.take() is kept
 
 
 async def test_a_member_that_does_not_read_has_one_probe_waiting_at_most():
     member = join(Members())
     for _ in range(5):
-        member.probe()
+        member.ping()
     member.send(a_callout())
-    assert await member.outbox.take() == Probe(member.id)
+    assert await member.outbox.take() == Ping(member.id)
     assert isinstance(await member.outbox.take(), PendingCallout)
 
 
 async def test_members_that_are_about_to_be_sent_away_are_chosen_no_more():
     members = Members()
     member = join(members, "billing")
-    members.retire()
+    members.drain()
     assert members.select(ACME, ["billing"]) is None
     assert not members.has_other(ACME, ["billing"], avoiding=())
-    assert list(members.everybody()) == [member]
+    assert list(members.iterate_all()) == [member]

@@ -1,13 +1,13 @@
 """Conditions, fields and metadata with valid defaults, so that a test mentions only what matters."""
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 from statewright.conditions import compile_predicate, parse
 from statewright.entity import EntityMeta
 from statewright.jsonval.codec import decode
-from statewright.jsonval.datatypes import DataType
-from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.schema.flatten import Declared
+from statewright.jsonval.values import DataType, JsonObject, JsonValue
+from statewright.schema.flatten import DeclaredField
 
 META = EntityMeta(
     id="5e0c7f6e-0a1b-11f0-9a7e-3b1f0c9d2e44",
@@ -19,16 +19,21 @@ META = EntityMeta(
 )
 
 
-NO_FIELDS: Mapping[str, Declared] = {}
+NO_FIELDS: Mapping[str, DeclaredField] = {}
 
 
-def fields(**types: str) -> dict[str, Declared]:
+def fields(**types: str) -> dict[str, DeclaredField]:
     """``fields(n="INTEGER STRING")``: top-level fields and the names of their types."""
     return {f"$.{name}": a_field(names) for name, names in types.items()}
 
 
-def a_field(names: str) -> Declared:
-    return Declared(types=frozenset(DataType(name) for name in names.split()))
+def a_field(names: str) -> DeclaredField:
+    return DeclaredField(types=frozenset(DataType(name) for name in names.split()))
+
+
+def spell_out(text: str, args: Sequence[object], first: int = 1) -> str:
+    """SQL with its arguments in place of the parameters: the same for all numberings."""
+    return re.sub(r"\$(\d+)", lambda found: repr(args[int(found[1]) - first]), text)
 
 
 def simple(path: str, operator: str, value: JsonValue = None) -> JsonObject:
@@ -48,7 +53,10 @@ def array(path: str, *values: JsonValue) -> JsonObject:
 
 
 def matches(
-    condition: JsonValue, document: JsonValue, declared: Mapping[str, Declared] = NO_FIELDS, meta: EntityMeta = META
+    condition: JsonValue,
+    document: JsonValue,
+    declared: Mapping[str, DeclaredField] = NO_FIELDS,
+    meta: EntityMeta = META,
 ) -> bool:
     return compile_predicate(parse(condition), declared)(document, meta)
 

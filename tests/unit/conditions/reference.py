@@ -1,10 +1,14 @@
-"""docs/reference/conditions.md as the evaluator has it: ``python -m tests.unit.conditions.reference`` writes it."""
+"""The tables of docs/reference/conditions.md as the evaluator has them, below the prose of the page.
+
+``python -m tests.unit.conditions.reference`` writes them.
+"""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from statewright.conditions import check, parse
-from statewright.conditions.operators import OPERATORS, RANGES
+from statewright.conditions import parse
+from statewright.conditions.checks import check
+from statewright.conditions.vocabulary import OPERATORS, RANGES
 from statewright.failures import ConditionTypeMismatch
 from statewright.jsonval.values import JsonValue
 from tests.unit.conditions.builders import fields, json, matches, matching, simple, value_matches
@@ -12,17 +16,8 @@ from tests.unit.conditions.worked_examples import EXAMPLES
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "conditions.md"
 
-INTRODUCTION = """# What conditions mean
-
-One condition language guards transitions and finds entities. This page is worked out by the program that answers:
-`python -m tests.unit.conditions.reference` writes it, and a test fails when it is out of date. The same tables are
-checked over HTTP, and random conditions on random documents are compared between memory and SQL
-(`tests/integration/search`).
-
-An operand's declared type decides how it is read, and the stored JSON kind decides what it is compared with: `30` and
-`"30"` are the same operand, and a text never equals a number. Absent and `null` are the same, and match nothing but
-`IS_NULL`, also under a negated operator.
-"""
+MARK = "<!-- What follows is written by `python -m tests.unit.conditions.reference`. -->\n"
+"""Parts the prose of the page from its tables."""
 
 LEGEND = """On a field declared as integer, text, date and boolean at once. **✓**: always; **–**: never; *by value*:
 depending on operand and value."""
@@ -55,10 +50,10 @@ TYPICAL: Sequence[JsonValue] = (17, "abc", True, "2031-05-06")
 
 
 def page() -> str:
-    """The whole page."""
+    """The whole page, its prose as it is."""
     return "\n".join(
         [
-            INTRODUCTION,
+            PAGE.read_text("utf-8").partition(MARK)[0] + MARK,
             "## Which stored values an operator can match",
             "",
             LEGEND,

@@ -4,10 +4,9 @@ from decimal import Decimal
 
 from hypothesis import strategies as st
 
-from statewright.conditions.operators import OPERATORS, RANGES
-from statewright.jsonval.datatypes import DataType
-from statewright.jsonval.values import JsonValue
-from statewright.schema.flatten import Declared
+from statewright.conditions.vocabulary import OPERATORS, RANGES
+from statewright.jsonval.values import DataType, JsonValue
+from statewright.schema.flatten import DeclaredField
 from tests.unit.conditions.builders import a_field, array, group, lifecycle, simple
 
 NUMBERS = st.one_of(
@@ -59,7 +58,7 @@ DOCUMENTS: st.SearchStrategy[JsonValue] = st.fixed_dictionaries(
 
 
 @st.composite
-def schemas(draw: st.DrawFn) -> dict[str, Declared]:
+def schemas(draw: st.DrawFn) -> dict[str, DeclaredField]:
     """Types for all the fields that :data:`PATHS` may lead to."""
     return {path: a_field(draw(TYPES)) for path in ("$.v", "$.o.v", "$.l[*]", "$.m[*].v", "$.g[*][*]")}
 

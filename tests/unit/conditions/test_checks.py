@@ -1,9 +1,12 @@
-"""What search, conditional delete and statistics refuse, and in which order (spec/search.md §9)."""
+"""What search, conditional delete and statistics refuse, and in which order
+(docs/reference/search.md#order-of-checks).
+"""
 
 import pytest
 
-from statewright.conditions import check, check_against, check_form, check_statistics, parse, unknown_paths
-from statewright.conditions.operators import OPERATORS
+from statewright.conditions import check_statistics, parse
+from statewright.conditions.checks import check, check_against, check_form, find_unknown_paths
+from statewright.conditions.vocabulary import OPERATORS
 from statewright.failures import BadRequest, ConditionTypeMismatch, Failure, InvalidCondition, InvalidFieldPath
 from statewright.jsonval.values import JsonValue
 from tests.unit.conditions.builders import a_field, array, fields, group, lifecycle, simple
@@ -67,6 +70,7 @@ BAD_TIME = lifecycle("creationDate", "LESS_THAN", "yesterday")
         (UNKNOWN_PATH, InvalidFieldPath, "condition references unknown field path(s): $.colour"),
         (BAD_PATTERN, InvalidCondition, "invalid regex pattern in condition: "),
         (lifecycle("state", "MATCHES_PATTERN", "a("), InvalidCondition, "invalid regex pattern in condition: "),
+        (simple("$.s", "LIKE", "%" * 100_000), InvalidCondition, "invalid LIKE pattern: more than 1000 wildcards"),
         (CONTAINER, InvalidFieldPath, "$.order"),
         (simple("$.lines[*]", "CONTAINS", "x"), InvalidFieldPath, "$.lines[*]"),
         (simple("$.tags", "EQUALS", "x"), InvalidFieldPath, "$.tags"),
@@ -181,8 +185,8 @@ def test_what_means_something_is_accepted(condition: JsonValue):
     ],
 )
 def test_paths_that_the_schema_lacks_are_unknown(path: str):
-    assert unknown_paths(parse(simple(path, "IS_NULL")), PARCEL) == (path,)
-    assert unknown_paths(parse(array(path, "x")), PARCEL) == (path,)
+    assert find_unknown_paths(parse(simple(path, "IS_NULL")), PARCEL) == (path,)
+    assert find_unknown_paths(parse(array(path, "x")), PARCEL) == (path,)
 
 
 def test_all_unknown_paths_are_reported_together_once_each():

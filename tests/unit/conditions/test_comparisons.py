@@ -1,10 +1,13 @@
-"""Comparisons and ranges: every worked example of spec/search.md §8, numbers as decision S1 has them."""
+"""Comparisons and ranges: every worked example of docs/reference/conditions.md#examples, numbers as decision S1 has
+them.
+"""
 
 from decimal import Decimal
 
 import pytest
 
-from statewright.conditions import check, parse
+from statewright.conditions import parse
+from statewright.conditions.checks import check
 from statewright.failures import ConditionTypeMismatch
 from statewright.jsonval.values import JsonValue
 from tests.unit.conditions.builders import fields, json, matching, simple, value_matches

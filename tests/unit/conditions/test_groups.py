@@ -1,4 +1,6 @@
-"""Groups, positional arrays, and what cannot be evaluated (spec/search.md §2.4, §2.5, §5.12, §17)."""
+"""Groups, positional arrays, and what cannot be evaluated (docs/reference/conditions.md#group,
+docs/reference/conditions.md#array, docs/reference/conditions.md#groups-of-values).
+"""
 
 import pytest
 

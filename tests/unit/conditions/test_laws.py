@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.conditions import check, compile_predicate, criterion_findings, parse, serialise
-from statewright.conditions.operators import COMPARISONS, OPERATORS, PRESENCE, RANGES
+from statewright.conditions import compile_predicate, find_criterion_defects, parse, serialise
+from statewright.conditions.checks import check
+from statewright.conditions.vocabulary import COMPARISONS, OPERATORS, PRESENCE, RANGES
 from statewright.failures import ConditionTypeMismatch, Failure
 from statewright.jsonval.codec import decode, encode
-from statewright.jsonval.datatypes import DataType
-from statewright.jsonval.numbers import NUMERIC_TYPES, number_text
-from statewright.jsonval.values import JsonValue
-from statewright.schema.flatten import Declared
+from statewright.jsonval.numbers import NUMERIC_TYPES, format_number
+from statewright.jsonval.values import DataType, JsonValue
+from statewright.schema.flatten import DeclaredField
 from tests.unit.conditions.builders import META, a_field, array, fields, group, matches, simple, value_matches
 from tests.unit.conditions.strategies import (
     CONDITIONS,
@@ -30,7 +30,7 @@ from tests.unit.conditions.strategies import (
 )
 
 NUMERIC = st.sampled_from(sorted(NUMERIC_TYPES))
-BINARY = sorted(set(OPERATORS) - PRESENCE)
+BINARY = sorted(set(OPERATORS) - PRESENCE.keys())
 NEGATED = [
     ("CONTAINS", "NOT_CONTAINS"),
     ("STARTS_WITH", "NOT_STARTS_WITH"),
@@ -67,7 +67,7 @@ def test_how_a_number_operand_is_written_makes_no_difference_to_a_number(
     sign, digits, exponent = Decimal(operand).as_tuple()
     assert isinstance(exponent, int)
     longer = Decimal((sign, (*digits, 0), exponent - 1))
-    spellings: list[JsonValue] = [operand, number_text(operand), longer, number_text(longer)]
+    spellings: list[JsonValue] = [operand, format_number(operand), longer, format_number(longer)]
     assert len({value_matches(stored, "INTEGER", order, spelling) for spelling in spellings}) == 1
 
 
@@ -114,14 +114,14 @@ def test_parsing_what_was_serialised_gives_the_same_condition(value: JsonValue):
 
 @given(CONDITIONS, DOCUMENTS, schemas())
 def test_every_condition_is_true_or_false_of_every_document(
-    condition: JsonValue, document: JsonValue, declared: dict[str, Declared]
+    condition: JsonValue, document: JsonValue, declared: dict[str, DeclaredField]
 ):
     assert compile_predicate(parse(condition), declared)(document, META) in (True, False)
 
 
 @given(st.lists(CONDITIONS, max_size=4), DOCUMENTS, schemas())
 def test_a_group_is_all_or_any_of_its_parts_in_any_order(
-    parts: list[JsonValue], document: JsonValue, declared: dict[str, Declared]
+    parts: list[JsonValue], document: JsonValue, declared: dict[str, DeclaredField]
 ):
     each = [matches(part, document, declared) for part in parts]
     for ordered in (parts, parts[::-1]):
@@ -131,7 +131,7 @@ def test_a_group_is_all_or_any_of_its_parts_in_any_order(
 
 @given(LEAVES, DOCUMENTS, schemas())
 def test_a_group_of_one_is_its_part_and_doubling_changes_nothing(
-    leaf: JsonValue, document: JsonValue, declared: dict[str, Declared]
+    leaf: JsonValue, document: JsonValue, declared: dict[str, DeclaredField]
 ):
     expected = matches(leaf, document, declared)
     for operator in ("AND", "OR"):
@@ -172,13 +172,13 @@ def test_an_operand_refused_as_a_mismatch_matches_nothing(
 
 
 @given(CONDITIONS, schemas())
-def test_what_search_accepts_has_no_finding_as_a_criterion(value: JsonValue, declared: dict[str, Declared]):
+def test_what_search_accepts_has_no_finding_as_a_criterion(value: JsonValue, declared: dict[str, DeclaredField]):
     condition = parse(value)
     try:
         check(condition, declared)
     except Failure:
         return
-    assert criterion_findings(condition, "here") == ()
+    assert find_criterion_defects(condition, "here") == ()
 
 
 @given(VALUES, st.sampled_from(BINARY), SCALARS, TYPES)

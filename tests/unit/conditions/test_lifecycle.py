@@ -1,10 +1,10 @@
-"""Conditions on metadata (spec/search.md §6)."""
+"""Conditions on metadata (docs/reference/conditions.md#lifecycle-fields)."""
 
 import pytest
 from msgspec.structs import replace
 
 from statewright.conditions import EvaluationError
-from statewright.conditions.operators import TEXT_OPERATORS
+from statewright.conditions.vocabulary import TEXT_OPERATORS
 from statewright.jsonval.temporals import parse_temporal
 from statewright.jsonval.values import JsonValue
 from tests.unit.conditions.builders import META, lifecycle, matches

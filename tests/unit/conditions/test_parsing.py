@@ -1,4 +1,4 @@
-"""Conditions from and to JSON (spec/search.md §2)."""
+"""Conditions from and to JSON (docs/reference/conditions.md#form)."""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""Field paths: what they may look like and what they lead to (spec/search.md §4, §7.3; decisions S2, S13)."""
+"""Field paths: what they may look like and what they lead to (docs/reference/conditions.md#paths,
+docs/reference/conditions.md#what-a-path-finds; decisions S2, S13).
+"""
 
 import pytest
 

@@ -1,10 +1,8 @@
-"""Plans: what every evaluator is given (spec/search.md §18.1)."""
+"""Plans: what every evaluator is given (docs/adr/0007-search-in-sql.md#decision)."""
 
 import pytest
 
-from statewright.conditions import parse, plan_of
-from statewright.conditions.metafields import MetaField
-from statewright.conditions.operators import Order, TextOperator
+from statewright.conditions import parse
 from statewright.conditions.paths import EACH, Path
 from statewright.conditions.plan import (
     ALWAYS,
@@ -23,8 +21,9 @@ from statewright.conditions.plan import (
     Texts,
     Unanswerable,
 )
-from statewright.jsonval.datatypes import DataType
-from statewright.jsonval.values import JsonValue
+from statewright.conditions.planning import build_plan
+from statewright.conditions.vocabulary import MetaField, Order, TextOperator
+from statewright.jsonval.values import DataType, JsonValue
 from tests.unit.conditions.builders import a_field, array, fields, group, json, lifecycle, simple
 
 V = Path(("v",))
@@ -34,7 +33,7 @@ FIELDS = fields(v="INTEGER STRING", b="BOOLEAN", d="LOCAL_DATE", t="LOCAL_TIME")
 
 
 def plan(condition: JsonValue) -> Plan:
-    return plan_of(parse(condition), FIELDS)
+    return build_plan(parse(condition), FIELDS)
 
 
 @pytest.mark.parametrize(

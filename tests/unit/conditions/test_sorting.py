@@ -1,11 +1,11 @@
-"""Sort keys: how they are written, what they may name, what they mean (spec/search.md §11)."""
+"""Sort keys: how they are written, what they may name, what they mean (docs/reference/search.md#sorting)."""
 
 from decimal import Decimal
 
 import pytest
 from msgspec.structs import replace
 
-from statewright.conditions.sorting import SortKey, parse_sort, resolve_sort, sorted_by
+from statewright.conditions.sorting import SortKey, parse_sort, resolve_sort, sort_items
 from statewright.entity import EntityMeta
 from statewright.failures import InvalidFieldPath
 from statewright.jsonval.values import JsonValue
@@ -20,7 +20,7 @@ FIELDS = {
 
 
 def parsed(*tokens: str) -> tuple[SortKey, ...]:
-    return parse_sort(tokens, most=16)
+    return parse_sort(tokens, max_keys=16)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def in_order(values: list[JsonValue], path: str = "number", *, descending: bool 
     order = resolve_sort([SortKey(path=path, descending=descending)], FIELDS)
     ids = [f"{number:04}" for number in range(len(values))]
     items = [(value, replace(META, id=id_)) for value, id_ in zip(values, ids, strict=True)]
-    return [value for value, _ in sorted_by(order, items, lambda item: ({path: item[0]}, item[1]))]
+    return [value for value, _ in sort_items(order, items, lambda item: ({path: item[0]}, item[1]))]
 
 
 def test_numbers_sort_by_exact_value():
@@ -126,7 +126,7 @@ def test_texts_sort_by_code_points_and_false_before_true():
 def test_ids_decide_in_ascending_order_what_keys_leave_open():
     metas = [replace(META, id=id_) for id_ in "cab"]
     for key in (SortKey(path="number"), SortKey(path="state", source="meta", descending=True)):
-        found = sorted_by(resolve_sort([key], FIELDS), metas, lambda meta: ({}, meta))
+        found = sort_items(resolve_sort([key], FIELDS), metas, lambda meta: ({}, meta))
         assert [meta.id for meta in found] == ["a", "b", "c"]
 
 
@@ -136,6 +136,6 @@ def test_an_empty_metadata_text_counts_as_missing_and_an_early_instant_does_not(
 
     metas = [by("a", transition="", creation_date=5), by("b", transition="x", creation_date=0)]
     transitions = resolve_sort(parsed("@transitionForLatestSave:desc"), {})
-    assert [meta.id for meta in sorted_by(transitions, metas, lambda meta: ({}, meta))] == ["b", "a"]
+    assert [meta.id for meta in sort_items(transitions, metas, lambda meta: ({}, meta))] == ["b", "a"]
     dates = resolve_sort(parsed("@creationDate"), {})
-    assert [meta.id for meta in sorted_by(dates, metas, lambda meta: ({}, meta))] == ["b", "a"]
+    assert [meta.id for meta in sort_items(dates, metas, lambda meta: ({}, meta))] == ["b", "a"]

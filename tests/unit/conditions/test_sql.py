@@ -6,38 +6,38 @@ import sys
 import pytest
 from hypothesis import given
 
-from statewright.conditions import parse, plan_of
+from statewright.conditions import parse
 from statewright.conditions.plan import ALWAYS, NEVER, Unanswerable
-from statewright.conditions.sql import Narrowing, compile_sql
-from statewright.conditions.sql_sets import gathered
+from statewright.conditions.planning import build_plan
+from statewright.conditions.sql import SqlFilter, collect_alternatives, compile_sql
 from statewright.conditions.sql_terms import MAX_ARGUMENTS
-from statewright.conditions.sql_texts import FOLDED_TO_ASCII, LOWERED_TO_ASCII
-from statewright.conditions.texts import folded, lowered
+from statewright.conditions.sql_values import FOLDED_TO_ASCII, LOWERED_TO_ASCII
+from statewright.conditions.texts import fold_text, lower_text
 from statewright.jsonval.values import JsonValue
-from statewright.schema.flatten import Declared
+from statewright.schema.flatten import DeclaredField
 from tests.unit.conditions.builders import array, fields, group, lifecycle, simple
 from tests.unit.conditions.strategies import CONDITIONS, schemas
 
 NUMBERED = re.compile(r"\$(\d+)::")
 
 
-def narrowing(condition: JsonValue, *, first: int = 1, **types: str) -> Narrowing:
-    return compile_sql(plan_of(parse(condition), fields(**types)), first=first)
+def narrowing(condition: JsonValue, *, first: int = 1, **types: str) -> SqlFilter:
+    return compile_sql(build_plan(parse(condition), fields(**types)), first=first)
 
 
 @given(CONDITIONS, schemas())
 def test_every_argument_is_referred_to_by_its_number_and_no_other_is(
-    condition: JsonValue, declared: dict[str, Declared]
+    condition: JsonValue, declared: dict[str, DeclaredField]
 ):
-    compiled = compile_sql(plan_of(parse(condition), declared), first=5)
+    compiled = compile_sql(build_plan(parse(condition), declared), first=5)
     numbers = {int(number) for number in NUMBERED.findall(compiled.text)}
     assert numbers == set(range(5, 5 + len(compiled.args)))
 
 
 @given(CONDITIONS, schemas())
-def test_the_text_is_made_of_our_own_words_alone(condition: JsonValue, declared: dict[str, Declared]):
+def test_the_text_is_made_of_our_own_words_alone(condition: JsonValue, declared: dict[str, DeclaredField]):
     """Nothing that was written in a condition is left when our own vocabulary is taken away."""
-    text = re.sub(r"\$\d+|\be\d+\b", " ", compile_sql(plan_of(parse(condition), declared)).text)
+    text = re.sub(r"\$\d+|\be\d+\b", " ", compile_sql(build_plan(parse(condition), declared)).text)
     for word in OURS:
         text = text.replace(word, " ")
     assert text.strip() == ""
@@ -132,8 +132,8 @@ def test_alternatives_of_one_place_are_one_term():
 
 
 def test_alternatives_of_different_places_stay_apart():
-    plans = [plan_of(parse(simple(path, "EQUALS", 1)), fields(a="INTEGER", b="INTEGER")) for path in ("$.a", "$.b")]
-    sets, others = gathered(plans)
+    plans = [build_plan(parse(simple(path, "EQUALS", 1)), fields(a="INTEGER", b="INTEGER")) for path in ("$.a", "$.b")]
+    sets, others = collect_alternatives(plans)
     assert (sets, others) == ([], plans)
 
 
@@ -183,7 +183,7 @@ def test_these_need_no_second_look(condition: JsonValue, types: str):
 )
 def test_these_are_narrowed_as_far_as_it_goes(condition: JsonValue, types: str, says: str):
     compiled = narrowing(condition, a=types)
-    assert len(compiled.loose) == 1
+    assert len(compiled.residual) == 1
     assert says in compiled.text
 
 
@@ -209,6 +209,6 @@ def test_an_instant_covers_its_whole_millisecond():
 
 
 def test_no_other_letter_enters_ascii_by_a_change_of_case():
-    for normalise, known in ((lowered, LOWERED_TO_ASCII), (folded, FOLDED_TO_ASCII)):
+    for normalise, known in ((lower_text, LOWERED_TO_ASCII), (fold_text, FOLDED_TO_ASCII)):
         others = (chr(code) for code in range(128, sys.maxunicode + 1) if not 0xD800 <= code <= 0xDFFF)
         assert {letter: normalise(letter) for letter in others if normalise(letter).isascii()} == known

@@ -6,26 +6,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.conditions import check, check_form, parse, plan_of
-from statewright.conditions.marks import Operand
-from statewright.conditions.operators import COMPARISONS, RANGES
-from statewright.conditions.sql import compile_sql
-from statewright.conditions.sql_terms import HEAD
-from statewright.conditions.templates import (
-    LONGEST,
-    MOST_OPERANDS,
-    MOST_TEMPLATES,
-    TEXT_TESTS,
-    Filled,
-    _known,
-    filled,
-    shaped,
+from statewright.conditions import (
+    CompiledSearch,
+    SearchCompiler,
+    TemplateCache,
+    compile_search,
+    parse,
+    read_search_condition,
 )
+from statewright.conditions.checks import check, check_form
+from statewright.conditions.planning import build_plan
+from statewright.conditions.search import MAX_TEMPLATES
+from statewright.conditions.sql import compile_sql
+from statewright.conditions.sql_terms import HEAD_CHARS
+from statewright.conditions.templates import MAX_OPERANDS, MAX_SQL_CHARS, TEXT_TESTS, Operand
+from statewright.conditions.vocabulary import COMPARISONS, RANGES
 from statewright.failures import Failure
-from statewright.jsonval.datatypes import DataType
-from statewright.jsonval.values import JsonValue
-from statewright.schema.flatten import Declared
-from tests.unit.conditions.builders import a_field, group, lifecycle, simple
+from statewright.jsonval.values import DataType, JsonValue
+from statewright.schema.flatten import DeclaredField
+from tests.unit.conditions.builders import META, a_field, group, lifecycle, simple, spell_out
 from tests.unit.conditions.strategies import CONDITIONS, NUMBERS, TEXTS, schemas
 
 FIELDS = {
@@ -58,7 +57,7 @@ OPERANDS = st.one_of(
     st.sampled_from(["a", "b", "ab", 1, 2, Decimal("1.0"), "1"]),
     TEXTS,
     st.text(max_size=4),
-    st.text("é", min_size=HEAD - 2, max_size=HEAD + 1),
+    st.text("é", min_size=HEAD_CHARS - 2, max_size=HEAD_CHARS + 1),
     NUMBERS,
     PECULIAR,
     st.integers(min_value=10**30 - 2, max_value=10**30 + 40),
@@ -82,34 +81,37 @@ ORDINARY: st.SearchStrategy[JsonValue] = st.recursive(
 """Conditions of the kind that templates are made for, operands that steer a compilation among them."""
 
 
-def by_template(condition: JsonValue, declared: dict[str, Declared]) -> Filled | None:
-    question = shaped(condition)
-    return None if question is None else filled(question, declared)
+def by_template(condition: JsonValue, declared: dict[str, DeclaredField]) -> CompiledSearch | None:
+    """The search, when there is a template for it, which means that no check refuses it."""
+    try:
+        search = SearchCompiler(declared, TemplateCache()).compile(read_search_condition(condition))
+    except Failure:
+        return None
+    return None if search.shape is None else search
 
 
-def agrees(condition: JsonValue, declared: dict[str, Declared]) -> bool:
+def agrees(condition: JsonValue, declared: dict[str, DeclaredField]) -> bool:
     """Whether there is a template for the condition, which then says the same as a compilation."""
     parsed = parse(condition)
-    if shaped(condition) is not None:
+    if read_search_condition(condition).shape is not None:
         check_form(parsed)
     found = by_template(condition, declared)
     if found is None:
         return False
     check(parsed, declared)
-    plan = plan_of(parsed, declared)
-    assert found.plan == plan
-    compiled = False
+    afresh = compile_search(parsed, declared)
+    assert found.shape is not None
+    assert afresh.shape is None
     for first, names in ((1, {}), (3, {}), (1, NAMES)):
-        expression = found.template.compile(first=first, names=names)
-        assert expression is not None
-        arguments = expression.arguments.of(found.operands)
-        if arguments is not None:
-            fresh = compile_sql(plan, first=first, names=names)
-            assert (expression.text, tuple(arguments)) == (fresh.text, fresh.args)
-            assert [*map(type, arguments)] == [*map(type, fresh.args)]
-            assert fresh.is_exact
-            compiled = True
-    return compiled
+        expression, fresh = (search.compile_sql(first=first, names=names) for search in (found, afresh))
+        arguments, expected = found.fill(expression), afresh.fill(fresh)
+        assert spell_out(expression.text, arguments, first) == spell_out(fresh.text, expected, first)
+        if len({*arguments}) == len(arguments):  # equal ones share a parameter when compiled afresh
+            assert (expression.text, arguments) == (fresh.text, expected)
+            assert [*map(type, arguments)] == [*map(type, expected)]
+        assert expression.is_exact
+        assert fresh.is_exact
+    return True
 
 
 @given(st.lists(ORDINARY, min_size=1, max_size=3))
@@ -119,7 +121,7 @@ def test_by_template_and_afresh_are_the_same(conditions: list[JsonValue]):
 
 
 @given(CONDITIONS, schemas())
-def test_they_are_for_any_condition_and_any_schema(condition: JsonValue, declared: dict[str, Declared]):
+def test_they_are_for_any_condition_and_any_schema(condition: JsonValue, declared: dict[str, DeclaredField]):
     agrees(condition, declared)
 
 
@@ -160,7 +162,7 @@ def test_these_have_a_template(condition: JsonValue):
     "condition",
     [
         simple("$.text", "EQUALS", ""),
-        simple("$.text", "EQUALS", "x" * HEAD),
+        simple("$.text", "EQUALS", "x" * HEAD_CHARS),
         simple("$.text", "EQUALS", "nul\0"),
         simple("$.text", "EQUALS", 5),
         simple("$.text", "STARTS_WITH", "\U0010ffff"),
@@ -180,7 +182,7 @@ def test_these_have_a_template(condition: JsonValue):
         lifecycle("state", "EQUALS", "NEW"),
         group("AND"),
         group("NEITHER", simple("$.text", "EQUALS", "a")),
-        group("OR", *(simple("$.text", "EQUALS", str(number)) for number in range(MOST_OPERANDS + 1))),
+        group("OR", *(simple("$.text", "EQUALS", str(number)) for number in range(MAX_OPERANDS + 1))),
     ],
 )
 def test_these_have_none(condition: JsonValue):
@@ -199,18 +201,44 @@ def test_models_that_declare_the_same_path_differently_do_not_share_templates():
 
 def test_operands_come_in_the_order_in_which_they_were_written():
     condition = group("AND", simple("$.whole", "BETWEEN", [7, 3]), simple("$.text", "EQUALS", "x"))
-    question = shaped(condition)
-    assert question is not None
+    question = read_search_condition(condition)
     expected: list[Operand] = ["7", "3", "x"]
     assert question.operands == expected
 
 
 def test_memory_is_finite():
-    for number in range(MOST_TEMPLATES + 5):
-        by_template((simple(f"$.p{number}", "EQUALS", "a")), FIELDS)
-    assert len(_known) == MOST_TEMPLATES
+    templates, paths = TemplateCache(), [f"$.p{number}" for number in range(MAX_TEMPLATES + 5)]
+    compiler = SearchCompiler(dict.fromkeys(paths, a_field("STRING")), templates)
+    for path in paths:
+        compiler.compile(read_search_condition(simple(path, "EQUALS", "a")))
+    assert len(templates) == MAX_TEMPLATES
     deep = "$" + ".abcdefghijklmno" * 15
-    declared = {deep: Declared(types=frozenset((DataType.STRING,)))}
-    many = group("OR", *(simple(deep, operator, str(n)) for n, operator in enumerate(["CONTAINS"] * MOST_OPERANDS)))
-    assert len(compile_sql(plan_of(parse(many), declared)).text) > LONGEST
+    declared = {deep: DeclaredField(types=frozenset((DataType.STRING,)))}
+    many = group("OR", *(simple(deep, operator, str(n)) for n, operator in enumerate(["CONTAINS"] * MAX_OPERANDS)))
+    assert len(compile_sql(build_plan(parse(many), declared)).text) > MAX_SQL_CHARS
     assert by_template(many, declared) is None
+
+
+def test_a_template_is_remembered_for_its_model_only():
+    templates = TemplateCache()
+    texts, numbers = (SearchCompiler({"$.v": a_field(types)}, templates) for types in ("STRING", "INTEGER"))
+    condition = read_search_condition(simple("$.v", "EQUALS", "a"))
+    assert texts.compile(condition).shape is texts.compile(condition).shape is not None
+    with pytest.raises(Failure):
+        numbers.compile(condition)
+
+
+@given(st.lists(ORDINARY, min_size=1, max_size=3))
+def test_in_memory_both_mean_the_same(conditions: list[JsonValue]):
+    for condition in conditions:
+        found = by_template(condition, FIELDS)
+        if found is not None:
+            document: JsonValue = {
+                "text": "ab",
+                "o": {"text": "b"},
+                "whole": 2,
+                "number": Decimal("1.5"),
+                "words": ["a"],
+            }
+            afresh = compile_search(parse(condition), FIELDS)
+            assert found.compile_predicate()(document, META) is afresh.compile_predicate()(document, META)

@@ -1,11 +1,19 @@
-"""Text operators, LIKE and regular expressions (spec/search.md §5.9-§5.11)."""
+"""Text operators, LIKE and regular expressions (docs/reference/conditions.md#text-operators,
+docs/reference/conditions.md#matches_pattern).
+"""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.conditions.patterns import like_test, pattern_defect, pattern_test
-from statewright.conditions.texts import folded, lowered
+from statewright.conditions.patterns import (
+    MAX_LIKE_WILDCARDS,
+    compile_like_test,
+    compile_pattern_test,
+    find_like_defect,
+    find_pattern_defect,
+)
+from statewright.conditions.texts import fold_text, lower_text
 from statewright.jsonval.values import JsonValue
 from tests.unit.conditions.builders import matching
 
@@ -64,20 +72,20 @@ def test_an_operand_of_another_kind_is_used_by_its_text():
     ],
 )
 def test_equality_without_case_folds_code_points_one_by_one(one: str, other: str, equal: bool):
-    assert (folded(one) == folded(other)) is equal
+    assert (fold_text(one) == fold_text(other)) is equal
 
 
 def test_lower_case_depends_on_the_code_point_alone():
-    assert lowered("ΟΔΟΣ") == "οδοσ"
-    assert lowered("İX") == "ix"
+    assert lower_text("ΟΔΟΣ") == "οδοσ"
+    assert lower_text("İX") == "ix"
     assert matching(["ΟΔΟΣ"], "STRING", "IENDS_WITH", "σ") == ["ΟΔΟΣ"]
 
 
 @given(st.text(), st.text())
 def test_lowering_and_folding_work_code_point_by_code_point(one: str, other: str):
-    assert lowered(one) + lowered(other) == lowered(one + other)
-    assert folded(one) + folded(other) == folded(one + other)
-    assert len(lowered(one)) == len(folded(one)) == len(one)
+    assert lower_text(one) + lower_text(other) == lower_text(one + other)
+    assert fold_text(one) + fold_text(other) == fold_text(one + other)
+    assert len(lower_text(one)) == len(fold_text(one)) == len(one)
 
 
 @pytest.mark.parametrize(
@@ -104,21 +112,21 @@ def test_lowering_and_folding_work_code_point_by_code_point(one: str, other: str
     ],
 )
 def test_like_is_an_anchored_glob(glob: str, matching_texts: list[str], others: list[str]):
-    test = like_test(glob)
+    test = compile_like_test(glob)
     assert [text for text in (*matching_texts, *others) if test(text)] == matching_texts
 
 
 @given(st.text(alphabet=st.characters(exclude_characters="%_\\", codec="utf-8")))
 def test_a_glob_without_wildcards_matches_itself(text: str):
-    assert like_test(text)(text)
-    assert not like_test(text)(text + "x")
+    assert compile_like_test(text)(text)
+    assert not compile_like_test(text)(text + "x")
 
 
 @given(st.text(alphabet="ab.\n%_\\*"), st.text(alphabet="ab.\n%_\\*"))
 def test_an_escaped_text_matches_literally_also_beside_wildcards(text: str, other: str):
     escaped = "".join(f"\\{c}" if c in "%_\\" else c for c in text)
-    assert like_test(escaped)(text)
-    assert like_test(f"{escaped}%")(text + other) is ("\n" not in other)
+    assert compile_like_test(escaped)(text)
+    assert compile_like_test(f"{escaped}%")(text + other) is ("\n" not in other)
 
 
 @pytest.mark.parametrize(
@@ -142,17 +150,32 @@ def test_an_escaped_text_matches_literally_also_beside_wildcards(text: str, othe
     ],
 )
 def test_a_regular_expression_has_to_match_the_whole_string(pattern: str, text: str, expected: bool):
-    assert pattern_defect(pattern) is None
-    assert pattern_test(pattern)(text) is expected
+    assert find_pattern_defect(pattern) is None
+    assert compile_pattern_test(pattern)(text) is expected
 
 
 @pytest.mark.parametrize(
     "pattern", ["(?=a)", "(?!a)", "(?<=a)b", r"(a)\1", "a++", "(?>a)", "a(", "a)|(b", "[", "a{2000}", r"\Z"]
 )
 def test_what_is_not_re2_is_refused_with_a_reason(pattern: str):
-    assert pattern_defect(pattern)
+    assert find_pattern_defect(pattern)
 
 
 def test_a_pattern_that_would_backtrack_for_years_is_harmless():
-    assert not pattern_test("(a+)+b")("a" * 10_000)
-    assert not like_test("%a" * 50 + "b")("a" * 10_000)
+    assert not compile_pattern_test("(a+)+b")("a" * 10_000)
+    assert not compile_like_test("%a" * 50 + "b")("a" * 10_000)
+
+
+@pytest.mark.parametrize("glob", ["%" * 100_000, "%a" * 100_000, "_" * 100_000, "_" * (MAX_LIKE_WILDCARDS + 1)])
+def test_a_glob_has_a_thousand_wildcards_at_most(glob: str):
+    assert find_like_defect(glob) == "more than 1000 wildcards"
+
+
+@pytest.mark.parametrize("glob", ["", "a" * 1_000_000, "%a" * MAX_LIKE_WILDCARDS, r"\%" * 100_000])
+def test_fewer_wildcards_can_be_matched(glob: str):
+    assert find_like_defect(glob) is None
+    assert compile_like_test(glob)(glob.replace("\\%", "%"))
+
+
+def test_a_glob_too_long_for_the_engine_is_refused_with_a_reason():
+    assert find_like_defect("%" + "a" * 1_000_000)

@@ -1,9 +1,12 @@
-"""The tables of spec/search.md §7: which stored kinds an operator can match at all."""
+"""The tables of docs/reference/conditions.md#which-stored-values-an-operator-can-match: which stored kinds an
+operator can match at all.
+"""
 
 import pytest
 
-from statewright.conditions import check, parse
-from statewright.conditions.operators import OPERATORS, PRESENCE, RANGES
+from statewright.conditions import parse
+from statewright.conditions.checks import check
+from statewright.conditions.vocabulary import OPERATORS, PRESENCE, RANGES
 from statewright.failures import ConditionTypeMismatch
 from statewright.jsonval.values import JsonValue
 from tests.unit.conditions.builders import fields, matches, matching, simple

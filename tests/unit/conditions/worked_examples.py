@@ -1,4 +1,6 @@
-"""The worked examples of spec/search.md §8, numbers as decision S1 has them: told to both evaluators and to readers."""
+"""The worked examples of docs/reference/conditions.md#examples, numbers as decision S1 has them: told to both
+evaluators and to readers.
+"""
 
 from collections.abc import Sequence
 

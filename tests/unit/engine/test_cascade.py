@@ -1,4 +1,4 @@
-"""The cascade as a pure function, compared with the rules read naively (spec/workflows.md §8.5)."""
+"""The cascade as a pure function, compared with the rules read naively (docs/reference/workflows.md#the-cascade)."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statewright.conditions import Function, parse
-from statewright.engine.cascade import MAX_STEPS, Abort, Ask, Fire, Move, Position, Settled, next_move
+from statewright.engine.cascade import MAX_CASCADE_STEPS, Abort, Ask, Fire, Move, Position, Settled, decide_next_move
 from statewright.jsonval.values import JsonValue
 from statewright.workflow import Criterion, State, Transition, Workflow
 from statewright.workflow.contracts import Contract
@@ -39,15 +39,17 @@ def a_workflow(**states: list[Transition]) -> Workflow:
 
 def settle(workflow: Workflow, state: str, held: Mapping[str, bool], *, max_visits: int = 10) -> tuple[list[str], Move]:
     """The states a cascade passes through, and how it ends; external criteria are answered like the others."""
-    position, states = Position.at(state), [state]
+    position, states = Position.start_at(state), [state]
     while True:
-        move = next_move(workflow, position, lambda t: t.criterion is None or held[t.name], max_visits=max_visits)
+        move = decide_next_move(
+            workflow, position, lambda t: t.criterion is None or held[t.name], max_visits=max_visits
+        )
         match move:
             case Fire(transition):
-                position = position.moved(transition.next)
+                position = position.move_to(transition.next)
                 states.append(transition.next)
             case Ask(transition):
-                position = position.answered(transition.name, matches=held[transition.name])
+                position = position.with_answer(transition.name, matches=held[transition.name])
             case Settled() | Abort():
                 return states, move
 
@@ -85,11 +87,16 @@ def test_an_external_criterion_is_asked_once_and_what_came_before_it_is_declined
     before, asked = automated("A", "X", criterion=a_criterion()), automated("B", "X", criterion=a_criterion(EXTERNAL))
     assert isinstance(asked.criterion and asked.criterion.condition, Function)
     workflow = a_workflow(NEW=[before, asked], X=[])
-    position = Position.at("NEW")
-    move = next_move(workflow, position, lambda _: False, max_visits=10)
+    position = Position.start_at("NEW")
+    move = decide_next_move(workflow, position, lambda _: False, max_visits=10)
     assert move == Ask(asked, (before,))
-    assert next_move(workflow, position.answered("B", matches=False), lambda _: False, max_visits=10) == Settled()
-    assert next_move(workflow, position.answered("B", matches=True), lambda _: False, max_visits=10) == Fire(asked)
+    assert (
+        decide_next_move(workflow, position.with_answer("B", matches=False), lambda _: False, max_visits=10)
+        == Settled()
+    )
+    assert decide_next_move(workflow, position.with_answer("B", matches=True), lambda _: False, max_visits=10) == Fire(
+        asked
+    )
 
 
 def test_the_eleventh_visit_of_a_state_aborts():
@@ -99,7 +106,9 @@ def test_the_eleventh_visit_of_a_state_aborts():
 
 
 def test_a_chain_of_a_hundred_transitions_aborts_and_one_of_ninety_nine_does_not():
-    chain = {f"S{n}": [automated(f"T{n}", f"S{n + 1}")] for n in range(MAX_STEPS)} | {f"S{MAX_STEPS}": []}
+    chain = {f"S{n}": [automated(f"T{n}", f"S{n + 1}")] for n in range(MAX_CASCADE_STEPS)} | {
+        f"S{MAX_CASCADE_STEPS}": []
+    }
     assert settle(a_workflow(**chain), "S0", {})[1] == Abort('cascade depth exceeded (100) at state "S100"')
     assert settle(a_workflow(**chain), "S1", {}) == ([f"S{n}" for n in range(1, 101)], Settled())
 

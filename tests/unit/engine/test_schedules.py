@@ -1,4 +1,6 @@
-"""The two decisions about scheduled transitions as pure functions (spec/workflows.md §13.2, §13.3, §13.5)."""
+"""The two decisions about scheduled transitions as pure functions (docs/reference/workflows.md#arming,
+docs/reference/workflows.md#schedule-functions, docs/reference/workflows.md#firing).
+"""
 
 from decimal import Decimal
 
@@ -7,28 +9,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from statewright.compute.callout import Reply
-from statewright.engine.documents import Documents
-from statewright.engine.model import Model
+from statewright.compute.callout import CalloutResult
+from statewright.engine.models import DocumentRules, Model
 from statewright.engine.schedules import (
-    LATEST,
+    MAX_INSTANT_MS,
     BornExpired,
     Due,
-    Expire,
-    Fire,
-    Keep,
-    Remove,
-    after_delay,
-    as_answered,
-    reconciled,
-    verdict,
+    ExpireTask,
+    FireTask,
+    KeepTask,
+    RemoveTask,
+    compute_delay_timing,
+    decide_task,
+    parse_timing,
+    reconcile_tasks,
 )
-from statewright.entity import Actor, Entity, ModelKey
+from statewright.entity import Actor, Arming, Entity, ModelKey, ScheduledTask, TaskKey
 from statewright.failures import ScheduleFunctionInvalidResult
-from statewright.identity import EntityId, ModelId, TenantId, TransactionId
+from statewright.ids import EntityId, ModelId, TenantId, TransactionId
 from statewright.jsonval.values import JsonValue
 from statewright.schema import infer
-from statewright.storage.schedules import Arming, ScheduledTask, TaskKey
 from statewright.workflow import Schedule, State, Transition, Workflow
 from statewright.workflow.contracts import Contract
 
@@ -41,7 +41,7 @@ instants = st.integers(-(2**70), 2**70)
 
 
 def answered(result: JsonValue, *, kind: str | None = "Schedule", now: int = NOW) -> Due | BornExpired:
-    return as_answered("when", Reply(success=True, result=result, result_kind=kind), now)
+    return parse_timing("when", CalloutResult(success=True, result=result, result_kind=kind), now)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def answered(result: JsonValue, *, kind: str | None = "Schedule", now: int = NOW
         ({"fireAt": 5, "expireAt": 5}, BornExpired(fire_at=5, expire_at=5)),
         ({"fireAt": 5, "expireAfterMs": 0}, BornExpired(fire_at=5, expire_at=5)),
         ({"fireAfterMs": 5, "expireAfterMs": -1}, BornExpired(fire_at=NOW + 5, expire_at=NOW + 4)),
-        ({"fireAt": 10**30}, Due(fire_at=LATEST)),
+        ({"fireAt": 10**30}, Due(fire_at=MAX_INSTANT_MS)),
     ],
     ids=str,
 )
@@ -102,20 +102,20 @@ def test_a_result_of_another_kind_is_refused(kind):
 def test_whatever_is_armed_fits_into_storage_and_has_a_positive_tolerance(result, now):
     timing = answered(result, now=now)
     if isinstance(timing, Due):
-        assert -LATEST <= timing.fire_at <= LATEST
-        assert timing.timeout_ms is None or 0 < timing.timeout_ms <= LATEST
+        assert -MAX_INSTANT_MS <= timing.fire_at <= MAX_INSTANT_MS
+        assert timing.timeout_ms is None or 0 < timing.timeout_ms <= MAX_INSTANT_MS
     else:
         assert timing.expire_at <= timing.fire_at
 
 
 def test_a_delay_counts_from_now_and_keeps_its_tolerance():
-    assert after_delay(Schedule(delay_ms=5, timeout_ms=0), NOW) == Due(fire_at=NOW + 5, timeout_ms=0)
-    assert after_delay(Schedule(delay_ms=LATEST), NOW) == Due(fire_at=LATEST)
+    assert compute_delay_timing(Schedule(delay_ms=5, timeout_ms=0), NOW) == Due(fire_at=NOW + 5, timeout_ms=0)
+    assert compute_delay_timing(Schedule(delay_ms=MAX_INSTANT_MS), NOW) == Due(fire_at=MAX_INSTANT_MS)
 
 
 def test_due_transitions_are_armed_and_tasks_of_other_states_withdrawn():
     here, there = TaskKey("HERE", "lapse"), TaskKey("THERE", "lose")
-    decided = reconciled("HERE", {"lapse": Due(fire_at=NOW + 5)}, {here: ARMED, there: None}, NOW)
+    decided = reconcile_tasks("HERE", {"lapse": Due(fire_at=NOW + 5)}, {here: ARMED, there: None}, NOW)
     assert decided.arm == {here: Due(fire_at=NOW + 5)}
     assert decided.withdraw == {there: None}
     assert [event.details for event in decided.events] == [
@@ -125,15 +125,15 @@ def test_due_transitions_are_armed_and_tasks_of_other_states_withdrawn():
 
 
 def test_a_task_of_the_settled_state_that_nothing_asks_for_any_more_is_left_to_its_time():
-    decided = reconciled("HERE", {}, {TaskKey("HERE", "renamed"): ARMED}, NOW)
+    decided = reconcile_tasks("HERE", {}, {TaskKey("HERE", "renamed"): ARMED}, NOW)
     assert (decided.arm, decided.withdraw, decided.events) == ({}, {}, ())
 
 
 def test_what_is_born_expired_is_withdrawn_if_there_is_such_a_task_and_on_record_last():
     key, there = TaskKey("HERE", "lapse"), TaskKey("THERE", "lose")
     expired = {"lapse": BornExpired(fire_at=9, expire_at=8)}
-    assert reconciled("HERE", expired, {}, NOW).withdraw == {}
-    decided = reconciled("HERE", expired, {key: ARMED, there: ARMED}, NOW)
+    assert reconcile_tasks("HERE", expired, {}, NOW).withdraw == {}
+    decided = reconcile_tasks("HERE", expired, {key: ARMED, there: ARMED}, NOW)
     assert decided.withdraw == {key: ARMED, there: ARMED}
     assert [event.type for event in decided.events] == ["SCHEDULED_TRANSITION_CANCEL", "SCHEDULED_TRANSITION_EXPIRE"]
 
@@ -147,7 +147,7 @@ def test_what_is_born_expired_is_withdrawn_if_there_is_such_a_task_and_on_record
     ),
 )
 def test_after_reconciling_only_the_settled_state_has_tasks_and_all_that_are_due(timings, tasks):
-    decided = reconciled("HERE", timings, tasks, NOW)
+    decided = reconcile_tasks("HERE", timings, tasks, NOW)
     left = (tasks.keys() - decided.withdraw.keys()) | decided.arm.keys()
     assert {key.state for key in left} <= {"HERE"}
     assert {key.transition for key in decided.arm} == {n for n, timing in timings.items() if isinstance(timing, Due)}
@@ -171,7 +171,7 @@ def a_model(*transitions: Transition, active: bool = True) -> Model:
         key=ModelKey("parcel", 1),
         id=MODEL,
         declared={},
-        documents=Documents(
+        documents=DocumentRules(
             model=MODEL,
             key=ModelKey("parcel", 1),
             schema=infer({}),
@@ -221,28 +221,28 @@ WAITING, HERE = an_entity(), a_model(LAPSE)
 @pytest.mark.parametrize(
     ("timeout", "lateness", "outcome"),
     [
-        (None, -1, Keep),
-        (None, 0, Fire),
-        (None, 10**12, Fire),
-        (0, 0, Fire),
-        (0, 1, Keep),
-        (0, 100, Keep),
-        (0, 101, Expire),
-        (50, 50, Fire),
-        (50, 51, Keep),
-        (50, 150, Keep),
-        (50, 151, Expire),
-        (-5, 0, Keep),
-        (-5, 96, Expire),
+        (None, -1, KeepTask),
+        (None, 0, FireTask),
+        (None, 10**12, FireTask),
+        (0, 0, FireTask),
+        (0, 1, KeepTask),
+        (0, 100, KeepTask),
+        (0, 101, ExpireTask),
+        (50, 50, FireTask),
+        (50, 51, KeepTask),
+        (50, 150, KeepTask),
+        (50, 151, ExpireTask),
+        (-5, 0, KeepTask),
+        (-5, 96, ExpireTask),
     ],
 )
 def test_lateness_decides_between_firing_waiting_and_expiry(timeout, lateness, outcome):
-    assert isinstance(verdict(a_task(timeout), WAITING, HERE, now=NOW + lateness, grace_ms=100), outcome)
+    assert isinstance(decide_task(a_task(timeout), WAITING, HERE, now=NOW + lateness, grace_ms=100), outcome)
 
 
 def test_an_expiry_tells_the_numbers_it_is_decided_by():
-    expiry = verdict(a_task(50), WAITING, HERE, now=NOW + 200, grace_ms=100)
-    assert isinstance(expiry, Expire)
+    expiry = decide_task(a_task(50), WAITING, HERE, now=NOW + 200, grace_ms=100)
+    assert isinstance(expiry, ExpireTask)
     assert expiry.event.details == (
         'Scheduled transition "lapse" expired (lateness 200ms > timeout 50ms + grace 100ms)'
     )
@@ -263,8 +263,8 @@ def test_an_expiry_tells_the_numbers_it_is_decided_by():
 )
 def test_a_task_without_meaning_is_removed_however_late_it_is(entity, model):
     for late in (0, 10**6):
-        assert verdict(a_task(0), entity, model, now=NOW + late, grace_ms=100) == Remove()
+        assert decide_task(a_task(0), entity, model, now=NOW + late, grace_ms=100) == RemoveTask()
 
 
 def test_a_task_that_was_armed_for_later_is_kept_whatever_became_of_its_workflow():
-    assert verdict(a_task(), WAITING, a_model(), now=NOW - 1, grace_ms=100) == Keep()
+    assert decide_task(a_task(), WAITING, a_model(), now=NOW - 1, grace_ms=100) == KeepTask()

@@ -2,6 +2,7 @@
 
 import re
 import sys
+import time
 from decimal import Decimal
 
 import pytest
@@ -185,3 +186,14 @@ def test_no_refusal_shows_a_character_that_could_not_be_sent_back():
     message = str(refusal_of('{"ok":{"\\ud800":{"a":1,"a":2}}}'))
     assert message.encode()
     assert re.search(r" at ok$", message)
+
+
+def test_a_long_name_above_many_members_costs_its_length_once():
+    members = ",".join(f'"k{n}":1' for n in range(50_000))
+    text = f'{{"{"n" * 5_000_000}":{{{members},"\\u003a":1,"k0":2}}}}'
+    taken = time.process_time()
+    with pytest.raises(MalformedJson, match="duplicate member"):
+        decode(text)
+    with pytest.raises(MalformedJson, match="NUL"):
+        decode(text.replace('"k0":2', '"z":"\\u0000"'))
+    assert time.process_time() - taken < 10

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.jsonval.codec import MalformedJson, canonical, decode, encode
+from statewright.jsonval.codec import MalformedJson, canonicalise, decode, encode
 from statewright.jsonval.literals import UnusableNumber, read_number
 from statewright.jsonval.values import JsonValue
 from tests.unit.jsonval.strategies import names, scalars, spellings, values
@@ -23,7 +23,7 @@ def outcome(text: bytes | str) -> object:
 
 def in_one_go(text: bytes | str) -> object:
     try:
-        return canonical(text)
+        return canonicalise(text)
     except MalformedJson as refusal:
         return str(refusal)
 

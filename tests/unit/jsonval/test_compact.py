@@ -1,4 +1,4 @@
-"""White space that means nothing goes, everything else stays (spec/entities.md §18.2)."""
+"""White space that means nothing goes, everything else stays (docs/reference/entities.md#read-a-message)."""
 
 import json
 
@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.jsonval.compact import compacted
+from statewright.jsonval.compact import compact_json
 
 
 def compact(text: str, size: int = 64) -> str:
-    return b"".join(compacted(memoryview(text.encode()), size=size)).decode()
+    return b"".join(compact_json(memoryview(text.encode()), size=size)).decode()
 
 
 @pytest.mark.parametrize("size", [2, 3, 5, 8, 64])
@@ -39,10 +39,10 @@ values = st.recursive(
 
 @given(values, st.integers(2, 40), st.sampled_from([None, 1, "\t", " \r\n "]))
 def test_any_cut_gives_the_same_text(value: object, size: int, indent: int | str | None) -> None:
-    pieces = list(compacted(memoryview(json.dumps(value, indent=indent, ensure_ascii=False).encode()), size=size))
+    pieces = list(compact_json(memoryview(json.dumps(value, indent=indent, ensure_ascii=False).encode()), size=size))
     assert b"".join(pieces).decode() == json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     assert all(0 < len(piece) <= size for piece in pieces)
 
 
 def test_white_space_alone_makes_no_pieces() -> None:
-    assert list(compacted(memoryview(b" " * 1000 + b"1" + b"\n" * 1000), size=64)) == [b"1"]
+    assert list(compact_json(memoryview(b" " * 1000 + b"1" + b"\n" * 1000), size=64)) == [b"1"]

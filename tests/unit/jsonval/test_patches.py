@@ -1,22 +1,29 @@
 """Merge patches and JSON Patches (RFC 7396, RFC 6902, RFC 6901)."""
 
 import copy
+import time
 
 import pytest
 from hypothesis import given
 
 from statewright.jsonval.codec import decode, encode
-from statewright.jsonval.patches import PatchFailed, json_patched, merge_patched, same
-from statewright.jsonval.values import JsonObject
+from statewright.jsonval.patches import (
+    MAX_OPERATIONS,
+    PatchFailed,
+    apply_json_patch,
+    apply_merge_patch,
+    is_json_equal,
+)
+from statewright.jsonval.values import JsonObject, JsonValue
 from tests.unit.schema.strategies import documents
 
 
 def merged(document: str, patch: str) -> str:
-    return encode(merge_patched(decode(document), decode(patch))).decode()
+    return encode(apply_merge_patch(decode(document), decode(patch))).decode()
 
 
 def patched(document: str, patch: str) -> str:
-    return encode(json_patched(decode(document), decode(patch))).decode()
+    return encode(apply_json_patch(decode(document), decode(patch))).decode()
 
 
 @pytest.mark.parametrize(
@@ -50,8 +57,8 @@ def test_merge_patches(document: str, patch: str, result: str) -> None:
 @given(documents(), documents())
 def test_a_merge_patch_is_idempotent_and_leaves_its_arguments_alone(document: JsonObject, patch: JsonObject) -> None:
     before = copy.deepcopy((document, patch))
-    once = merge_patched(document, patch)
-    assert merge_patched(once, patch) == once
+    once = apply_merge_patch(document, patch)
+    assert apply_merge_patch(once, patch) == once
     assert (document, patch) == before
 
 
@@ -126,12 +133,94 @@ def test_a_patch_that_cannot_be_applied_names_its_operation(document: str, patch
 def test_copies_of_copies_are_refused_before_they_fill_the_memory() -> None:
     doubling = {"op": "copy", "from": "/a", "path": "/a/-"}
     with pytest.raises(PatchFailed, match="too much is copied"):
-        json_patched({"a": [1]}, [dict(doubling) for _ in range(60)])
+        apply_json_patch({"a": [1]}, [dict(doubling) for _ in range(60)])
+
+
+def test_a_short_patch_that_doubles_an_array_is_refused_before_it_is_large() -> None:
+    patch: list[JsonValue] = [{"op": "copy", "from": "/v", "path": "/v/-"} for _ in range(40)]
+    taken = time.process_time()
+    with pytest.raises(PatchFailed, match=r"operation \d+: too much is copied"):
+        apply_json_patch({"v": [1]}, patch)
+    assert time.process_time() - taken < 5
+
+
+def test_a_patch_of_too_many_operations_is_refused() -> None:
+    patch: list[JsonValue] = [{"op": "add", "path": "/v/0", "value": 1}] * 100_000
+    taken = time.process_time()
+    with pytest.raises(PatchFailed, match=f"operation {MAX_OPERATIONS}: "):
+        apply_json_patch({"v": []}, patch)
+    assert time.process_time() - taken < 5
+
+
+def test_the_most_operations_cost_little_where_each_is_cheap() -> None:
+    patch: list[JsonValue] = [{"op": "add", "path": "/v/0", "value": n} for n in range(MAX_OPERATIONS)]
+    document: JsonValue = {"v": [0] * 50, "w": {str(n): n for n in range(10_000)}}
+    taken = time.process_time()
+    applied = apply_json_patch(document, patch)
+    assert time.process_time() - taken < 5
+    assert isinstance(applied, dict)
+    assert applied["v"] == [*reversed(range(MAX_OPERATIONS)), *[0] * 50]
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        [{"op": "add", "path": "/v/0", "value": 1}],
+        [{"op": "copy", "from": "/n", "path": "/v/0"}],
+        [{"op": "move", "from": "/v/0", "path": "/v/9"}],
+        [{"op": "add", "path": "/v/0", "value": 1}, {"op": "remove", "path": "/v/0"}],
+    ],
+)
+def test_work_on_large_arrays_is_bounded_and_names_its_operation(patch: list[JsonValue]) -> None:
+    document: JsonValue = {"v": [0] * 5_000_000, "n": 1}
+    taken = time.process_time()
+    with pytest.raises(PatchFailed, match=r"operation \d+: the patch takes too much work"):
+        apply_json_patch(document, patch * (MAX_OPERATIONS // 2))
+    assert time.process_time() - taken < 5
+
+
+def test_what_was_copied_changes_without_its_original() -> None:
+    document: JsonValue = {"a": {"b": [1, {"c": 1}]}}
+    patch = (
+        '[{"op":"add","path":"/a/b/1/d","value":2},{"op":"copy","from":"/a","path":"/z"},'
+        '{"op":"replace","path":"/z/b/1/c","value":9},{"op":"add","path":"/a/b/0","value":7},'
+        '{"op":"move","from":"/z/b","path":"/m"},{"op":"remove","path":"/m/0"},{"op":"copy","from":"","path":"/a/w"},'
+        '{"op":"remove","path":"/a/w/m"}]'
+    )
+    before = encode(document)
+    assert (
+        patched(before.decode(), patch)
+        == encode(
+            {
+                "a": {
+                    "b": [7, 1, {"c": 1, "d": 2}],
+                    "w": {"a": {"b": [7, 1, {"c": 1, "d": 2}]}, "z": {}},
+                },
+                "m": [{"c": 9, "d": 2}],
+                "z": {},
+            }
+        ).decode()
+    )
+
+
+@given(documents(), documents())
+def test_a_patch_changes_neither_the_document_nor_itself(document: JsonObject, value: JsonObject) -> None:
+    patch: list[JsonValue] = [
+        {"op": "add", "path": "/new", "value": value},
+        {"op": "add", "path": "/new/inner", "value": value},
+        {"op": "copy", "from": "/new", "path": "/other"},
+        {"op": "add", "path": "/new/inner/deep", "value": 1},
+        {"op": "move", "from": "/other", "path": "/new/moved"},
+        {"op": "add", "path": "/new/moved/inner/deep", "value": 2},
+    ]
+    before = copy.deepcopy((document, patch))
+    apply_json_patch(document, patch)
+    assert (document, patch) == before
 
 
 def test_a_pointer_deeper_than_any_document_is_refused() -> None:
     with pytest.raises(PatchFailed, match="steps"):
-        json_patched({}, [{"op": "remove", "path": "/a" * 100_000}])
+        apply_json_patch({}, [{"op": "remove", "path": "/a" * 100_000}])
 
 
 @given(documents(), documents())
@@ -139,5 +228,5 @@ def test_replacing_the_whole_and_testing_it_succeeds(document: JsonObject, other
     before = copy.deepcopy(document)
     replace = {"op": "replace", "path": "", "value": other}
     test = {"op": "test", "path": "", "value": other}
-    assert same(json_patched(document, [replace, test]), other)
+    assert is_json_equal(apply_json_patch(document, [replace, test]), other)
     assert document == before

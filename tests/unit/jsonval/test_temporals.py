@@ -1,4 +1,4 @@
-"""Temporal texts: recognition (spec/models.md §5.4) and instants (spec/search.md §5.7)."""
+"""Temporal texts: recognition (docs/reference/models.md#texts) and instants (docs/reference/conditions.md#times)."""
 
 from datetime import UTC, date, datetime, timedelta, timezone
 
@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.jsonval.datatypes import DataType
 from statewright.jsonval.temporals import TEMPORAL_TYPES, Temporal, classify_text, parse_temporal, resolve
+from statewright.jsonval.values import DataType
 
 T = DataType
 OFFSETS = st.integers(min_value=-1439, max_value=1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import (
-    Advance,
     Arc,
     Completed,
+    KernelResult,
     Marking,
     Moment,
     Net,
@@ -19,9 +19,9 @@ from statewright.net import (
 )
 from statewright.net.events import Event
 from statewright.net.identifiers import IDS_PER_MOMENT
-from statewright.net.nodes import Activity, Arrival, BoundaryTimer, Each, Nothing
+from statewright.net.nodes import Activity, AnyInput, Arrival, BoundaryTimer, NoActivity
 
-NOTHING, EACH = Nothing(), Each()
+NOTHING, EACH = NoActivity(), AnyInput()
 AT = 1_700_000_000_000_000
 
 
@@ -31,7 +31,7 @@ class Letters:
     The guard ``?`` is a problem, and so is completing the node ``broken``.
     """
 
-    def consume(self, data: JsonObject, node: Node, payloads: Sequence[JsonValue]) -> JsonValue:
+    def build_input(self, data: JsonObject, node: Node, payloads: Sequence[JsonValue]) -> JsonValue:
         return "+".join(str(payload) for payload in payloads)
 
     def complete(self, data: JsonObject, node: Node, output: JsonValue, at: int) -> Completed | Problem:
@@ -40,7 +40,7 @@ class Letters:
         value = node.id if output is None else str(output)
         return Completed(data={**data, node.id: value}, payloads=(value,), output=value)
 
-    def holds(self, guard: str, data: JsonObject, payloads: Sequence[JsonValue], at: int) -> bool | Problem:
+    def evaluate_guard(self, guard: str, data: JsonObject, payloads: Sequence[JsonValue], at: int) -> bool | Problem:
         return Problem("no such guard") if guard == "?" else any(guard in str(payload) for payload in payloads)
 
     def patch(self, data: JsonObject, changes: JsonObject) -> JsonObject:
@@ -97,7 +97,7 @@ class Player:
     def play(self, event: Event) -> "Player":
         return self.take(advance(self.net, self.language, self.marking, event, self.moment()))
 
-    def take(self, step: Advance) -> "Player":
+    def take(self, step: KernelResult) -> "Player":
         self.marking, self.effects = step.marking, step.effects
         return self
 

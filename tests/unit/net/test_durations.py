@@ -1,4 +1,4 @@
-"""ISO-8601 durations (spec/step-engine.md §8.2)."""
+"""ISO-8601 durations (docs/reference/steps.md#durations)."""
 
 from datetime import UTC, datetime
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.net import Delay, due, parse_delay
+from statewright.net import Delay, add_delay, parse_delay
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
@@ -75,16 +75,16 @@ def test_what_is_no_duration_is_none(text: str):
 def test_months_go_by_the_calendar_and_a_missing_day_becomes_the_last_one(start: str, text: str, end: str):
     delay = parse_delay(text)
     assert delay is not None
-    assert due(instant(start), delay) == instant(end)
+    assert add_delay(instant(start), delay) == instant(end)
 
 
 @pytest.mark.parametrize("text", ["P9000Y", "PT999999999999H", "P999999999999D"])
 def test_a_duration_beyond_the_calendar_is_never_due(text: str):
     delay = parse_delay(text)
     assert delay is not None
-    assert due(instant("2026-01-01T00:00:00"), delay) is None
+    assert add_delay(instant("2026-01-01T00:00:00"), delay) is None
 
 
 @given(st.integers(0, 4_000_000_000_000_000), st.integers(0, 10**15))
 def test_an_exact_delay_is_simply_added(at: int, microseconds: int):
-    assert due(at, Delay(0, microseconds)) == at + microseconds
+    assert add_delay(at, Delay(0, microseconds)) == at + microseconds

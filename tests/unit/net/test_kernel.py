@@ -1,10 +1,10 @@
-"""The kernel by itself, with a language that has no shared variables (spec/playbook-routing.md §19)."""
+"""The kernel by itself, with a language that has no shared variables (docs/reference/kernel.md#the-token-kernel)."""
 
 import pytest
 
 from statewright.net import (
-    AllOf,
-    Human,
+    AllInputs,
+    HumanTask,
     Marking,
     Routing,
     SubNet,
@@ -17,7 +17,7 @@ from statewright.net.effects import CancelChild, ChangePhase, EnqueueTask, Recor
 from statewright.net.events import (
     Cancelled,
     ChildEnded,
-    HumanCompleted,
+    HumanTaskCompleted,
     Retried,
     Signalled,
     Started,
@@ -66,7 +66,7 @@ def test_a_branch_goes_on_until_it_rests_before_the_next_one_starts():
 
 
 def test_all_of_waits_for_one_value_of_every_source_and_takes_them_in_the_order_of_the_set():
-    join = AllOf((("b", "a"),))
+    join = AllInputs((("b", "a"),))
     net = a_net(
         a_node("fork", "a", "b"),
         a_node("a", "join", activity=Task("work")),
@@ -86,7 +86,7 @@ def test_values_of_one_source_queue_up_until_the_others_have_come():
         a_node("a", "join"),
         a_node("b", "join", activity=Wait()),
         a_node("c", "b"),
-        a_node("join", arrival=AllOf((("a", "b"),))),
+        a_node("join", arrival=AllInputs((("a", "b"),))),
         entries=(NodeId("a"), NodeId("a"), NodeId("b"), NodeId("b")),
     )
     player = Player(net).start()
@@ -100,7 +100,7 @@ def test_any_complete_input_set_suffices_as_a_back_edge_needs():
     net = a_net(
         a_node("a", "loop"),
         a_node("b", "loop"),
-        a_node("loop", arrival=AllOf((("a", "b"), ("again",))), routing=Routing(arcs=arcs("again"))),
+        a_node("loop", arrival=AllInputs((("a", "b"), ("again",))), routing=Routing(arcs=arcs("again"))),
         a_node("again", "loop", activity=Wait()),
         entries=(NodeId("a"), NodeId("b")),
     )
@@ -111,7 +111,7 @@ def test_any_complete_input_set_suffices_as_a_back_edge_needs():
 
 
 def test_tokens_that_wait_for_others_keep_a_quiet_net_from_being_complete():
-    net = a_net(a_node("a", "join"), a_node("b", "join"), a_node("join", arrival=AllOf((("a", "b"),))))
+    net = a_net(a_node("a", "join"), a_node("b", "join"), a_node("join", arrival=AllInputs((("a", "b"),))))
     player = Player(net).start()
     assert (player.marking.phase, player.marking.current_nodes) == ("RUNNING", ("join",))
 
@@ -216,14 +216,20 @@ def test_a_child_that_fails_while_the_instance_is_failed_fails_it_again_after_a_
 def test_events_for_another_kind_of_activity_do_nothing():
     player = Player(a_net(a_node("a", activity=Task("work")))).start()
     task, token = the_task(player, "a"), player.marking.tokens[0].id
-    for event in (HumanCompleted(task), Signalled(NodeId("a")), ChildEnded(token), Started(), Retried(NodeId("a"), {})):
+    for event in (
+        HumanTaskCompleted(task),
+        Signalled(NodeId("a")),
+        ChildEnded(token),
+        Started(),
+        Retried(NodeId("a"), {}),
+    ):
         before = player.marking
         assert player.play(event).effects == ()
         assert player.marking is before
 
 
 def test_events_nobody_waits_for_do_nothing():
-    player = Player(a_net(a_node("a", activity=Human("form")))).start()
+    player = Player(a_net(a_node("a", activity=HumanTask("form")))).start()
     for event in (TaskCompleted(WorkId("x")), TaskFailed(WorkId("x"), "no"), ChildEnded(ExecutionId("x"))):
         assert player.play(event).effects == ()
 
@@ -244,11 +250,11 @@ def test_a_language_that_cannot_complete_a_node_fails_it():
 
 def test_a_marking_is_read_back_from_its_document_unchanged():
     net = a_net(
-        a_node("fork", routing=Routing(mode="ALL", arcs=arcs("a", "b", "broken"), joined_at=NodeId("join"))),
+        a_node("fork", routing=Routing(mode="ALL", arcs=arcs("a", "b", "broken"), join_node=NodeId("join"))),
         a_node("a", activity=Task("work")),
         a_node("b", "join"),
         a_node("broken", activity=Wait()),
-        a_node("join", arrival=AllOf((("a", "b"),))),
+        a_node("join", arrival=AllInputs((("a", "b"),))),
     )
     player = Player(net).start()
     player.play(Signalled(NodeId("broken")))

@@ -6,11 +6,11 @@ from collections.abc import Callable
 import grpc
 import pytest
 
-from statewright.rpc.call import BACKLOG, UNREAD, Call, CallOver
-from statewright.rpc.heads import CallRefused, Head, Headers
-from statewright.rpc.messages import framed
+from statewright.rpc.call import MAX_UNREAD_BYTES, MESSAGE_OVERHEAD_BYTES, Call, CallEnded
+from statewright.rpc.headers import CallRefused, Headers, RequestHeaders
+from statewright.rpc.messages import frame_message
 
-LIMIT = 4 * BACKLOG
+LIMIT = 4 * MAX_UNREAD_BYTES
 
 
 class FakeStream:
@@ -31,7 +31,7 @@ class FakeStream:
 
     def send(self, stream_id: int, data: bytes, at: int) -> int:
         if self.is_gone:
-            raise CallOver("gone")
+            raise CallEnded("gone")
         size = min(self.takes, len(data) - at)
         self.takes -= size
         self.sent += data[at : at + size]
@@ -41,11 +41,11 @@ class FakeStream:
         self.takes += size
         self._room.set()
 
-    async def room(self, stream_id: int) -> None:
+    async def wait_writable(self, stream_id: int) -> None:
         self._room.clear()
         await self._room.wait()
 
-    async def breath(self) -> None:
+    async def yield_to_loop(self) -> None:
         await asyncio.sleep(0)
 
     def end(self, stream_id: int, headers: Headers, *, abandoned: bool) -> None:
@@ -54,7 +54,7 @@ class FakeStream:
     def reset(self, stream_id: int) -> None:
         self.resets += 1
 
-    def grant(self, stream_id: int, size: int) -> None:
+    def release_window(self, stream_id: int, size: int) -> None:
         self.granted += size
 
     @property
@@ -63,12 +63,12 @@ class FakeStream:
 
 
 def a_call(stream: FakeStream, *, timeout: float | None = None, limit: int = LIMIT) -> Call:
-    return Call(stream, 1, Head(path="/s/m", metadata=(), timeout=timeout, encoding="identity"), limit=limit)
+    return Call(stream, 1, RequestHeaders(path="/s/m", metadata=(), timeout=timeout, encoding="identity"), limit=limit)
 
 
 def receive(call: Call, data: bytes, *, padding: int = 0) -> int:
     """Gives the call data; how much of the client's windows they took."""
-    call.received(data, len(data) + padding)
+    call.receive_data(data, len(data) + padding)
     return len(data) + padding
 
 
@@ -80,8 +80,8 @@ async def turns(number: int = 3) -> None:
 
 async def test_messages_are_read_in_order_and_then_the_end():
     call = a_call(FakeStream())
-    receive(call, framed(b"a") + framed(b"b"))
-    call.half_closed()
+    receive(call, frame_message(b"a") + frame_message(b"b"))
+    call.receive_end()
     assert [await call.read(), await call.read(), await call.read()] == [b"a", b"b", None]
 
 
@@ -89,11 +89,11 @@ async def test_a_reader_that_waits_is_woken_by_a_message_and_by_the_end():
     call = a_call(FakeStream())
     reading = asyncio.create_task(call.read())
     await turns()
-    receive(call, framed(b"a"))
+    receive(call, frame_message(b"a"))
     assert await reading == b"a"
     reading = asyncio.create_task(call.read())
     await turns()
-    call.half_closed()
+    call.receive_end()
     assert await reading is None
 
 
@@ -102,14 +102,14 @@ async def test_a_reader_that_gave_up_loses_nothing():
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0):
             await call.read()
-    receive(call, framed(b"a"))
+    receive(call, frame_message(b"a"))
     assert await call.read() == b"a"
 
 
 async def test_half_a_message_at_the_end_is_refused_after_the_whole_ones():
     call = a_call(FakeStream())
-    receive(call, framed(b"a") + framed(b"bc")[:-1])
-    call.half_closed()
+    receive(call, frame_message(b"a") + frame_message(b"bc")[:-1])
+    call.receive_end()
     assert await call.read() == b"a"
     with pytest.raises(CallRefused, match="middle of a message"):
         await call.read()
@@ -118,14 +118,14 @@ async def test_half_a_message_at_the_end_is_refused_after_the_whole_ones():
 async def test_what_is_read_is_granted_again_with_its_padding():
     stream = FakeStream()
     call = a_call(stream)
-    took = receive(call, framed(b"a"), padding=7)
+    took = receive(call, frame_message(b"a"), padding=7)
     assert stream.granted == took
 
 
 async def test_a_client_is_held_up_behind_a_backlog_and_let_go_when_half_of_it_is_read():
     stream = FakeStream()
     call = a_call(stream)
-    piece = framed(bytes(BACKLOG // 8 - UNREAD))
+    piece = frame_message(bytes(MAX_UNREAD_BYTES // 8 - MESSAGE_OVERHEAD_BYTES))
     took = [receive(call, piece) for _ in range(10)]
     assert stream.granted == sum(took[:8])
     for _ in range(5):
@@ -138,29 +138,29 @@ async def test_a_client_is_held_up_behind_a_backlog_and_let_go_when_half_of_it_i
 async def test_empty_messages_make_a_backlog_too():
     stream = FakeStream()
     call = a_call(stream)
-    many = framed(b"") * (BACKLOG // UNREAD)
+    many = frame_message(b"") * (MAX_UNREAD_BYTES // MESSAGE_OVERHEAD_BYTES)
     took = receive(call, many)
     assert stream.granted == took
-    receive(call, framed(b""))
+    receive(call, frame_message(b""))
     assert stream.granted == took
-    assert call.held > BACKLOG
+    assert call.unread_bytes > MAX_UNREAD_BYTES
 
 
 async def test_the_rest_of_a_message_longer_than_the_backlog_is_always_granted():
     stream = FakeStream()
     call = a_call(stream)
-    message = framed(bytes(3 * BACKLOG))
+    message = frame_message(bytes(3 * MAX_UNREAD_BYTES))
     took = sum(receive(call, message[at : at + 16_384]) for at in range(0, len(message) - 16_384, 16_384))
     assert stream.granted == took
-    assert call.held == took
+    assert call.unread_bytes == took
 
 
 ENDINGS: dict[str, Callable[[Call], None]] = {
     "its handler finishes": lambda call: call.finish(grpc.StatusCode.OK),
-    "it is broken off": lambda call: call.break_off(grpc.StatusCode.UNAVAILABLE),
+    "it is broken off": lambda call: call.abort(grpc.StatusCode.UNAVAILABLE),
     "the client goes": lambda call: call.abandon(),
-    "a message is too large": lambda call: call.received(framed(bytes(LIMIT + 1))[:5], 0),
-    "a message is unreadable": lambda call: call.received(b"\1\0\0\0\0", 0),
+    "a message is too large": lambda call: call.receive_data(frame_message(bytes(LIMIT + 1))[:5], 0),
+    "a message is unreadable": lambda call: call.receive_data(b"\1\0\0\0\0", 0),
 }
 
 
@@ -168,7 +168,7 @@ ENDINGS: dict[str, Callable[[Call], None]] = {
 async def test_windows_are_given_back_however_a_call_ends(ending: str):
     stream = FakeStream()
     call = a_call(stream)
-    took = receive(call, framed(bytes(2 * BACKLOG)))
+    took = receive(call, frame_message(bytes(2 * MAX_UNREAD_BYTES)))
     assert stream.granted == 0
     ENDINGS[ending](call)
     assert stream.granted == took
@@ -181,7 +181,7 @@ async def test_a_message_that_is_too_large_stops_the_handler():
     call = a_call(stream, limit=10)
     task = call.task = asyncio.create_task(forever(call))
     await turns()
-    receive(call, framed(bytes(11)))
+    receive(call, frame_message(bytes(11)))
     await asyncio.wait([task])
     assert task.cancelled()
     assert stream.statuses == [b"8"]
@@ -192,16 +192,16 @@ async def test_the_first_status_counts():
     stream = FakeStream()
     call = a_call(stream)
     call.finish(grpc.StatusCode.NOT_FOUND, "first")
-    call.break_off(grpc.StatusCode.UNKNOWN, "second")
+    call.abort(grpc.StatusCode.UNKNOWN, "second")
     assert stream.statuses == [b"5"]
 
 
 async def test_nothing_can_be_written_after_the_status():
     call = a_call(FakeStream())
     call.finish(grpc.StatusCode.OK)
-    with pytest.raises(CallOver):
+    with pytest.raises(CallEnded):
         await call.write(b"x")
-    with pytest.raises(CallOver):
+    with pytest.raises(CallEnded):
         call.begin()
 
 
@@ -240,7 +240,7 @@ async def test_a_message_is_written_in_as_many_parts_as_the_client_takes():
         assert not writing.done()
         stream.open(4)
     await writing
-    assert stream.sent == framed(b"0123456789")
+    assert stream.sent == frame_message(b"0123456789")
 
 
 async def test_parts_follow_one_another_as_long_as_there_is_room():
@@ -250,7 +250,7 @@ async def test_parts_follow_one_another_as_long_as_there_is_room():
 
     stream = InFours()
     await asyncio.wait_for(a_call(stream).write(bytes(100)), 30)
-    assert stream.sent == framed(bytes(100))
+    assert stream.sent == frame_message(bytes(100))
 
 
 async def test_a_status_in_the_middle_of_a_message_is_a_reset():
@@ -258,7 +258,7 @@ async def test_a_status_in_the_middle_of_a_message_is_a_reset():
     call = a_call(stream)
     task = call.task = asyncio.create_task(call.write(b"0123456789"))
     await turns()
-    call.break_off(grpc.StatusCode.DEADLINE_EXCEEDED)
+    call.abort(grpc.StatusCode.DEADLINE_EXCEEDED)
     await asyncio.wait([task])
     assert (stream.resets, stream.ended) == (1, [])
 
@@ -270,7 +270,7 @@ async def test_nothing_follows_a_message_that_was_given_up_in_its_middle():
         async with asyncio.timeout(0):
             await call.write(b"0123456789")
     stream.open(100)
-    with pytest.raises(CallOver):
+    with pytest.raises(CallEnded):
         await call.write(b"next")
     assert len(stream.sent) == 3
     call.finish(grpc.StatusCode.OK)
@@ -286,35 +286,35 @@ async def test_a_message_that_was_given_up_before_it_began_may_be_followed_by_ot
     stream.open(100)
     await call.write(b"second")
     call.finish(grpc.StatusCode.OK)
-    assert (stream.sent, stream.statuses) == (framed(b"second"), [b"0"])
+    assert (stream.sent, stream.statuses) == (frame_message(b"second"), [b"0"])
 
 
 async def test_time_that_is_up_ends_the_call_and_its_handler():
     stream = FakeStream()
     call = a_call(stream, timeout=0.01)
     task = call.task = asyncio.create_task(forever(call))
-    call.limit_time(asyncio.get_running_loop())
+    call.start_deadline(asyncio.get_running_loop())
     async with asyncio.timeout(30):
         await asyncio.wait([task])
     assert stream.statuses == [b"4"]
-    assert call.is_broken_off
+    assert call.is_aborted
 
 
 async def test_time_that_is_up_after_the_status_changes_nothing():
     stream = FakeStream()
     call = a_call(stream, timeout=0.0)
-    call.limit_time(asyncio.get_running_loop())
+    call.start_deadline(asyncio.get_running_loop())
     call.finish(grpc.StatusCode.OK)
     await turns()
     assert stream.statuses == [b"0"]
-    assert not call.is_broken_off
+    assert not call.is_aborted
 
 
 @pytest.mark.parametrize("seconds", [99_999_999 * 3600.0, 0.0])
 async def test_the_longest_time_and_none_at_all_are_times(seconds: float):
     stream = FakeStream()
     call = a_call(stream, timeout=seconds)
-    call.limit_time(asyncio.get_running_loop())
+    call.start_deadline(asyncio.get_running_loop())
     await turns()
     assert stream.statuses == ([] if seconds else [b"4"])
     call.finish(grpc.StatusCode.OK)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.rpc.messages import MessageReader, MessageTooLarge, UnreadableMessage, framed
+from statewright.rpc.messages import MessageReader, MessageTooLarge, UnreadableMessage, frame_message
 
 LIMIT = 1000
 MIB = 1024 * 1024
@@ -23,44 +23,44 @@ def marked(body: bytes, flag: int = 1) -> bytes:
 
 @given(st.lists(st.binary(max_size=40), max_size=8), st.data())
 def test_the_same_messages_come_out_however_the_octets_are_cut(messages: list[bytes], data: st.DataObject):
-    stream = b"".join(map(framed, messages))
+    stream = b"".join(map(frame_message, messages))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=12)))
     reader = MessageReader(limit=LIMIT)
     parts = [stream[start:end] for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
     assert [message for part in parts for message in reader.feed(part)] == messages
-    assert reader.held == 0
+    assert reader.pending_bytes == 0
 
 
 @given(st.lists(st.binary(max_size=9), min_size=1, max_size=4))
 def test_octet_by_octet_each_message_comes_with_its_last_one(messages: list[bytes]):
     reader = MessageReader(limit=LIMIT)
     for message in messages:
-        *before, last = (bytes([octet]) for octet in framed(message))
+        *before, last = (bytes([octet]) for octet in frame_message(message))
         assert [reader.feed(octet) for octet in before] == [[]] * len(before)
-        assert reader.held == len(before)
+        assert reader.pending_bytes == len(before)
         assert reader.feed(last) == [message]
 
 
 def test_a_message_may_be_exactly_as_long_as_the_limit():
-    assert MessageReader(limit=LIMIT).feed(framed(bytes(LIMIT))) == [bytes(LIMIT)]
+    assert MessageReader(limit=LIMIT).feed(frame_message(bytes(LIMIT))) == [bytes(LIMIT)]
 
 
 def test_one_octet_more_is_too_large_before_the_message_is_here():
     with pytest.raises(MessageTooLarge, match=r"larger than max \(1001 vs\. 1000\)"):
-        MessageReader(limit=LIMIT).feed(framed(bytes(LIMIT + 1))[:5])
+        MessageReader(limit=LIMIT).feed(frame_message(bytes(LIMIT + 1))[:5])
 
 
 def test_the_longest_length_there_is_needs_no_memory():
     reader = MessageReader(limit=LIMIT)
     with pytest.raises(MessageTooLarge):
         reader.feed(b"\0\xff\xff\xff\xff")
-    assert reader.held == 0
+    assert reader.pending_bytes == 0
 
 
 @ENCODINGS
 def test_compressed_and_other_messages_may_follow_one_another(encoding: str):
     reader = MessageReader(limit=LIMIT, encoding=encoding)
-    assert reader.feed(marked(COMPRESSED[encoding](b"one")) + framed(b"two")) == [b"one", b"two"]
+    assert reader.feed(marked(COMPRESSED[encoding](b"one")) + frame_message(b"two")) == [b"one", b"two"]
 
 
 @ENCODINGS

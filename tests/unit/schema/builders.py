@@ -5,19 +5,19 @@ from functools import reduce
 from statewright.entity import ModelKey
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonValue
-from statewright.schema import Node, describe, infer, merge, normal_form, validate
+from statewright.schema import SchemaNode, describe_violations, infer, merge, normalise, validate
 
 INVOICE = ModelKey("invoice", 1)
 
 
-def schema_of(*samples: str) -> Node:
+def schema_of(*samples: str) -> SchemaNode:
     """What a model knows after importing the samples one after the other."""
-    return reduce(learn, map(decode, samples[1:]), normal_form(infer(decode(samples[0]))))
+    return reduce(learn, map(decode, samples[1:]), normalise(infer(decode(samples[0]))))
 
 
-def learn(schema: Node, sample: JsonValue) -> Node:
+def learn(schema: SchemaNode, sample: JsonValue) -> SchemaNode:
     """The schema after one more import."""
-    return normal_form(merge(schema, infer(sample)))
+    return normalise(merge(schema, infer(sample)))
 
 
 def types_of(value: str) -> str:
@@ -25,5 +25,5 @@ def types_of(value: str) -> str:
     return " ".join(infer(decode(value)).types)
 
 
-def complaints(schema: Node, document: str) -> str:
-    return describe(validate(schema, decode(document)))
+def complaints(schema: SchemaNode, document: str) -> str:
+    return describe_violations(validate(schema, decode(document)))

@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import strategies as st
 
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.schema import Node, infer, normal_form
+from statewright.schema import SchemaNode, infer, normalise
 
 _SCALARS: list[JsonValue] = [
     None,
@@ -53,8 +53,8 @@ def documents() -> st.SearchStrategy[JsonObject]:
     return objects_of(values())
 
 
-def schemas() -> st.SearchStrategy[Node]:
-    return documents().map(lambda document: normal_form(infer(document)))
+def schemas() -> st.SearchStrategy[SchemaNode]:
+    return documents().map(lambda document: normalise(infer(document)))
 
 
 def relatives() -> st.SearchStrategy[tuple[JsonObject, JsonObject]]:

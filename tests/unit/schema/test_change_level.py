@@ -1,5 +1,6 @@
-"""What documents may do to a schema under a change level: spec/models.md §9."""
+"""What documents may do to a schema under a change level: docs/reference/models.md#change-level."""
 
+import time
 from collections.abc import Callable
 from functools import reduce
 
@@ -13,15 +14,16 @@ from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.schema import (
     ChangeLevel,
     InvalidUniqueKeyDefinition,
-    Node,
+    SchemaNode,
     UniqueKey,
     compare_and_extend,
     compile_extender,
-    from_stored,
     infer,
     merge,
-    normal_form,
-    to_stored,
+    normalise,
+    require_field_limit,
+    schema_from_stored,
+    schema_to_stored,
 )
 from tests.unit.schema.builders import schema_of
 from tests.unit.schema.strategies import documents, relatives, values
@@ -29,23 +31,23 @@ from tests.unit.schema.strategies import documents, relatives, values
 LEVELS = (ChangeLevel.ARRAY_LENGTH, ChangeLevel.ARRAY_ELEMENTS, ChangeLevel.TYPE, ChangeLevel.STRUCTURAL)
 
 
-def outcome(extend: Callable[[], Node]) -> Node | type[Failure]:
+def outcome(extend: Callable[[], SchemaNode]) -> SchemaNode | type[Failure]:
     try:
         return extend()
     except Failure as failure:
         return type(failure)
 
 
-def attempt(schema: Node, document: JsonValue, level: ChangeLevel) -> Node | type[Failure]:
+def attempt(schema: SchemaNode, document: JsonValue, level: ChangeLevel) -> SchemaNode | type[Failure]:
     return outcome(lambda: compare_and_extend(schema, document, level))
 
 
-def attempt_compiled(schema: Node, document: JsonValue, level: ChangeLevel) -> Node | type[Failure]:
+def attempt_compiled(schema: SchemaNode, document: JsonValue, level: ChangeLevel) -> SchemaNode | type[Failure]:
     return outcome(lambda: compile_extender(schema, level)(document))
 
 
-def word_for(result: Node | type[Failure], schema: Node) -> str:
-    if isinstance(result, Node):
+def word_for(result: SchemaNode | type[Failure], schema: SchemaNode) -> str:
+    if isinstance(result, SchemaNode):
         return "ok" if result is schema else "grow"
     return {BadRequest: "-", PolymorphicSlot: "P"}[result]
 
@@ -214,7 +216,7 @@ def test_what_the_schema_cannot_express_is_a_bad_request_naming_the_place(sample
 
 
 def test_an_extension_is_the_merge():
-    """The example of §9.3."""
+    """The example of docs/reference/models.md#refusals-under-a-change-level."""
     grown = compare_and_extend(
         schema_of('{"name":"a","amount":1}'), decode('{"name":"b","amount":2.5,"vip":true}'), ChangeLevel.STRUCTURAL
     )
@@ -227,7 +229,9 @@ def test_a_document_that_teaches_nothing_leaves_the_very_same_schema():
 
 
 def test_a_unique_key_must_stay_on_scalars():
-    """The guard comes before the refusal of what cannot be expressed (§9.3)."""
+    """The guard comes before the refusal of what cannot be expressed
+    (docs/reference/models.md#refusals-under-a-change-level).
+    """
     schema, keys = schema_of('{"a":null}'), [UniqueKey("k", ("$.a",))]
     for extend in (compare_and_extend, lambda *args: compile_extender(args[0], *args[2:])(args[1])):
         with pytest.raises(InvalidUniqueKeyDefinition) as failure:
@@ -263,13 +267,13 @@ LEVEL = st.sampled_from(LEVELS)
 @given(relatives(), LEVEL)
 def test_the_compiled_extender_decides_as_the_comparison_does(pair: tuple[JsonObject, JsonObject], level: ChangeLevel):
     sample, document = pair
-    schema = normal_form(infer(sample))
+    schema = normalise(infer(sample))
     assert attempt_compiled(schema, document, level) == attempt(schema, document, level)
 
 
 @given(documents(), LEVEL)
 def test_a_sample_teaches_its_own_schema_nothing(sample: JsonObject, level: ChangeLevel):
-    schema = normal_form(infer(sample))
+    schema = normalise(infer(sample))
     assert compile_extender(schema, level)(sample) is schema
 
 
@@ -277,27 +281,29 @@ def test_a_sample_teaches_its_own_schema_nothing(sample: JsonObject, level: Chan
 def test_the_schema_is_the_fold_of_what_was_accepted(
     pairs: list[tuple[JsonObject, JsonObject]], stranger: JsonValue, level: ChangeLevel
 ):
-    """Law 8 of §16, whatever storage does between the writes."""
+    """Law 8 of docs/reference/models.md#models, whatever storage does between the writes."""
     accepted: list[JsonValue] = [pairs[0][0]]
-    schema = normal_form(infer(pairs[0][0]))
+    schema = normalise(infer(pairs[0][0]))
     for document in (*(document for pair in pairs for document in pair), stranger):
         result = attempt(schema, document, level)
-        if isinstance(result, Node):
+        if isinstance(result, SchemaNode):
             accepted.append(document)
-            schema = from_stored(to_stored(result))
-    assert schema == normal_form(reduce(merge, map(infer, accepted)))
+            schema = schema_from_stored(schema_to_stored(result))
+    assert schema == normalise(reduce(merge, map(infer, accepted)))
 
 
 @given(relatives(), documents())
 def test_parallel_extensions_converge(pair: tuple[JsonObject, JsonObject], other: JsonObject):
-    """§9.4: two writers that extend the same schema end with what a serial order gives."""
+    """docs/reference/models.md#atomicity-of-growth: two writers that extend the same schema end with what a serial
+    order gives.
+    """
     sample, one = pair
-    schema = normal_form(infer(sample))
+    schema = normalise(infer(sample))
     first, second = (attempt(schema, document, ChangeLevel.STRUCTURAL) for document in (one, other))
-    if isinstance(first, Node) and isinstance(second, Node):
+    if isinstance(first, SchemaNode) and isinstance(second, SchemaNode):
         assert merge(first, second) == merge(second, first)
         serial = attempt(first, other, ChangeLevel.STRUCTURAL)
-        assert not isinstance(serial, Node) or serial == normal_form(merge(first, second))
+        assert not isinstance(serial, SchemaNode) or serial == normalise(merge(first, second))
 
 
 @given(relatives(), LEVEL, LEVEL)
@@ -305,14 +311,14 @@ def test_a_higher_level_accepts_all_that_a_lower_one_does(
     pair: tuple[JsonObject, JsonObject], one: ChangeLevel, other: ChangeLevel
 ):
     sample, document = pair
-    schema = normal_form(infer(sample))
+    schema = normalise(infer(sample))
     lower, higher = sorted((one, other), key=LEVELS.index)
     accepted = attempt(schema, document, lower)
-    assert not isinstance(accepted, Node) or attempt(schema, document, higher) == accepted
+    assert not isinstance(accepted, SchemaNode) or attempt(schema, document, higher) == accepted
 
 
 def test_a_schema_grows_to_ten_thousand_fields_and_no_further():
-    full = normal_form(infer({f"k{n}": 1 for n in range(10_000)}))
+    full = normalise(infer({f"k{n}": 1 for n in range(10_000)}))
     assert attempt(schema_of("{}"), {f"k{n}": 1 for n in range(10_000)}, ChangeLevel.STRUCTURAL) == full
     with pytest.raises(BadRequest, match=r"would have 10001 fields, and 10000 is the most"):
         compare_and_extend(full, {"one": 1}, ChangeLevel.STRUCTURAL)
@@ -321,7 +327,23 @@ def test_a_schema_grows_to_ten_thousand_fields_and_no_further():
 
 
 def test_a_schema_that_is_larger_already_may_change_its_types():
-    large = normal_form(infer({f"k{n}": 1 for n in range(10_001)}))
+    large = normalise(infer({f"k{n}": 1 for n in range(10_001)}))
     extended = compare_and_extend(large, {"k1": "a text"}, ChangeLevel.STRUCTURAL)
-    assert isinstance(extended, Node)
+    assert isinstance(extended, SchemaNode)
     assert extended != large
+
+
+def test_a_long_name_above_many_fields_is_refused():
+    sample: JsonValue = {"n" * 5_000_000: {f"k{n}": 1 for n in range(9_000)}}
+    with pytest.raises(BadRequest, match=r"paths of the model's fields would have 4\d{10} characters together"):
+        require_field_limit(normalise(infer(sample)))
+
+
+def test_many_new_fields_below_a_long_name_are_compared_quickly():
+    name = "n" * 5_000_000
+    taken = time.process_time()
+    with pytest.raises(BadRequest, match="paths of the model"):
+        compare_and_extend(
+            normalise(infer({name: {"a": 1}})), {name: {f"k{n}": 1 for n in range(9_000)}}, ChangeLevel.STRUCTURAL
+        )
+    assert time.process_time() - taken < 5

@@ -1,4 +1,4 @@
-"""Exports, byte for byte: examples A to G of spec/models.md §7."""
+"""Exports, byte for byte: examples A to G of docs/reference/models.md#export-formats."""
 
 import json
 
@@ -7,9 +7,17 @@ import pytest
 from hypothesis import given
 
 from statewright.jsonval.codec import decode, encode
-from statewright.jsonval.datatypes import DataType
-from statewright.jsonval.values import JsonObject
-from statewright.schema import EXPORTS, Node, UniqueKey, export_document, infer, json_schema, normal_form, simple_view
+from statewright.jsonval.values import DataType, JsonObject
+from statewright.schema import (
+    EXPORTS,
+    SchemaNode,
+    UniqueKey,
+    export_document,
+    infer,
+    normalise,
+    to_json_schema,
+    to_simple_view,
+)
 from statewright.schema.node import Kind, leaf
 from tests.unit.schema.builders import schema_of
 from tests.unit.schema.strategies import documents
@@ -75,7 +83,7 @@ F = ['{"items":[{"v":{"a":"s"}},{"v":"abc"}]}']
     ids=[*"ABCDEF", "array root", "scalar root", "null root", "mixed inner array"],
 )
 def test_simple_view_is_a_flat_map_of_objects(samples: list[str], model: str):
-    exported = export_document(simple_view(schema_of(*samples)), state="UNLOCKED")
+    exported = export_document(to_simple_view(schema_of(*samples)), state="UNLOCKED")
     assert exported.decode() == f'{{"currentState":"UNLOCKED","model":{model}}}'
 
 
@@ -137,13 +145,13 @@ def test_simple_view_is_a_flat_map_of_objects(samples: list[str], model: str):
     ids=[*"ABCDEF", "array root", "scalar root"],
 )
 def test_json_schema_is_nested_and_minimal(samples: list[str], model: str):
-    exported = export_document(json_schema(schema_of(*samples)), state="LOCKED")
+    exported = export_document(to_json_schema(schema_of(*samples)), state="LOCKED")
     assert exported.decode() == f'{{"currentState":"LOCKED","model":{model}}}'
 
 
 def test_unique_keys_follow_the_model_with_their_id_first():
     """Example G."""
-    model = simple_view(schema_of('{"email":"x","org":"y"}'))
+    model = to_simple_view(schema_of('{"email":"x","org":"y"}'))
     keys = [UniqueKey("by-email", ("$.org", "$.email"))]
     assert export_document(model, state="LOCKED", unique_keys=keys).decode() == (
         '{"currentState":"LOCKED","model":{"$":{".email":"STRING",".org":"STRING"}},'
@@ -170,30 +178,30 @@ def test_unique_keys_follow_the_model_with_their_id_first():
 )
 def test_every_type_has_a_json_schema(types: str, schema: str):
     for data_type in types.split():
-        assert encode(json_schema(leaf(DataType(data_type)))) == schema.encode()
+        assert encode(to_json_schema(leaf(DataType(data_type)))) == schema.encode()
 
 
 def test_a_leaf_without_types_is_shown_as_unknown():
-    schema = Node(kind=Kind.OBJECT, children={"a": leaf()})
-    assert json_schema(schema) == {"type": "object", "properties": {"a": {}}}
-    assert simple_view(schema) == {"$": {".a": "NULL"}}
+    schema = SchemaNode(kind=Kind.OBJECT, children={"a": leaf()})
+    assert to_json_schema(schema) == {"type": "object", "properties": {"a": {}}}
+    assert to_simple_view(schema) == {"$": {".a": "NULL"}}
 
 
 def test_names_are_ordered_by_utf8_bytes():
-    exported = export_document(simple_view(schema_of('{"b":1,"B":1,"é":1,"a":{}}')), state="LOCKED")
+    exported = export_document(to_simple_view(schema_of('{"b":1,"B":1,"é":1,"a":{}}')), state="LOCKED")
     assert exported.decode() == (
         '{"currentState":"LOCKED","model":{"$":{"#.a":"OBJECT",".B":"INTEGER",".b":"INTEGER",".é":"INTEGER"},"$.a":{}}}'
     )
 
 
 def test_characters_that_could_end_a_script_are_written_as_escapes():
-    exported = export_document(simple_view(schema_of('{"<a>&\u2028\u2029":1}')), state="LOCKED")
+    exported = export_document(to_simple_view(schema_of('{"<a>&\u2028\u2029":1}')), state="LOCKED")
     assert b'".\\u003ca\\u003e\\u0026\\u2028\\u2029":"INTEGER"' in exported
 
 
 def test_names_with_dots_make_the_same_export_in_any_order():
     one, other = '{"a.b":{"x":1},"a":{"b":{"y":1}}}', '{"a":{"b":{"y":1}},"a.b":{"x":1}}'
-    assert encode(simple_view(schema_of(one))) == encode(simple_view(schema_of(other)))
+    assert encode(to_simple_view(schema_of(one))) == encode(to_simple_view(schema_of(other)))
 
 
 def test_the_deepest_schema_can_be_exported():
@@ -208,6 +216,6 @@ def test_there_are_two_converters():
 
 @given(documents())
 def test_json_schema_is_one(document: JsonObject):
-    schema = decode(encode(json_schema(normal_form(infer(document)))))
+    schema = decode(encode(to_json_schema(normalise(infer(document)))))
     assert isinstance(schema, dict)
     jsonschema.Draft202012Validator.check_schema(schema)

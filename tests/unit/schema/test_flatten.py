@@ -1,15 +1,17 @@
-"""The flattened view of a schema (spec/models.md §5.11, spec/search.md §4.1)."""
+"""The flattened view of a schema (docs/reference/models.md#declared-fields,
+docs/reference/models.md#declared-fields).
+"""
 
 import pytest
 
-from statewright.schema import declared_types
+from statewright.schema import flatten_fields
 from tests.unit.schema.builders import schema_of
 
 
 def fields_of(*samples: str) -> list[str]:
     return [
         f"{path} {' '.join(sorted(field.types))}{' array' * field.is_array}"
-        for path, field in declared_types(schema_of(*samples)).items()
+        for path, field in flatten_fields(schema_of(*samples)).items()
     ]
 
 

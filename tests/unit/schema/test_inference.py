@@ -1,17 +1,19 @@
-"""From samples to types and trees: every row of the tables in spec/models.md §5."""
+"""From samples to types and trees: every row of the tables in docs/reference/models.md#the-schema."""
 
 import itertools
+import time
+from decimal import Decimal
 from functools import reduce
 
 import pytest
 from hypothesis import given
 
+from statewright.failures import BadRequest
 from statewright.jsonval.codec import decode
-from statewright.jsonval.datatypes import DataType
 from statewright.jsonval.numbers import DECIMAL_TYPES, INTEGER_TYPES
-from statewright.jsonval.values import JsonValue
-from statewright.schema import Kind, Node, infer, merge, normal_form
-from statewright.schema.node import collapse, leaf, type_set
+from statewright.jsonval.values import DataType, JsonValue
+from statewright.schema import ChangeLevel, Kind, SchemaNode, compare_and_extend, infer, merge, normalise
+from statewright.schema.node import collapse, find_sample_limit, leaf, type_set
 from tests.unit.schema.builders import schema_of, types_of
 from tests.unit.schema.strategies import values
 
@@ -131,7 +133,7 @@ def test_member_names_are_kept_as_they_are():
 
 def test_imports_widen_and_mix_and_never_fail():
     schema = schema_of('{"a":1}', '{"a":"x"}', '{"a":{"b":1}}', '{"a":null}')
-    assert schema.children["a"] == Node(
+    assert schema.children["a"] == SchemaNode(
         kind=Kind.OBJECT, types=(DataType.INTEGER, DataType.STRING), children={"b": leaf(DataType.INTEGER)}
     )
 
@@ -165,13 +167,65 @@ def test_merging_is_idempotent(a: JsonValue, b: JsonValue):
 
 @given(values())
 def test_normal_form_is_idempotent(value: JsonValue):
-    once = normal_form(infer(value))
-    assert normal_form(once) == once
+    once = normalise(infer(value))
+    assert normalise(once) == once
 
 
 @given(values(), values(), values())
 def test_normal_form_may_be_taken_at_any_time(a: JsonValue, b: JsonValue, c: JsonValue):
     """Whether after each import or once at the end."""
     trees = [infer(a), infer(b), infer(c)]
-    stepwise = reduce(lambda known, new: normal_form(merge(known, new)), trees)
-    assert normal_form(stepwise) == normal_form(reduce(merge, trees))
+    stepwise = reduce(lambda known, new: normalise(merge(known, new)), trees)
+    assert normalise(stepwise) == normalise(reduce(merge, trees))
+
+
+@given(values(), values(), values(), values())
+def test_the_items_of_an_array_are_what_merging_makes_of_them(a: JsonValue, b: JsonValue, c: JsonValue, d: JsonValue):
+    items: list[JsonValue] = [a, b, c, d, *range(-2, 3)]
+    assert infer(items).element == reduce(merge, map(infer, items))
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [(1, 2**31), (-(2**31) - 1, 5), (2**63, -1), (-(2**127) - 1, 0), (1, Decimal("1.5")), (2**62, Decimal("1.5")), ()],
+)
+def test_whole_numbers_of_an_array_are_learnt_as_if_one_by_one(numbers: tuple[JsonValue, ...]):
+    expected = reduce(merge, map(infer, numbers), infer(None))
+    assert infer([None, *numbers]).element == expected
+    assert infer([]).element == infer(None)
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        [{f"k{n}": n} for n in range(300_000)],
+        {f"k{n}": n for n in range(300_000)},
+        [[[{f"k{n}": {"a": n}}]] for n in range(300_000)],
+    ],
+)
+def test_a_sample_of_too_many_names_is_left_where_the_limit_is_met(sample: JsonValue):
+    taken = time.process_time()
+    with pytest.raises(BadRequest, match="would have more than 20000 fields, and 10000 is the most"):
+        infer(sample, find_sample_limit())
+    assert time.process_time() - taken < 5
+
+
+def test_learning_many_different_names_takes_time_in_proportion_to_them():
+    sample: JsonValue = [{f"k{n}": n} for n in range(100_000)]
+    taken = time.process_time()
+    assert len((infer(sample).element or infer(None)).children) == 100_000
+    assert time.process_time() - taken < 5
+
+
+def test_a_long_array_of_numbers_is_learnt_quickly():
+    sample: JsonValue = [7] * 5_000_000
+    taken = time.process_time()
+    assert infer(sample).element == infer(7)
+    assert time.process_time() - taken < 3
+
+
+def test_a_model_beyond_the_limit_takes_samples_as_large_as_itself():
+    large: JsonValue = {f"k{n}": 1 for n in range(30_000)}
+    known = normalise(infer(large))
+    assert find_sample_limit(known) == 30_000
+    assert compare_and_extend(known, large, ChangeLevel.STRUCTURAL) is known

@@ -1,11 +1,13 @@
-"""Exports read back into schemas (spec/models.md §7; ours)."""
+"""Exports read back into schemas (docs/reference/models.md#export-formats; ours)."""
+
+import time
 
 import pytest
 from hypothesis import given
 
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.schema import Node, json_schema, simple_view, validate
+from statewright.schema import SchemaNode, to_json_schema, to_simple_view, validate
 from statewright.schema.reading import IMPORTS, MalformedSchema, from_json_schema, from_simple_view
 from tests.unit.schema.builders import complaints, schema_of
 from tests.unit.schema.strategies import documents, relatives, schemas
@@ -21,21 +23,21 @@ def has_ambiguous_names(value: JsonValue) -> bool:
 
 
 @given(schemas())
-def test_a_json_schema_read_back_is_exported_byte_for_byte(schema: Node) -> None:
-    export = encode(json_schema(schema))
-    assert encode(json_schema(from_json_schema(decode(export)))) == export
+def test_a_json_schema_read_back_is_exported_byte_for_byte(schema: SchemaNode) -> None:
+    export = encode(to_json_schema(schema))
+    assert encode(to_json_schema(from_json_schema(decode(export)))) == export
 
 
 @given(documents())
 def test_a_simple_view_read_back_is_exported_byte_for_byte(document: JsonObject) -> None:
     schema = schema_of(encode(document).decode())
-    export = encode(simple_view(schema))
+    export = encode(to_simple_view(schema))
     try:
         read = from_simple_view(decode(export))
     except MalformedSchema:
         assert has_ambiguous_names(document)
         return
-    assert encode(simple_view(read)) == export
+    assert encode(to_simple_view(read)) == export
 
 
 @given(relatives())
@@ -45,13 +47,13 @@ def test_a_document_fits_what_was_read_from_a_json_schema_if_it_fitted_the_origi
     sample, document = pair
     if not any(isinstance(member, list | dict) for member in sample.values()):  # nullable containers do not show
         schema = schema_of(encode(sample).decode())
-        if not validate(schema, document) and "date-time" not in encode(json_schema(schema)).decode():
-            assert not validate(from_json_schema(json_schema(schema)), document)
+        if not validate(schema, document) and "date-time" not in encode(to_json_schema(schema)).decode():
+            assert not validate(from_json_schema(to_json_schema(schema)), document)
 
 
 def test_numbers_get_the_widest_type_of_their_family() -> None:
     schema = from_json_schema(decode('{"type":"object","properties":{"n":{"type":"integer"},"x":{"type":"number"}}}'))
-    assert simple_view(schema) == {"$": {".n": "UNBOUND_INTEGER", ".x": "UNBOUND_DECIMAL"}}
+    assert to_simple_view(schema) == {"$": {".n": "UNBOUND_INTEGER", ".x": "UNBOUND_DECIMAL"}}
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,7 @@ def test_forms_of_a_scalar(alternatives: str, types: str | None) -> None:
     schema = from_json_schema(decode(f'{{"properties":{{"a":{alternatives}}}}}'))
     local = {"time": "[LOCAL_DATE_TIME, LOCAL_TIME]", "date-time": "[LOCAL_DATE_TIME, ZONED_DATE_TIME]"}
     expected = types or local["time" if '"time"' in alternatives else "date-time"]
-    assert simple_view(schema) == {"$": {".a": expected}}
+    assert to_simple_view(schema) == {"$": {".a": expected}}
 
 
 def test_an_object_that_may_be_null_stays_so() -> None:
@@ -130,3 +132,22 @@ def test_a_view_nested_without_end_is_refused() -> None:
 
 def test_both_formats_are_offered() -> None:
     assert list(IMPORTS) == ["JSON_SCHEMA", "SIMPLE_VIEW"]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"anyOf": [{"properties": {f"k{n}": {"type": "string"}}} for n in range(50_000)]},
+        {"enum": [{f"k{n}": n} for n in range(50_000)]},
+    ],
+)
+def test_many_alternatives_are_read_in_time_proportional_to_them(schema: JsonValue):
+    taken = time.process_time()
+    assert len(from_json_schema(schema).children) == 50_000
+    assert time.process_time() - taken < 5
+
+
+def test_types_beyond_those_there_are_are_refused():
+    schema: JsonValue = {"type": ["string"] * 100_000, **{f"k{n}": 1 for n in range(100_000)}}
+    with pytest.raises(MalformedSchema, match='"type" at \\$ names more than 7 types'):
+        from_json_schema(schema)

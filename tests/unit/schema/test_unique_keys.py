@@ -1,4 +1,4 @@
-"""Composite unique keys: which are allowed, and what a document claims (spec/models.md §11)."""
+"""Composite unique keys: which are allowed, and what a document claims (docs/reference/models.md#unique-keys)."""
 
 from decimal import Decimal
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonValue
-from statewright.schema import InvalidUniqueKey, UniqueKey, claims, declared_types, definition_fault
+from statewright.schema import InvalidUniqueKey, UniqueKey, find_definition_fault, flatten_fields, read_claims
 from statewright.schema.unique_keys import INCOMPLETE, NULL_OR_INVALID
 from tests.unit.schema.builders import schema_of
 
@@ -27,7 +27,7 @@ def key(*fields: str) -> UniqueKey:
 
 def claimed(fields: tuple[str, ...], document: str) -> bytes:
     """The values of the one claim; empty when the document is exempt."""
-    found = claims([key(*fields)], decode(document))
+    found = read_claims([key(*fields)], decode(document))
     return b"".join(claim.values for claim in found)
 
 
@@ -64,29 +64,29 @@ def claimed(fields: tuple[str, ...], document: str) -> bytes:
     ],
 )
 def test_the_first_fault_of_a_definition_is_named(keys: list[UniqueKey], fault: str):
-    assert definition_fault(keys, SCHEMA) == fault
+    assert find_definition_fault(keys, SCHEMA) == fault
 
 
 @pytest.mark.parametrize("path", ["$.no", "$.note", "$.customer.email", "$.ref", "$.ref.id"])
 def test_scalar_leaves_may_be_fields_of_keys(path: str):
     """Polymorphic ones, those only seen as null, and slots that are also objects included."""
-    assert definition_fault([key(path)], SCHEMA) is None
-    assert path in declared_types(SCHEMA)
+    assert find_definition_fault([key(path)], SCHEMA) is None
+    assert path in flatten_fields(SCHEMA)
 
 
 def test_several_keys_may_share_fields():
-    assert definition_fault([UniqueKey("a", ("$.no", "$.ref")), UniqueKey("b", ("$.no",))], SCHEMA) is None
+    assert find_definition_fault([UniqueKey("a", ("$.no", "$.ref")), UniqueKey("b", ("$.no",))], SCHEMA) is None
 
 
 def test_no_keys_are_no_fault():
-    assert definition_fault([], SCHEMA) is None
+    assert find_definition_fault([], SCHEMA) is None
 
 
 @pytest.mark.parametrize(
     "document", ["{}", '{"a":null}', '{"a":null,"b":{"c":null}}', '{"b":{}}', '{"b":7}', '{"b":[1]}']
 )
 def test_a_document_without_any_field_of_a_key_is_exempt(document: str):
-    assert claims([key("$.a", "$.b.c")], decode(document)) == ()
+    assert read_claims([key("$.a", "$.b.c")], decode(document)) == ()
 
 
 @pytest.mark.parametrize(
@@ -106,14 +106,14 @@ def test_a_document_without_any_field_of_a_key_is_exempt(document: str):
 )
 def test_a_key_must_be_complete_and_scalar(document: str):
     with pytest.raises(InvalidUniqueKey) as refusal:
-        claims([key("$.a", "$.b.c")], decode(document))
+        read_claims([key("$.a", "$.b.c")], decode(document))
     assert refusal.value.detail == f"INVALID_UNIQUE_KEY: {INCOMPLETE}"
     assert refusal.value.status == 422
 
 
 def test_the_refusal_of_a_final_document_has_words_of_its_own():
     with pytest.raises(InvalidUniqueKey, match="one or more unique key fields are null or invalid"):
-        claims([key("$.a", "$.b")], {"a": 1}, refusal=NULL_OR_INVALID)
+        read_claims([key("$.a", "$.b")], {"a": 1}, refusal=NULL_OR_INVALID)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_different_values_make_different_claims(one: str, other: str):
 
 def test_each_key_makes_a_claim_of_its_own():
     keys = [UniqueKey("x", ("$.a",)), UniqueKey("y", ("$.b",)), UniqueKey("z", ("$.c",))]
-    found = claims(keys, {"a": 1, "c": 1})
+    found = read_claims(keys, {"a": 1, "c": 1})
     assert [claim.key_id for claim in found] == ["x", "z"]
     assert found[0].values == found[1].values
 
@@ -177,7 +177,7 @@ def scalars() -> st.SearchStrategy[JsonValue]:
 @given(st.lists(scalars(), min_size=2, max_size=2), st.lists(scalars(), min_size=2, max_size=2))
 def test_claims_are_equal_exactly_when_the_values_are(one: list[JsonValue], other: list[JsonValue]):
     """Separators and lengths inside the values included."""
-    first, second = (claims([key("$.a", "$.b")], {"a": pair[0], "b": pair[1]}) for pair in (one, other))
+    first, second = (read_claims([key("$.a", "$.b")], {"a": pair[0], "b": pair[1]}) for pair in (one, other))
     assert (first == second) == (list(map(identity, one)) == list(map(identity, other)))
 
 
@@ -190,4 +190,4 @@ def identity(value: JsonValue) -> tuple[str, object]:
 @given(scalars())
 def test_a_claim_survives_storage_of_the_document(value: JsonValue):
     document: JsonValue = {"a": value}
-    assert claims([key("$.a")], decode(encode(document))) == claims([key("$.a")], document)
+    assert read_claims([key("$.a")], decode(encode(document))) == read_claims([key("$.a")], document)

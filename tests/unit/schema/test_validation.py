@@ -1,14 +1,22 @@
-"""Strict validation: spec/models.md §8 and column N of §9.2."""
+"""Strict validation: docs/reference/models.md#strict-validation and column N of §9.2."""
 
 import pytest
 from hypothesis import given
 
 from statewright.failures import BadRequest, IncompatibleType
 from statewright.jsonval.codec import decode, encode
-from statewright.jsonval.datatypes import DataType
-from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.schema import Node, compile_validator, describe, infer, merge, normal_form, refuse, validate
-from statewright.schema.compiled import compile_test, leaf_test
+from statewright.jsonval.values import DataType, JsonObject, JsonValue
+from statewright.schema import (
+    SchemaNode,
+    build_validation_failure,
+    compile_validator,
+    describe_violations,
+    infer,
+    merge,
+    normalise,
+    validate,
+)
+from statewright.schema.compiler import build_leaf_test, compile_test
 from statewright.schema.node import Kind, element_of, leaf
 from tests.unit.schema.builders import INVOICE, complaints, schema_of
 from tests.unit.schema.strategies import documents, relatives, values
@@ -19,7 +27,7 @@ FITS = ""
 @pytest.mark.parametrize(
     ("sample", "document", "verdict"),
     [
-        # the examples of §8
+        # the examples of docs/reference/models.md#strict-validation
         ('{"w":2.25}', '{"w":3}', FITS),
         ('{"n":8}', '{"n":8.5}', "n: value of type DOUBLE is not compatible with [INTEGER]"),
         ('{"w":2.25}', '{"w":3000000000}', "w: value of type LONG is not compatible with [DOUBLE]"),
@@ -32,7 +40,7 @@ FITS = ""
         ('{"t":[]}', '{"t":["x"]}', "t[0]: value of type STRING is not compatible with [NULL]"),
         ('{"t":["x"]}', '{"t":null}', "t: expected array, got null"),
         ('{"v":[{"a":1},"x"]}', '{"v":["y",{"a":2}]}', FITS),
-        # column N of §9.2
+        # column N of docs/reference/models.md#what-each-level-lets-through
         ('{"a":[{"b":1}]}', '{"a":[{"b":1,"c":1}]}', "a[0].c: unexpected field not present in model"),
         ('{"a":[1,"x"]}', '{"a":["x"]}', FITS),
         ('{"a":null}', '{"a":1}', "a: value of type INTEGER is not compatible with [NULL]"),
@@ -78,7 +86,7 @@ FITS = ""
 def test_a_document_is_judged_by_the_schema_of_the_sample(sample: str, document: str, verdict: str):
     schema = schema_of(sample)
     assert complaints(schema, document) == verdict
-    assert describe(compile_validator(schema)(decode(document))) == verdict
+    assert describe_violations(compile_validator(schema)(decode(document))) == verdict
 
 
 VALUES = {
@@ -106,7 +114,7 @@ WIDER = {
     "DOUBLE": "UNBOUND_DECIMAL",
     "BIG_DECIMAL": "UNBOUND_DECIMAL",
 }
-"""The lattice of §5.6."""
+"""The lattice of docs/reference/models.md#assignability."""
 
 
 @pytest.mark.parametrize("declared", DataType)
@@ -125,10 +133,12 @@ def test_null_fits_every_leaf(declared: DataType):
 
 @pytest.mark.parametrize(("text", "field"), [('{"x":1}', '"s"'), ("[1]", '"s"'), ("[]", "1"), ("{}", "true")])
 def test_a_container_is_no_value_for_a_leaf_of_any_type(text: str, field: str):
-    """Quirk 1 of §14 is not reproduced, and the refusal is about the container, not about a type."""
+    """Quirk 1 of docs/reference/models.md#strict-validation is not reproduced, and the refusal is about the
+    container, not about a type.
+    """
     violations = validate(schema_of(f'{{"a":{field}}}'), decode(f'{{"a":{text}}}'))
     assert [violation.message.partition(", ")[0] for violation in violations] == ["expected scalar"]
-    assert isinstance(refuse(violations, INVOICE), BadRequest)
+    assert isinstance(build_validation_failure(violations, INVOICE), BadRequest)
 
 
 def test_all_violations_are_reported_in_document_order():
@@ -157,7 +167,7 @@ def test_places_at_depth_255_are_not():
 
 def test_a_wrong_type_makes_the_write_fail_as_incompatible():
     violations = validate(schema_of('{"lines":[{"qty":1}],"w":1}'), decode('{"u":1,"lines":[{"qty":2.5}],"w":"x"}'))
-    failure = refuse(violations, INVOICE)
+    failure = build_validation_failure(violations, INVOICE)
     assert isinstance(failure, IncompatibleType)
     assert failure.detail == (
         "INCOMPATIBLE_TYPE: validation failed: u: unexpected field not present in model; "
@@ -174,7 +184,7 @@ def test_a_wrong_type_makes_the_write_fail_as_incompatible():
 
 
 def test_anything_else_makes_the_write_fail_as_a_bad_request():
-    failure = refuse(validate(schema_of('{"a":[1]}'), decode('{"a":{},"b":1}')), INVOICE)
+    failure = build_validation_failure(validate(schema_of('{"a":[1]}'), decode('{"a":{},"b":1}')), INVOICE)
     assert isinstance(failure, BadRequest)
     assert failure.properties == {}
     assert failure.detail == (
@@ -184,29 +194,29 @@ def test_anything_else_makes_the_write_fail_as_a_bad_request():
 
 def test_leaves_of_one_kind_share_what_was_compiled_for_them():
     """Schemas with tens of thousands of members exist, and are compiled while others wait."""
-    assert leaf_test((DataType.INTEGER,)) is leaf_test((DataType.INTEGER,))
+    assert build_leaf_test((DataType.INTEGER,)) is build_leaf_test((DataType.INTEGER,))
 
 
 @given(relatives())
 def test_the_compiled_validator_finds_exactly_what_the_walk_finds(pair: tuple[JsonObject, JsonObject]):
     sample, document = pair
-    schema = normal_form(infer(sample))
+    schema = normalise(infer(sample))
     assert compile_validator(schema)(document) == validate(schema, document)
     assert compile_test(schema)(document) == (validate(schema, document) == ())
 
 
 @given(documents(), documents())
 def test_samples_are_valid_under_what_was_learnt_from_them(a: JsonObject, b: JsonObject):
-    """Except where an object and an array met: there the array branch is lost (§5.10)."""
-    learnt = normal_form(merge(infer(a), infer(b)))
+    """Except where an object and an array met: there the array branch is lost (docs/reference/models.md#merging)."""
+    learnt = normalise(merge(infer(a), infer(b)))
     if not _objects_met_arrays(merge(infer(a), infer(b))):
         assert validate(learnt, a) == validate(learnt, b) == ()
 
 
 @given(values(), values())
 def test_what_was_valid_stays_valid_after_another_import(a: JsonValue, b: JsonValue):
-    before = normal_form(infer(a))
-    after = normal_form(merge(before, infer(b)))
+    before = normalise(infer(a))
+    after = normalise(merge(before, infer(b)))
     if validate(before, a) == () and not _objects_met_arrays(merge(before, infer(b))):
         assert validate(after, a) == ()
 
@@ -214,11 +224,11 @@ def test_what_was_valid_stays_valid_after_another_import(a: JsonValue, b: JsonVa
 @given(relatives())
 def test_validation_does_not_depend_on_how_the_document_was_spelled(pair: tuple[JsonObject, JsonObject]):
     sample, document = pair
-    schema = normal_form(infer(sample))
+    schema = normalise(infer(sample))
     assert set(validate(schema, document)) == set(validate(schema, decode(encode(document))))
 
 
-def _objects_met_arrays(node: Node) -> bool:
+def _objects_met_arrays(node: SchemaNode) -> bool:
     if node.kind is Kind.OBJECT:
         return node.element is not None or any(map(_objects_met_arrays, node.children.values()))
     return node.kind is Kind.ARRAY and _objects_met_arrays(element_of(node))

@@ -1,4 +1,6 @@
-"""XML as JSON: spec/models.md §6 and spec/entities.md §4.3."""
+"""XML as JSON: docs/reference/models.md#xml and docs/reference/models.md#xml."""
+
+import time
 
 import pytest
 
@@ -9,7 +11,7 @@ from statewright.schema import MalformedXml, xml_to_json
 @pytest.mark.parametrize(
     ("document", "value"),
     [
-        # the example of §6
+        # the example of docs/reference/models.md#xml
         (
             '<order id="7"><line>a</line><line>b</line><note lang="en">hi</note></order>',
             '{"id":7,"line":["a","b"],"note":{"lang":"en","_text":"hi"}}',
@@ -95,3 +97,24 @@ def test_what_is_no_xml_or_no_json_is_refused_with_a_reason(document: str, reaso
 def test_a_document_cannot_declare_entities_or_refer_to_the_outside(document: str):
     with pytest.raises(MalformedXml, match="declarations of entities and external references are not allowed"):
         xml_to_json(document.encode())
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "<a " + " ".join(f'a{n}="{n}"' for n in range(200_000)) + "/>",
+        "<a><" + "n" * 2_000_000 + "/></a>",
+        "<a><!--" + "n" * 2_000_000 + "--></a>",
+    ],
+)
+def test_a_tag_that_is_too_long_is_refused_before_it_is_read_to_its_end(document: str):
+    taken = time.process_time()
+    with pytest.raises(MalformedXml, match="a tag or comment is longer than 1048576 bytes"):
+        xml_to_json(document.encode())
+    assert time.process_time() - taken < 1.5
+
+
+def test_long_tags_and_longer_texts_are_read():
+    document = "<a " + " ".join(f'a{n}="{n}"' for n in range(20_000)) + f">{'x' * 5_000_000}</a>"
+    assert xml_to_json(document.encode()) == {**{f"a{n}": n for n in range(20_000)}, "_text": "x" * 5_000_000}
+    assert xml_to_json((f"<a>{' ' * 3_000_000}<b>1</b></a>").encode()) == {"b": 1}

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.sdk.backoff import LONGEST, SHORTEST, BackOff
-from statewright.sdk.endpoint import UnusableEndpoint, first_set, parse_endpoint
-from statewright.sdk.tokens import ClientCredentials, TokenUnavailable, token_source
+from statewright.sdk.endpoint import MAX_PAUSE_S, MIN_PAUSE_S, BackOff, UnusableEndpoint, get_first_set, parse_endpoint
+from statewright.sdk.tokens import ClientCredentials, TokenUnavailable, make_token_source
 
 
 @pytest.mark.parametrize(
@@ -39,13 +38,13 @@ def test_other_texts_are_no_endpoints(text):
 
 
 def test_the_first_variable_that_is_set_counts():
-    assert first_set({"A": "", "B": "b", "C": "c"}, ("A", "B", "C")) == "b"
-    assert first_set({}, ("A",)) is None
+    assert get_first_set({"A": "", "B": "b", "C": "c"}, ("A", "B", "C")) == "b"
+    assert get_first_set({}, ("A",)) is None
 
 
 def test_pauses_double_up_to_the_longest():
     pauses = BackOff(chance=lambda: 0.0)
-    assert [pauses.next() for _ in range(8)] == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, LONGEST, LONGEST]
+    assert [pauses.next() for _ in range(8)] == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, MAX_PAUSE_S, MAX_PAUSE_S]
 
 
 def test_success_makes_the_next_pause_a_short_one():
@@ -53,32 +52,32 @@ def test_success_makes_the_next_pause_a_short_one():
     for _ in range(5):
         pauses.next()
     pauses.reset()
-    assert pauses.next() == SHORTEST
+    assert pauses.next() == MIN_PAUSE_S
 
 
 @given(st.floats(0, 1, exclude_max=True))
 def test_chance_shortens_a_pause_by_half_at_most(chance):
-    assert SHORTEST / 2 <= BackOff(chance=lambda: chance).next() <= SHORTEST
+    assert MIN_PAUSE_S / 2 <= BackOff(chance=lambda: chance).next() <= MIN_PAUSE_S
 
 
 async def test_a_fixed_token_stays_as_it_is():
-    source = token_source("t-1")
-    source.rejected()
-    assert await source.token() == "t-1"
-    assert await token_source(None).token() is None
+    source = make_token_source("t-1")
+    source.invalidate()
+    assert await source.get_token() == "t-1"
+    assert await make_token_source(None).get_token() is None
 
 
 async def test_a_function_makes_every_token_anew():
     made = iter(["t-1", "t-2"])
-    source = token_source(lambda: next(made))
-    assert [await source.token(), await source.token()] == ["t-1", "t-2"]
+    source = make_token_source(lambda: next(made))
+    assert [await source.get_token(), await source.get_token()] == ["t-1", "t-2"]
 
 
 async def test_a_function_may_be_async():
     async def make() -> str:
         return "t-1"
 
-    assert await token_source(make).token() == "t-1"
+    assert await make_token_source(make).get_token() == "t-1"
 
 
 async def test_a_function_that_fails_means_no_token():
@@ -86,7 +85,7 @@ async def test_a_function_that_fails_means_no_token():
         raise OSError("vault is sealed")
 
     with pytest.raises(TokenUnavailable, match="vault is sealed"):
-        await token_source(make).token()
+        await make_token_source(make).get_token()
 
 
 class TokenEndpoint(HTTPServer):
@@ -133,31 +132,31 @@ def a_token_endpoint() -> Iterator[TokenEndpoint]:
 
 async def test_client_credentials_are_exchanged_once_and_the_token_is_kept():
     with a_token_endpoint() as server:
-        source = token_source(server.credentials)
-        assert [await source.token(), await source.token()] == ["t-1", "t-1"]
+        source = make_token_source(server.credentials)
+        assert [await source.get_token(), await source.get_token()] == ["t-1", "t-1"]
     assert server.seen == [("Basic bm9kZTpzZWNyZXQ=", b"grant_type=client_credentials")]
 
 
 async def test_a_rejected_token_is_replaced():
     with a_token_endpoint() as server:
-        source = token_source(server.credentials)
-        await source.token()
-        source.rejected()
-        assert await source.token() == "t-2"
+        source = make_token_source(server.credentials)
+        await source.get_token()
+        source.invalidate()
+        assert await source.get_token() == "t-2"
 
 
 async def test_an_expired_token_is_replaced():
     with a_token_endpoint() as server:
         server.expires_in = 0
-        source = token_source(server.credentials)
-        assert [await source.token(), await source.token()] == ["t-1", "t-2"]
+        source = make_token_source(server.credentials)
+        assert [await source.get_token(), await source.get_token()] == ["t-1", "t-2"]
 
 
 async def test_a_refusal_of_the_token_endpoint_means_no_token():
     with a_token_endpoint() as server:
         server.status = 401
         with pytest.raises(TokenUnavailable, match="401"):
-            await token_source(server.credentials).token()
+            await make_token_source(server.credentials).get_token()
 
 
 @pytest.mark.parametrize("url", ["file:///etc/hostname", "http://127.0.0.1:1/token"])
@@ -165,4 +164,4 @@ async def test_an_unreachable_or_odd_token_endpoint_means_no_token(url):
     credentials = ClientCredentials(client_id="node", client_secret="secret", token_url=url)
     with pytest.raises(TokenUnavailable):
         async with asyncio.timeout(10):
-            await token_source(credentials).token()
+            await make_token_source(credentials).get_token()

@@ -148,12 +148,12 @@ async def test_a_plain_function_that_runs_out_of_items_fails_instead_of_hanging(
 @pytest.mark.parametrize("handler", [lambda a, b, c: None, lambda a, b, c, d=1: None])
 def test_a_function_of_more_than_two_required_arguments_is_refused(handler):
     with pytest.raises(UnfitSignature, match="f: a function takes a document and a context, not 3 arguments"):
-        _ = Function("processor", "f", handler).shape
+        _ = Function("processor", "f", handler).signature
 
 
 def test_a_function_that_does_not_tell_its_parameters_is_refused():
     with pytest.raises(UnfitSignature, match=r"^f: "):
-        _ = Function("processor", "f", contextvars.ContextVar("x").get).shape
+        _ = Function("processor", "f", contextvars.ContextVar("x").get).signature
 
 
 def test_an_annotation_that_cannot_be_resolved_is_refused():
@@ -161,9 +161,9 @@ def test_an_annotation_that_cannot_be_resolved_is_refused():
         return None
 
     with pytest.raises(UnfitSignature, match="f: an annotation cannot be resolved"):
-        _ = Function("processor", "f", handler).shape
+        _ = Function("processor", "f", handler).signature
 
 
 def test_keyword_parameters_with_defaults_are_left_alone():
-    shape = Function("processor", "f", lambda document, *, retries=3: None).shape
+    shape = Function("processor", "f", lambda document, *, retries=3: None).signature
     assert (shape.takes_document, shape.takes_context) == (True, False)

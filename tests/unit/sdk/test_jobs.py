@@ -1,4 +1,4 @@
-"""The job worker against an engine of the test's own (spec/step-engine.md §13)."""
+"""The job worker against an engine of the test's own (docs/reference/steps.md#workers)."""
 
 import asyncio
 import threading
@@ -12,8 +12,7 @@ import pytest
 from msgspec import Struct
 
 from statewright.sdk.functions import Function
-from statewright.sdk.jobs import Job, JobWorker, NonRetryable
-from statewright.sdk.jobs.source import JobsRefused, JobsUnavailable, Poll
+from statewright.sdk.jobs import Job, JobsRefused, JobsUnavailable, JobWorker, NonRetryable, Poll
 
 PATIENCE_S = 30.0
 
@@ -38,7 +37,7 @@ class Source:
         self._trouble("poll")
         if not self.waiting:
             await asyncio.Event().wait()  # a long poll without an end
-        taken, self.waiting = self.waiting[: poll.most], self.waiting[poll.most :]
+        taken, self.waiting = self.waiting[: poll.max_jobs], self.waiting[poll.max_jobs :]
         return taken
 
     async def complete(self, job: Job, worker: str, variables: bytes) -> None:
@@ -106,7 +105,7 @@ async def test_a_handler_gets_the_variables_and_returns_those_it_sets():
     source = await outcome_of(lambda variables: {"said": f"hello {variables['name']}"}, name="Ada")
     assert source.completed == {"J1": b'{"said":"hello Ada"}'}
     [poll, *_] = source.polls
-    assert (poll.worker, poll.types, poll.most) == ("w", ("greet",), 2)
+    assert (poll.worker, poll.types, poll.max_jobs) == ("w", ("greet",), 2)
 
 
 async def test_a_handler_may_ask_for_the_job_alone_or_beside_the_variables():
@@ -210,7 +209,7 @@ async def test_no_more_jobs_are_claimed_than_there_is_room_for():
         gate.set()
         await source.until(lambda: len(source.completed) == 5)
     assert most == 2
-    assert all(poll.most in (1, 2) for poll in source.polls)
+    assert all(poll.max_jobs in (1, 2) for poll in source.polls)
 
 
 async def test_a_poll_that_fails_is_tried_again():
@@ -305,4 +304,4 @@ async def test_leaving_does_not_wait_longer_than_its_grace():
 
 async def test_handlers_must_be_callable_with_what_there_is():
     with pytest.raises(TypeError, match="3 arguments"):
-        _ = Function("job", "greet", lambda a, b, c: None, context=Job).shape
+        _ = Function("job", "greet", lambda a, b, c: None, context=Job).signature

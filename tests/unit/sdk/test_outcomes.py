@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from statewright.jsonval.codec import decode
-from statewright.sdk.outcomes import No, NotJson, encode, schedule
+from statewright.sdk.outcomes import NotJson, Rejected, encode_json, to_schedule
 
 numbers = st.integers() | st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**30), max_value=10**30)
 scalars = (
@@ -30,7 +30,7 @@ documents = st.recursive(
 
 @given(documents)
 def test_a_document_that_a_function_returns_unchanged_arrives_unchanged(document):
-    assert decode(encode(document)) == document
+    assert decode(encode_json(document)) == document
 
 
 @pytest.mark.parametrize(
@@ -48,24 +48,24 @@ def test_a_document_that_a_function_returns_unchanged_arrives_unchanged(document
     ],
 )
 def test_what_python_programs_return_becomes_json(value, text):
-    assert encode(value) == text
+    assert encode_json(value) == text
 
 
 def test_structs_are_written_under_their_json_names():
     class Laureate(Struct, rename="camel"):
         first_name: str
 
-    assert encode([Laureate("Ada")]) == b'[{"firstName":"Ada"}]'
+    assert encode_json([Laureate("Ada")]) == b'[{"firstName":"Ada"}]'
 
 
 @pytest.mark.parametrize("value", [object(), Decimal("NaN"), {"deep": [Decimal("-Infinity")]}, "\ud800", lambda: None])
 def test_what_json_cannot_say_is_refused(value):
     with pytest.raises(NotJson, match="the result is not JSON: "):
-        encode(value)
+        encode_json(value)
 
 
 def test_a_refusal_is_false_and_gives_its_reason():
-    refusal = No("too small")
+    refusal = Rejected("too small")
     assert not refusal
     assert refusal.reason == "too small"
 
@@ -80,4 +80,4 @@ def test_a_refusal_is_false_and_gives_its_reason():
     ],
 )
 def test_a_fire_time_is_a_delay_or_an_instant_or_the_result_itself(value, result):
-    assert schedule(value) == result
+    assert to_schedule(value) == result

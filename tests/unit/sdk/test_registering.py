@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from statewright import sdk
-from statewright.sdk.cli import UnusableTarget, find, run
-from statewright.sdk.node import Node, several
+from statewright.sdk.cli import UnusableTarget, find_node, run
+from statewright.sdk.node import Node, split_tags
 
 
 def test_decorators_register_by_kind_and_name_and_return_the_function():
@@ -57,7 +57,7 @@ def test_module_level_decorators_register_with_the_default_node():
     [("", ()), ("a", ("a",)), (" a, b;c,", ("a", "b", "c")), (["a", " b "], ("a", "b")), ((), ())],
 )
 def test_tags_are_one_text_or_several(tags, listed):
-    assert several(tags) == listed
+    assert split_tags(tags) == listed
 
 
 @pytest.fixture
@@ -70,18 +70,18 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_target_names_a_node_in_a_module_of_the_current_directory(here: Path):
     (here / "prizes.py").write_text("from statewright.sdk import Node\nfirst, second = Node('a'), Node('b')\n")
-    assert find("prizes:second") is not find("prizes:first")
+    assert find_node("prizes:second") is not find_node("prizes:first")
 
 
 def test_the_only_node_of_a_module_needs_no_name(here: Path):
     (here / "lonely.py").write_text("from statewright.sdk import Node\napp = Node('a')\nalias = app\n")
-    assert find("lonely") is find("lonely:app")
+    assert find_node("lonely") is find_node("lonely:app")
 
 
 def test_a_module_without_a_node_stands_for_the_default_one(here: Path, monkeypatch: pytest.MonkeyPatch):
     (here / "plain.py").write_text("x = 1\n")
     monkeypatch.setattr(sdk.default_node, "_functions", {("processor", "x"): object()})
-    assert find("plain") is sdk.default_node
+    assert find_node("plain") is sdk.default_node
 
 
 @pytest.mark.parametrize(
@@ -98,14 +98,14 @@ def test_a_target_that_names_no_node_is_refused(here: Path, target: str, reason:
     (here / "two.py").write_text("from statewright.sdk import Node\na, b = Node(), Node()\nx = 1\n")
     (here / "none.py").write_text("")
     with pytest.raises(UnusableTarget) as refused:
-        find(target)
+        find_node(target)
     assert str(refused.value) == reason
 
 
 def test_a_module_that_lacks_a_module_itself_says_which(here: Path):
     (here / "broken.py").write_text("import no_such_dependency\n")
     with pytest.raises(ModuleNotFoundError, match="no_such_dependency"):
-        find("broken")
+        find_node("broken")
 
 
 @pytest.mark.parametrize(

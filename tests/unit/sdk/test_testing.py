@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 from msgspec import Struct
 
-from statewright.sdk import Caller, Context, Missing, No, Node, Schedule
+from statewright.sdk import Caller, Context, Missing, Node, Rejected, Schedule
 from statewright.sdk.context import NoWayBack
 from statewright.sdk.testing import FakeEngine, Lifecycle, Place, Request
 
@@ -151,7 +151,7 @@ def test_entities_move_along_their_lifecycle():
 
 def test_a_criterion_says_yes_or_no_and_why():
     node = a_node()
-    node.criterion("rich")(lambda order: order["total"] > 10 or No("too small"))
+    node.criterion("rich")(lambda order: order["total"] > 10 or Rejected("too small"))
     engine = FakeEngine(node)
     assert engine.judge("rich", {"total": 11}).matches
     no = engine.judge("rich", {"total": 1})

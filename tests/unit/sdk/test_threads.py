@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from statewright.sdk.threads import DaemonThreads
+from statewright.sdk.threads import DaemonThreadPool
 
 
 def name() -> str:
@@ -12,35 +12,35 @@ def name() -> str:
 
 
 def test_a_call_gives_its_result():
-    assert DaemonThreads(1).submit(pow, 2, 10).result(10) == 1024
+    assert DaemonThreadPool(1).submit(pow, 2, 10).result(10) == 1024
 
 
 def test_a_call_that_raises_gives_its_error():
     with pytest.raises(ZeroDivisionError):
-        DaemonThreads(1).submit(lambda: 1 // 0).result(10)
+        DaemonThreadPool(1).submit(lambda: 1 // 0).result(10)
 
 
 def test_calls_run_side_by_side_up_to_the_limit():
-    threads, meeting = DaemonThreads(3), threading.Barrier(3, timeout=10)
+    threads, meeting = DaemonThreadPool(3), threading.Barrier(3, timeout=10)
     futures = [threads.submit(meeting.wait) for _ in range(3)]
     assert sorted(future.result(10) for future in futures) == [0, 1, 2]
 
 
 def test_there_are_never_more_threads_than_the_limit():
-    threads = DaemonThreads(2)
+    threads = DaemonThreadPool(2)
     futures = [threads.submit(name) for _ in range(50)]
     assert len({future.result(10) for future in futures}) <= 2
 
 
 def test_threads_are_used_again():
-    threads = DaemonThreads(2)
+    threads = DaemonThreadPool(2)
     first = threads.submit(name).result(10)
     threads.submit(threading.Barrier(1).wait).result(10)
     assert {threads.submit(name).result(10) for _ in range(20)} <= {first, "statewright-node-2"}
 
 
 def test_a_cancelled_call_is_never_made():
-    threads, gate, made = DaemonThreads(1), threading.Event(), list[str]()
+    threads, gate, made = DaemonThreadPool(1), threading.Event(), list[str]()
     blocking = threads.submit(gate.wait)
     cancelled = threads.submit(made.append, "made")
     assert cancelled.cancel()
@@ -51,7 +51,7 @@ def test_a_cancelled_call_is_never_made():
 
 
 def test_shutting_down_ends_the_threads():
-    threads = DaemonThreads(2)
+    threads = DaemonThreadPool(2)
     worker = threads.submit(threading.current_thread).result(10)
     threads.shutdown()
     worker.join(10)

@@ -8,8 +8,16 @@ from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonObject
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.sdk.context import Caller
-from statewright.sdk.outcomes import No
-from statewright.sdk.wire import Request, UnreadableEvent, acknowledgement, answer, failure, join, read_request
+from statewright.sdk.outcomes import NotJson, Rejected
+from statewright.sdk.wire import (
+    CalloutRequest,
+    UnreadableEvent,
+    build_acknowledgement,
+    build_answer,
+    build_failed_answer,
+    build_join,
+    read_request,
+)
 
 PROCESSOR = "EntityProcessorCalculationRequest"
 CRITERIA = "EntityCriteriaCalculationRequest"
@@ -32,7 +40,9 @@ FULL: JsonObject = {
 }
 
 
-def a_request(event_type: str = PROCESSOR, attributes: dict[str, str] | None = None, **members: object) -> Request:
+def a_request(
+    event_type: str = PROCESSOR, attributes: dict[str, str] | None = None, **members: object
+) -> CalloutRequest:
     event = CloudEvent(type=event_type, text_data=encode({"requestId": "r-1", "entityId": "e-1", **members}).decode())
     for name, text in (attributes or {}).items():
         event.attributes[name].ce_string = text
@@ -102,7 +112,7 @@ def test_a_request_that_cannot_be_answered_is_unreadable(text):
 
 
 def test_a_document_becomes_the_payload_of_the_answer():
-    event = answer(a_request(), {"total": Decimal("13.00")})
+    event = build_answer(a_request(), {"total": Decimal("13.00")})
     assert event.type == "EntityProcessorCalculationResponse"
     assert said(event) == {
         "requestId": "r-1",
@@ -113,7 +123,7 @@ def test_a_document_becomes_the_payload_of_the_answer():
 
 
 def test_no_document_means_no_payload():
-    assert said(answer(a_request(), None)) == {"requestId": "r-1", "entityId": "e-1", "success": True}
+    assert said(build_answer(a_request(), None)) == {"requestId": "r-1", "entityId": "e-1", "success": True}
 
 
 @pytest.mark.parametrize(
@@ -123,17 +133,17 @@ def test_no_document_means_no_payload():
         (["truthy"], {"matches": True}),
         (False, {"matches": False}),
         (None, {"matches": False}),
-        (No("too small"), {"matches": False, "reason": "too small"}),
+        (Rejected("too small"), {"matches": False, "reason": "too small"}),
     ],
 )
 def test_a_verdict_becomes_a_match(outcome, members):
-    event = answer(a_request(CRITERIA, criteriaName="worthy"), outcome)
+    event = build_answer(a_request(CRITERIA, criteriaName="worthy"), outcome)
     assert event.type == "EntityCriteriaCalculationResponse"
     assert said(event) == {"requestId": "r-1", "entityId": "e-1", "success": True, **members}
 
 
 def test_a_fire_time_becomes_a_typed_result():
-    event = answer(a_request(FUNCTION, functionName="due"), {"fireAfterMs": 5})
+    event = build_answer(a_request(FUNCTION, functionName="due"), {"fireAfterMs": 5})
     assert event.type == "EntityFunctionCalculationResponse"
     assert said(event) == {
         "requestId": "r-1",
@@ -147,13 +157,13 @@ def test_a_fire_time_becomes_a_typed_result():
 def test_warnings_go_with_the_answer():
     request = a_request()
     request.context.warn("rounded")
-    assert said(answer(request, None))["warnings"] == ["rounded"]
-    assert said(failure(request, code="X", message="no"))["warnings"] == ["rounded"]
+    assert said(build_answer(request, None))["warnings"] == ["rounded"]
+    assert said(build_failed_answer(request, code="X", message="no"))["warnings"] == ["rounded"]
     assert a_request().context.warnings == []
 
 
 def test_a_failure_carries_code_and_message_even_of_broken_text():
-    payload = said(failure(a_request(), code="OSError", message="no file \ud800"))
+    payload = said(build_failed_answer(a_request(), code="OSError", message="no file \ud800"))
     assert payload["success"] is False
     assert payload["error"] == {"code": "OSError", "message": "no file ?"}
 
@@ -162,12 +172,40 @@ def test_a_probe_is_acknowledged_by_its_payload_id():
     probe = CloudEvent(
         id="event", type="CalculationMemberKeepAliveEvent", text_data='{"id": "member", "memberId": "member"}'
     )
-    event = acknowledgement(probe)
+    event = build_acknowledgement(probe)
     assert event.type == "EventAckResponse"
     assert said(event) == {"sourceEventId": "member", "success": True}
 
 
 def test_joining_declares_the_tags():
-    event = join(("a", "b"))
+    event = build_join(("a", "b"))
     assert event.type == "CalculationMemberJoinEvent"
     assert said(event) == {"tags": ["a", "b"]}
+
+
+@pytest.mark.parametrize("outcome", [True, 5, [1, 2], "text", Decimal("1.5"), (1, 2)])
+def test_what_is_no_object_is_no_document(outcome):
+    """Decision W13."""
+    with pytest.raises(NotJson, match="a processor returns an object or nothing, not "):
+        build_answer(a_request(), outcome)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("place", [lambda n: {"a": n}, lambda n: {"a": [{"b": n}]}, lambda n: {"a": None, "b": (1, n)}])
+def test_a_float_that_is_no_number_is_not_sent_as_null(number, place):
+    """Decision W13."""
+    with pytest.raises(NotJson, match="is no number of JSON"):
+        build_answer(a_request(), place(number))
+
+
+@pytest.mark.parametrize("document", [{"a": "x\0"}, {"a\0": 1}, {"a": ["\0"]}])
+def test_a_nul_character_is_not_sent(document):
+    """Decision W13."""
+    with pytest.raises(NotJson, match="the result is not a document: "):
+        build_answer(a_request(), document)
+
+
+def test_null_and_the_text_of_an_escape_are_sent():
+    document = {"a": None, "b": "null", "c": "\\u0000", "d": [None, 1.5]}
+    answer = said(build_answer(a_request(), document))
+    assert answer["payload"] == {"type": "JSON", "data": document}

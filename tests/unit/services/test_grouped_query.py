@@ -1,4 +1,4 @@
-"""What the body of a grouped statistic may say (spec/entities.md §14.1)."""
+"""What the body of a grouped statistic may say (docs/reference/entities.md#the-request-of-a-grouped-statistic)."""
 
 import json
 from typing import Any
@@ -18,13 +18,13 @@ from statewright.failures import (
     MalformedRequest,
     MissingGroupBy,
 )
-from statewright.services.grouped_query import MOST_ENTRIES, GroupedQuery, normal_path, read_query
+from statewright.services.grouped_query import MAX_ENTRIES, GroupedQuery, normalize_path, read_query
 
 MOST = 50
 
 
 def query(**members: Any) -> GroupedQuery:
-    return read_query(json.dumps({"groupBy": ["state"], **members}).encode(), most=MOST)
+    return read_query(json.dumps({"groupBy": ["state"], **members}).encode(), max_limit=MOST)
 
 
 def refused(failure: type[Failure], **members: Any) -> None:
@@ -44,7 +44,7 @@ def an_aggregation(op: Any = "sum", field: Any = "$.qty", **members: Any) -> Any
 )
 def test_a_body_that_is_no_json_object_is_malformed(body: str) -> None:
     with pytest.raises(MalformedRequest):
-        read_query(body.encode(), most=MOST)
+        read_query(body.encode(), max_limit=MOST)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_unknown_members_and_wrong_types_are_malformed(members: Any) -> None:
 @pytest.mark.parametrize("limit", ["5.0", "1e1"])
 def test_a_limit_that_is_not_written_as_an_integer_is_malformed(limit: str) -> None:
     with pytest.raises(MalformedRequest):
-        read_query(f'{{"groupBy":["state"],"limit":{limit}}}'.encode(), most=MOST)
+        read_query(f'{{"groupBy":["state"],"limit":{limit}}}'.encode(), max_limit=MOST)
 
 
 def test_null_members_count_as_absent() -> None:
@@ -87,7 +87,7 @@ def test_null_members_count_as_absent() -> None:
 @pytest.mark.parametrize("body", ["{}", '{"groupBy":null}', '{"groupBy":[]}'])
 def test_group_by_is_required(body: str) -> None:
     with pytest.raises(MissingGroupBy):
-        read_query(body.encode(), most=MOST)
+        read_query(body.encode(), max_limit=MOST)
 
 
 @pytest.mark.parametrize(
@@ -116,20 +116,20 @@ def test_what_is_no_path_of_a_scalar_cannot_be_grouped_by_nor_aggregated(path: s
     ],
 )
 def test_paths_are_normalised(written: str, normal: str) -> None:
-    assert normal_path(written) == normal
+    assert normalize_path(written) == normal
     assert query(groupBy=[written]).group_by == (normal,)
 
 
 @given(st.text())
 def test_a_normal_path_is_normal(text: str) -> None:
-    path = normal_path(text)
-    assert path is None or normal_path(path) == path
+    path = normalize_path(text)
+    assert path is None or normalize_path(path) == path
 
 
 def test_the_word_state_is_not_the_member_state() -> None:
     wanted = query(groupBy=["state", "$.state"])
     assert wanted.group_by == ("state", "$.state")
-    assert wanted.grouping(most=MOST).keys == (None, ("state",))
+    assert wanted.to_grouping(max_groups=MOST).keys == (None, ("state",))
 
 
 @pytest.mark.parametrize(
@@ -189,11 +189,11 @@ def test_a_limit_out_of_range_is_invalid(limit: int) -> None:
 
 @pytest.mark.parametrize("limit", [1, MOST])
 def test_a_limit_within_range_is_taken(limit: int) -> None:
-    assert query(limit=limit).grouping(most=MOST).limit == limit
+    assert query(limit=limit).to_grouping(max_groups=MOST).limit == limit
 
 
 def test_without_a_limit_as_many_groups_are_wanted_as_are_allowed() -> None:
-    assert query().grouping(most=MOST).limit == MOST
+    assert query().to_grouping(max_groups=MOST).limit == MOST
 
 
 def test_an_instant_is_read_with_its_offset() -> None:
@@ -201,8 +201,8 @@ def test_an_instant_is_read_with_its_offset() -> None:
 
 
 def test_more_entries_than_the_database_has_columns_for_are_refused() -> None:
-    refused(MalformedRequest, groupBy=[f"a{n}" for n in range(MOST_ENTRIES + 1)])
-    refused(MalformedRequest, aggregations=[an_aggregation(field=f"a{n}") for n in range(MOST_ENTRIES + 1)])
+    refused(MalformedRequest, groupBy=[f"a{n}" for n in range(MAX_ENTRIES + 1)])
+    refused(MalformedRequest, aggregations=[an_aggregation(field=f"a{n}") for n in range(MAX_ENTRIES + 1)])
 
 
 def test_rules_are_checked_in_the_order_of_the_table() -> None:

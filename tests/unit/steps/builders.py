@@ -1,8 +1,8 @@
 """Valid definitions in JSON, so that a test mentions only what matters."""
 
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.steps.core import Process, compile_definition
-from statewright.steps.core.reading import definition_from
+from statewright.steps import Process, compile_definition
+from statewright.steps.documents import definition_from_document
 
 
 def a_definition(*steps: JsonObject, **members: JsonValue) -> JsonObject:
@@ -12,7 +12,7 @@ def a_definition(*steps: JsonObject, **members: JsonValue) -> JsonObject:
 
 
 def a_process(*steps: JsonObject, **members: JsonValue) -> Process:
-    return compile_definition(definition_from(a_definition(*steps, **members)), 1)
+    return compile_definition(definition_from_document(a_definition(*steps, **members)), 1)
 
 
 def a_step(step_id: str, step_type: str, **members: JsonValue) -> JsonObject:

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from statewright.jsonval.values import JsonObject
-from statewright.steps.core.instance import Instance
+from statewright.steps.instance import Instance
 from tests.unit.steps.builders import a_process, decision, end, transformation
 from tests.unit.steps.world import World
 

@@ -1,7 +1,7 @@
-"""Chaining and business keys (spec/step-engine.md §15)."""
+"""Chaining and business keys (docs/reference/steps.md#chaining)."""
 
 from statewright.net.effects import StartChild
-from statewright.steps.core import instance_record
+from statewright.steps import render_instance
 from tests.unit.steps.builders import a_process, decision, end, service
 from tests.unit.steps.world import World
 
@@ -18,7 +18,7 @@ def test_a_failed_instance_does_not_chain():
 
 
 def test_only_the_first_end_of_the_document_chains():
-    """The loan chain of seed 000 goes on when a loan is approved, not when it is rejected."""
+    """The loan chain goes on when a loan is approved, not when it is rejected."""
     for chosen, started in (("approved", 1), ("rejected", 0)):
         steps = (
             decision("route", {f"x == '{end_}'": end_ for end_ in ("rejected", "approved")}),
@@ -41,4 +41,4 @@ def test_an_instance_chains_once_however_often_it_is_told_that_it_is_done():
 
 def test_an_empty_business_key_is_none():
     assert World(a_process(end())).start().instance.business_key is None
-    assert instance_record(World(a_process(end())).start("K-1").instance)["businessKey"] == "K-1"
+    assert render_instance(World(a_process(end())).start("K-1").instance)["businessKey"] == "K-1"

@@ -1,4 +1,6 @@
-"""DECISION, TRANSFORMATION and steps that never pause (spec/step-engine.md §5.4, §5.5, §5.7, decision J2)."""
+"""DECISION, TRANSFORMATION and steps that never pause (docs/reference/steps.md#decision,
+docs/reference/steps.md#transformation, docs/reference/steps.md#limits-of-an-operation, decision J2).
+"""
 
 from decimal import Decimal
 

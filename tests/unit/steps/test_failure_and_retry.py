@@ -1,4 +1,4 @@
-"""What happens after an instance failed, manual retry, and cancelling (spec/step-engine.md §14.2–14.4)."""
+"""What happens after an instance failed, manual retry, and cancelling (docs/reference/steps.md#a-failed-instance)."""
 
 from collections.abc import Callable
 

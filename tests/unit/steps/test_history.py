@@ -1,21 +1,21 @@
-"""History and audit (spec/step-engine.md §16, decision J7)."""
+"""History and audit (docs/reference/steps.md#recording, decision J7)."""
 
 from statewright.jsonval.codec import encode
-from statewright.steps.core import audit_entries, history_item, start_instance
-from statewright.steps.core.operations import Applied, NewInstance
+from statewright.processes.language import Applied, NewInstance
+from statewright.steps import list_audit_entries, render_history_item, start_instance
 from tests.unit.steps.builders import a_process, decision, end, service, timer, user, wait
 from tests.unit.steps.world import World
 
 
 def kinds(world: World) -> list[str]:
     assert isinstance(world.last, Applied)
-    return [entry.kind for entry in audit_entries(world.process, world.instance, world.last)]
+    return [entry.kind for entry in list_audit_entries(world.process, world.instance, world.last)]
 
 
 def test_an_item_has_every_member_in_both_spellings():
     world = World(a_process(service("work", "end"), end())).start(n=1)
     line = world.line("work")
-    assert history_item(line) == {
+    assert render_history_item(line) == {
         "id": line.id,
         "instanceId": "01HZ",
         "stepId": "work",
@@ -39,14 +39,14 @@ def test_an_item_has_every_member_in_both_spellings():
         "OutputSnapshot": None,
         "FailureReason": None,
     }
-    assert encode(history_item(line))
+    assert encode(render_history_item(line))
 
 
 def test_lines_of_one_step_share_its_instant_and_sort_by_id():
     world = World(a_process(decision("a", {"true": "b"}), decision("b", {"true": "end"}), end())).start()
     lines = list(world.lines.values())
     assert {(line.started_at, line.ended_at) for line in lines} == {(world.clock, world.clock)}
-    assert [line.step_id for line in sorted(lines, key=lambda line: line.id)] == ["a", "b", "end"]
+    assert [line.node_id for line in sorted(lines, key=lambda line: line.id)] == ["a", "b", "end"]
 
 
 def test_a_line_written_earlier_is_ended_later():
@@ -75,7 +75,7 @@ def test_starting_is_told_with_the_steps_entered():
     process = a_process(service("work", "end"), end())
     world = World(process).start()
     applied = start_instance(process, NewInstance(id="x", business_key="K"), world.first[1])
-    entries = audit_entries(process, None, applied)
+    entries = list_audit_entries(process, None, applied)
     assert [entry.kind for entry in entries] == ["instance-started", "step-entered"]
     assert [entry.detail for entry in entries] == [{"businessKey": "K"}, {"stepId": "work", "attemptNumber": 1}]
 
@@ -101,12 +101,12 @@ def test_every_operation_is_told_by_its_kinds():
 def test_cancelling_is_told_with_its_reason():
     world = World(a_process(service("work", "end"), end())).start().cancel("enough")
     assert isinstance(world.last, Applied)
-    (entry,) = audit_entries(world.process, world.instance, world.last)
+    (entry,) = list_audit_entries(world.process, world.instance, world.last)
     assert (entry.kind, entry.detail) == ("instance-cancelled", {"failureReason": "enough"})
 
 
 def test_who_completed_a_task_is_told():
     world = World(a_process(user("ask", "end"), end())).start().finish_task("ask", by="ann")
     assert isinstance(world.last, Applied)
-    told = next(entry for entry in audit_entries(world.process, world.instance, world.last))
+    told = next(entry for entry in list_audit_entries(world.process, world.instance, world.last))
     assert told.detail["completedBy"] == "ann"

@@ -1,13 +1,16 @@
-"""The stored document, the record and the life of an instance (spec/step-engine.md §11.3, §25.2, §25.3)."""
+"""The stored document, the record and the life of an instance
+(docs/reference/steps.md#starting-and-reading-instances, docs/reference/steps.md#as-entities,
+docs/reference/steps.md#writes-through-the-entity-api).
+"""
 
 import pytest
 from msgspec.structs import replace
 
+from statewright.instants import format_instant, parse_instant
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonObject
-from statewright.steps.core import TRANSITIONS, from_document, instance_record, to_document
-from statewright.steps.core.lifecycle import transitions
-from statewright.steps.core.times import instant_text, microseconds
+from statewright.steps import TRANSITIONS, instance_from_document, instance_to_document, render_instance
+from statewright.steps.instance import list_transitions
 from tests.unit.steps.builders import a_process, end, fork, join, service, timer, user
 from tests.unit.steps.world import World
 
@@ -22,7 +25,7 @@ PARALLEL = (
 
 def test_the_record_of_an_instance_in_flight_leaves_out_what_is_not_set():
     world = World(a_process(user("sign", "end"), end())).start(employee="E-77")
-    assert instance_record(world.instance) == {
+    assert render_instance(world.instance) == {
         "id": "01HZ",
         "definitionId": "test::flow",
         "definitionVersion": 1,
@@ -35,16 +38,16 @@ def test_the_record_of_an_instance_in_flight_leaves_out_what_is_not_set():
 
 def test_the_record_of_a_failed_instance_says_when_and_why():
     world = World(a_process(service("work", "end"), end())).start("E-77").fail("work", "no")
-    record = instance_record(world.instance)
+    record = render_instance(world.instance)
     assert (record["status"], record["failureReason"], record["businessKey"]) == ("FAILED", "no", "E-77")
     assert record["completedAt"] == "2024-06-01T09:00:00.002Z"
 
 
 def test_the_document_is_the_record_and_what_the_kernel_knows():
     world = World(a_process(*PARALLEL)).start(n=1)
-    document = to_document(world.instance)
-    assert instance_record(world.instance).items() <= document.items()
-    assert set(document) - set(instance_record(world.instance)) == {"tokens", "joins", "attempts"}
+    document = instance_to_document(world.instance)
+    assert render_instance(world.instance).items() <= document.items()
+    assert set(document) - set(render_instance(world.instance)) == {"tokens", "joins", "attempts"}
     assert document["attempts"] == {"a": 1, "b": 1, "fork": 1}
 
 
@@ -61,9 +64,9 @@ def test_a_document_survives_storage_in_every_state():
         states.append(world.instance)
     assert [state.status for state in states] == ["WAITING", "FAILED", "WAITING", "WAITING", "CANCELLED"]
     for state in states:
-        document = decode(encode(to_document(state)))
+        document = decode(encode(instance_to_document(state)))
         assert isinstance(document, dict)
-        assert from_document(document) == state
+        assert instance_from_document(document) == state
 
 
 @pytest.mark.parametrize(
@@ -79,15 +82,15 @@ def test_a_document_survives_storage_in_every_state():
     ],
 )
 def test_a_damaged_document_is_reported(damage: JsonObject):
-    document = to_document(World(a_process(*PARALLEL)).start().instance)
+    document = instance_to_document(World(a_process(*PARALLEL)).start().instance)
     with pytest.raises(ValueError):
-        from_document({**document, **damage})
+        instance_from_document({**document, **damage})
 
 
 def test_a_parent_is_kept_in_the_document_but_not_in_the_record():
     child = replace(World(a_process(end())).start().instance, parent_instance_id="01PARENT")
-    assert "parentInstanceId" not in instance_record(child)
-    assert from_document(to_document(child)).parent_instance_id == "01PARENT"
+    assert "parentInstanceId" not in render_instance(child)
+    assert instance_from_document(instance_to_document(child)).parent_instance_id == "01PARENT"
 
 
 @pytest.mark.parametrize(
@@ -99,8 +102,8 @@ def test_a_parent_is_kept_in_the_document_but_not_in_the_record():
     ],
 )
 def test_instants_are_rfc_3339_without_trailing_zeros(at: int, text: str):
-    assert instant_text(at) == text
-    assert microseconds(text) == at
+    assert format_instant(at) == text
+    assert parse_instant(text) == at
 
 
 def test_every_move_of_a_life_is_in_the_table():
@@ -111,7 +114,7 @@ def test_every_move_of_a_life_is_in_the_table():
 
 
 def test_nothing_happening_is_no_move():
-    assert transitions("ACTIVE", "ACTIVE", ()) == ()
+    assert list_transitions("ACTIVE", "ACTIVE", ()) == ()
 
 
 def test_final_states_have_no_way_out():

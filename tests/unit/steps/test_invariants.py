@@ -1,4 +1,5 @@
-"""What holds for any definition and any order of events (spec/step-engine.md §24, spec/playbook-routing.md §19.7).
+"""What holds for any definition and any order of events (docs/reference/steps.md#invariants,
+docs/reference/kernel.md#guarantees).
 
 :class:`tests.unit.steps.world.World` checks after every operation that state, work, timers and history agree.
 """
@@ -11,8 +12,8 @@ from hypothesis.strategies import DataObject
 
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject
-from statewright.steps.core import compile_definition, to_document
-from statewright.steps.core.reading import definition_from
+from statewright.steps import compile_definition, instance_to_document
+from statewright.steps.documents import definition_from_document
 from tests.unit.steps.strategies import documents, well_formed
 from tests.unit.steps.world import World, replayed, with_budget
 
@@ -21,7 +22,7 @@ EVENTS = ["complete", "fail", "fail for good", "person", "signal", "timer", "ret
 
 
 def a_world(document: JsonObject) -> World:
-    return World(with_budget(compile_definition(definition_from(document), 1), 60)).start(n=1, flag=True)
+    return World(with_budget(compile_definition(definition_from_document(document), 1), 60)).start(n=1, flag=True)
 
 
 def play(data: DataObject, world: World) -> None:
@@ -86,7 +87,7 @@ def test_replaying_the_same_events_gives_the_same_state_byte_for_byte(document: 
     world = a_world(document)
     for _ in range(8):
         play(data, world)
-    assert encode(to_document(replayed(world))) == encode(to_document(world.instance))
+    assert encode(instance_to_document(replayed(world))) == encode(instance_to_document(world.instance))
 
 
 @settings(max_examples=80)
@@ -99,9 +100,9 @@ def test_attempts_of_a_step_count_up_and_history_names_only_steps_of_the_definit
         play(data, world)
     seen: Counter[str] = Counter()
     for line in world.lines.values():
-        seen[line.step_id] += 1
-        assert line.attempt_number == seen[line.step_id]
-        assert line.step_id in world.process.steps
+        seen[line.node_id] += 1
+        assert line.attempt_number == seen[line.node_id]
+        assert line.node_id in world.process.steps
         assert line.status in ("RUNNING", "COMPLETED", "FAILED", "SKIPPED")
         assert (line.ended_at is None) == (line.status == "RUNNING")
     assert dict(seen) == dict(world.instance.marking.attempts)
@@ -143,7 +144,7 @@ def finish_everything(data: DataObject, world: World, *, failing: bool = False) 
 
 
 def _open_work(world: World) -> list[tuple[str, str]]:
-    parked = [line.step_id for line in world.lines.values() if (line.step_type, line.status) == ("WAIT", "RUNNING")]
+    parked = [line.node_id for line in world.lines.values() if (line.node_type, line.status) == ("WAIT", "RUNNING")]
     return [
         *(("job", job) for job in sorted(world.jobs)),
         *(("task", task.node) for task in world.tasks.values()),
@@ -170,7 +171,7 @@ def test_in_a_well_formed_definition_every_order_of_work_completes_and_joins_rel
     world = a_world(document)
     finish_everything(data, world)
     assert world.status == "COMPLETED"
-    visits = Counter(line.step_id for line in world.lines.values())
+    visits = Counter(line.node_id for line in world.lines.values())
     for join_step, branches in joins.items():
         assert visits[join_step] in (0, branches)
         after = str(world.process.steps[join_step].next_step)
@@ -187,7 +188,7 @@ def test_failures_retries_and_results_reported_in_between_lose_no_token(
     world = a_world(document)
     finish_everything(data, world, failing=True)
     assert world.status == "COMPLETED"
-    completed = Counter(line.step_id for line in world.lines.values() if line.status == "COMPLETED")
+    completed = Counter(line.node_id for line in world.lines.values() if line.status == "COMPLETED")
     assert all(completed[join_step] in (0, branches) for join_step, branches in joins.items())
     assert all(count == 1 for step, count in completed.items() if step not in joins)
 

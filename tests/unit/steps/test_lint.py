@@ -1,8 +1,8 @@
 """Warnings at upload: allowed, but hardly meant."""
 
 from statewright.jsonval.values import JsonObject
-from statewright.steps.core.lint import warnings
-from statewright.steps.core.reading import definition_from
+from statewright.steps.documents import definition_from_document
+from statewright.steps.lint import lint_definition
 from tests.unit.steps.builders import (
     a_definition,
     a_rule,
@@ -20,7 +20,7 @@ from tests.unit.steps.builders import (
 
 
 def of_steps(*steps: JsonObject) -> list[str]:
-    return list(warnings(definition_from(a_definition(*steps))))
+    return list(lint_definition(definition_from_document(a_definition(*steps))))
 
 
 def test_a_sound_definition_gives_no_warning():
@@ -105,8 +105,10 @@ def test_a_timer_that_never_fires_is_told():
 
 def test_ends_that_do_not_chain_are_told():
     steps = (decision("route", {"true": "yes", "false": "no"}), end("yes"), end("no"))
-    chained = definition_from(a_definition(*steps, autoStartNextWorkflow=True, nextWorkflowId="next"))
-    assert list(warnings(chained)) == ['step "no": reaching it does not start "next"; only the first END, "yes", does']
+    chained = definition_from_document(a_definition(*steps, autoStartNextWorkflow=True, nextWorkflowId="next"))
+    assert list(lint_definition(chained)) == [
+        'step "no": reaching it does not start "next"; only the first END, "yes", does'
+    ]
 
 
 def test_malformed_expressions_are_told_wherever_they_stand():

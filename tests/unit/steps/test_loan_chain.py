@@ -1,4 +1,4 @@
-"""The seed's two-workflow loan chain with all rows of its "Expected terminal states" (seed 000)."""
+"""The seed's two-workflow loan chain with all rows of its "Expected terminal states" (docs/reference/steps.md)."""
 
 from decimal import Decimal
 from pathlib import Path
@@ -7,16 +7,8 @@ import pytest
 
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net.effects import StartChild
-from statewright.steps.core import (
-    Accepted,
-    NewInstance,
-    Process,
-    accept_text,
-    compile_definition,
-    read_stubs,
-    simulate,
-    start_instance,
-)
+from statewright.processes.language import NewInstance
+from statewright.steps import Accepted, Process, accept_text, compile_definition, read_stubs, simulate, start_instance
 from tests.unit.steps.world import START, World
 
 HOUR = 3_600_000_000
@@ -104,7 +96,7 @@ def test_the_chain_ends_where_the_table_says(
     while process is not None:
         world = run(World(process).start("APP-20240417-001", **variables), replies, people)
         assert world.status == "COMPLETED"
-        ends += [line.step_id for line in world.lines.values() if line.step_type == "END"]
+        ends += [line.node_id for line in world.lines.values() if line.node_type == "END"]
         process = CHAIN[world.children[0].net] if world.children else None
         variables = world.variables
     assert ends == expected
@@ -132,7 +124,7 @@ def test_a_dry_run_of_the_chain_ends_in_the_same_places(
     jobs["fraud-screen"] = {"variables": {"fraudScore": Decimal(fraud)}}
     stubs = read_stubs({"jobs": jobs, "userTasks": {step: {"variables": answer} for step, answer in people.items()}})
     simulation = simulate(APPLICATION, {**APPLICANT, "loanAmount": amount}, stubs, at=START, successor=CHAIN.get)
-    assert [played.ended_at_step for played in simulation.played] == expected
+    assert [played.ended_at_step for played in simulation.instances] == expected
 
 
 def test_the_review_is_escalated_after_48_hours_and_the_senior_approval_after_8():

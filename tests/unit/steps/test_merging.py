@@ -1,4 +1,4 @@
-"""Merges of variables (decision J1, spec/step-engine.md §9, §24)."""
+"""Merges of variables (decision J1, docs/reference/steps.md#variables, docs/reference/steps.md#invariants)."""
 
 from copy import deepcopy
 from decimal import Decimal
@@ -6,8 +6,8 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
+from statewright.jsonval.merging import merge_deep, merge_shallow, tidy_numbers
 from statewright.jsonval.values import JsonObject
-from statewright.steps.core.merging import merged_deep, merged_shallow, tidied
 
 SCALARS = st.none() | st.booleans() | st.integers(-5, 5) | st.text(alphabet="ab", max_size=2)
 NAMES = st.text(alphabet="abc", min_size=1, max_size=1)
@@ -19,7 +19,7 @@ OBJECTS = st.dictionaries(NAMES, VALUES, max_size=3)
 
 @given(OBJECTS, OBJECTS)
 def test_a_shallow_merge_has_all_keys_and_the_delta_wins(variables: JsonObject, delta: JsonObject):
-    merged = merged_shallow(variables, delta)
+    merged = merge_shallow(variables, delta)
     assert merged.keys() == variables.keys() | delta.keys()
     assert all(merged[name] == delta[name] if name in delta else merged[name] == variables[name] for name in merged)
 
@@ -28,41 +28,41 @@ def test_a_shallow_merge_has_all_keys_and_the_delta_wins(variables: JsonObject, 
 def test_a_deep_merge_of_objects_merges_their_members_and_replaces_anything_else(
     variables: JsonObject, delta: JsonObject
 ):
-    merged = merged_deep(variables, delta)
+    merged = merge_deep(variables, delta)
     assert merged.keys() == variables.keys() | delta.keys()
     for name, value in delta.items():
         before = variables.get(name)
         both_objects = isinstance(before, dict) and isinstance(value, dict)
-        assert merged[name] == (merged_deep(before, value) if both_objects else value)
+        assert merged[name] == (merge_deep(before, value) if both_objects else value)
     assert all(merged[name] == variables[name] for name in variables if name not in delta)
 
 
 @given(OBJECTS, OBJECTS)
 def test_merging_changes_neither_side(variables: JsonObject, delta: JsonObject):
     before = deepcopy((variables, delta))
-    merged_deep(variables, delta)
-    merged_shallow(variables, delta)
+    merge_deep(variables, delta)
+    merge_shallow(variables, delta)
     assert (variables, delta) == before
 
 
 @given(OBJECTS, OBJECTS)
 def test_merging_the_same_delta_again_changes_nothing(variables: JsonObject, delta: JsonObject):
-    assert merged_deep(merged_deep(variables, delta), delta) == merged_deep(variables, delta)
+    assert merge_deep(merge_deep(variables, delta), delta) == merge_deep(variables, delta)
 
 
 def test_null_is_kept_and_nothing_is_removed():
-    assert merged_deep({"a": {"b": 1}}, {"a": {"b": None}}) == {"a": {"b": None}}
-    assert merged_deep({"a": {"b": 1}}, {"a": None}) == {"a": None}
+    assert merge_deep({"a": {"b": 1}}, {"a": {"b": None}}) == {"a": {"b": None}}
+    assert merge_deep({"a": {"b": 1}}, {"a": None}) == {"a": None}
 
 
 def test_arrays_are_replaced():
-    assert merged_deep({"a": [1, 2]}, {"a": [3]}) == {"a": [3]}
+    assert merge_deep({"a": [1, 2]}, {"a": [3]}) == {"a": [3]}
 
 
 def test_an_empty_delta_changes_nothing_at_all():
     variables: JsonObject = {"a": 1}
-    assert merged_deep(variables, {}) is variables
-    assert merged_shallow(variables, {}) is variables
+    assert merge_deep(variables, {}) is variables
+    assert merge_shallow(variables, {}) is variables
 
 
 def test_integral_numbers_lose_their_fraction_and_others_no_digit():
@@ -73,6 +73,6 @@ def test_integral_numbers_lose_their_fraction_and_others_no_digit():
         "e": Decimal("1e400"),
         "f": 2**80,
     }
-    assert repr(tidied(numbers)) == (
+    assert repr(tidy_numbers(numbers)) == (
         "{'a': 1, 'b': [2000, {'c': 0}], 'd': Decimal('0.10'), 'e': Decimal('1E+400'), 'f': 1208925819614629174706176}"
     )

@@ -1,7 +1,7 @@
 """Diagrams in Mermaid's notation."""
 
-from statewright.steps.core import definition_diagram, instance_diagram
-from statewright.steps.core.mermaid import progress
+from statewright.steps import draw_definition, draw_instance
+from statewright.steps.mermaid import compute_progress
 from tests.unit.steps.builders import a_process, decision, end, fork, join, service, timer, transformation, user, wait
 from tests.unit.steps.world import World
 
@@ -18,7 +18,7 @@ PROCESS = a_process(
 
 
 def test_a_definition_is_drawn_with_its_steps_and_ways():
-    assert definition_diagram(PROCESS.definition) == (
+    assert draw_definition(PROCESS.definition) == (
         "flowchart TD\n"
         '    s0[\\"Fork"/]\n'
         "    s0 --> s1\n"
@@ -44,7 +44,7 @@ def test_a_definition_is_drawn_with_its_steps_and_ways():
 
 def test_a_live_instance_shows_what_is_done_and_what_is_active():
     world = World(PROCESS).start(n=1).signal("park")
-    diagram = instance_diagram(PROCESS.definition, world.instance)
+    diagram = draw_instance(PROCESS.definition, world.instance)
     assert "    class s0 done\n" in diagram
     assert "    class s1 active\n" in diagram
     assert "    class s2 done\n" in diagram
@@ -55,11 +55,11 @@ def test_a_live_instance_shows_what_is_done_and_what_is_active():
 
 def test_a_failed_instance_shows_where():
     world = World(PROCESS).start(n=1).fire().fail("late")
-    assert progress(world.instance) == {"fork": "done", "ask": "active", "park": "active", "late": "failed"}
+    assert compute_progress(world.instance) == {"fork": "done", "ask": "active", "park": "active", "late": "failed"}
 
 
 def test_a_cancelled_instance_shows_where_it_was_stopped():
-    assert progress(World(PROCESS).start(n=1).cancel().instance) == {
+    assert compute_progress(World(PROCESS).start(n=1).cancel().instance) == {
         "fork": "done",
         "ask": "stopped",
         "park": "stopped",
@@ -68,9 +68,9 @@ def test_a_cancelled_instance_shows_where_it_was_stopped():
 
 def test_a_completed_instance_is_all_done():
     world = World(PROCESS).start(n=5, x="a").signal("park").finish_task("ask")
-    assert set(progress(world.instance).values()) == {"done"}
+    assert set(compute_progress(world.instance).values()) == {"done"}
 
 
 def test_of_several_tokens_at_a_step_the_most_urgent_counts():
     world = World(a_process(fork("fork", "join", "a", "a"), service("a", "join"), join("join", "end"), end())).start()
-    assert progress(world.fail("a").instance)["a"] == "failed"
+    assert compute_progress(world.fail("a").instance)["a"] == "failed"

@@ -1,4 +1,4 @@
-"""Definitions and variables as messages of ``workflow.v1`` and back (spec/step-engine.md §12)."""
+"""Definitions and variables as messages of ``workflow.v1`` and back (docs/reference/steps.md#grpc)."""
 
 import json
 from decimal import Decimal
@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from google.protobuf.struct_pb2 import Struct, Value
 
-from statewright.api.grpc.steps.messages import definition_message, read_definition, status_filter
-from statewright.api.grpc.steps.values import json_object, proto_struct, timestamp
-from statewright.failures import StepBadRequest
+from statewright.api.grpc.steps.messages import definition_message, read_definition, read_status_filter
+from statewright.api.grpc.steps.values import to_json_object, to_proto_struct, to_timestamp
+from statewright.failures import ProcessBadRequest
 from statewright.proto.workflow.v1 import engine_pb2 as pb
-from statewright.steps.core import accept_definition
-from statewright.steps.core.reading import read_definition as from_text
+from statewright.steps import accept_definition
+from statewright.steps.documents import read_definition as from_text
 
 LOAN_CHAIN = Path(__file__).parent / "loan_chain"
 
@@ -69,35 +69,35 @@ def test_an_unknown_step_type_is_a_violation_like_any_other() -> None:
 
 def test_a_table_of_the_wrong_shape_is_named() -> None:
     message = definition_message(from_text(json.dumps(TABLE)), 1)
-    message.steps[0].decision_table.CopyFrom(proto_struct({"rules": "all"}))
-    with pytest.raises(StepBadRequest, match="cannot unmarshal string"):
+    message.steps[0].decision_table.CopyFrom(to_proto_struct({"rules": "all"}))
+    with pytest.raises(ProcessBadRequest, match="cannot unmarshal string"):
         read_definition(message)
 
 
 def test_integral_doubles_are_read_as_integers() -> None:
-    value = json_object(proto_struct({"five": 5, "half": Decimal("0.5"), "no": None, "list": [True, {"a": "b"}]}))
+    value = to_json_object(to_proto_struct({"five": 5, "half": Decimal("0.5"), "no": None, "list": [True, {"a": "b"}]}))
     assert value == {"five": 5, "half": Decimal("0.5"), "no": None, "list": [True, {"a": "b"}]}
     assert isinstance(value["five"], int)
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_numbers_that_json_does_not_have_are_refused(number: float) -> None:
-    with pytest.raises(StepBadRequest, match="no JSON number"):
-        json_object(Struct(fields={"x": Value(number_value=number)}))
+    with pytest.raises(ProcessBadRequest, match="no JSON number"):
+        to_json_object(Struct(fields={"x": Value(number_value=number)}))
 
 
 def test_a_value_without_a_kind_is_null() -> None:
-    assert json_object(Struct(fields={"x": Value()})) == {"x": None}
+    assert to_json_object(Struct(fields={"x": Value()})) == {"x": None}
 
 
 def test_instants_are_to_the_microsecond() -> None:
-    stamp = timestamp(1_700_000_000_123_456)
+    stamp = to_timestamp(1_700_000_000_123_456)
     assert stamp is not None
     assert stamp.ToJsonString() == "2023-11-14T22:13:20.123456Z"
-    assert timestamp(None) is None
+    assert to_timestamp(None) is None
 
 
 def test_a_status_filter_is_a_name() -> None:
-    assert status_filter(pb.INSTANCE_STATUS_WAITING) == "WAITING"
-    assert status_filter(pb.INSTANCE_STATUS_UNSPECIFIED) == ""
-    assert status_filter(99) == "99"
+    assert read_status_filter(pb.INSTANCE_STATUS_WAITING) == "WAITING"
+    assert read_status_filter(pb.INSTANCE_STATUS_UNSPECIFIED) == ""
+    assert read_status_filter(99) == "99"

@@ -1,4 +1,4 @@
-"""PARALLEL_GATEWAY and JOIN_GATEWAY (spec/step-engine.md §6, decision J3)."""
+"""PARALLEL_GATEWAY and JOIN_GATEWAY (docs/reference/steps.md#parallel-branches, decision J3)."""
 
 from itertools import permutations
 

@@ -1,4 +1,6 @@
-"""USER_TASK and WAIT (spec/step-engine.md §5.3, §5.6, §11.7)."""
+"""USER_TASK and WAIT (docs/reference/steps.md#user_task, docs/reference/steps.md#wait-end-and-branches-of-tasks,
+docs/reference/steps.md#user-tasks-and-signals).
+"""
 
 from statewright.net.effects import CloseHumanTask
 from tests.unit.steps.builders import a_process, end, fork, join, service, user, wait

@@ -1,18 +1,19 @@
-"""Decoding definitions (spec/step-engine.md §3.1, §7.4)."""
+"""Decoding definitions (docs/reference/steps.md#parsing, docs/reference/steps.md#rules-for-tables)."""
 
 import json
 
 import pytest
 
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.steps.core import Accepted, Refusal, accept_text
-from statewright.steps.core.reading import definition_from, read_definition
+from statewright.processes.language import Rejection
+from statewright.steps import Accepted, accept_text
+from statewright.steps.documents import definition_from_document, read_definition
 from tests.unit.steps.builders import a_definition, a_step, end, service, table, timer, transformation
 
 
 def refusal(text: str) -> str:
     outcome = accept_text(text)
-    assert isinstance(outcome, Refusal)
+    assert isinstance(outcome, Rejection)
     assert outcome.kind == "bad-request"
     return outcome.reason
 
@@ -26,7 +27,7 @@ def test_a_whole_definition_is_read():
         nextWorkflowId="next",
         metadata={"any": ["thing", None]},
     )
-    definition = definition_from(document)
+    definition = definition_from_document(document)
     assert (definition.id, definition.name, definition.description) == ("test::flow", "Flow", "all of it")
     assert (definition.successor, definition.metadata) == ("next", {"any": ["thing", None]})
     work = definition.steps[0]
@@ -38,7 +39,7 @@ def test_what_follows_the_first_value_is_ignored():
 
 
 def test_bytes_are_read_as_well_as_text():
-    assert read_definition(json.dumps(a_definition()).encode()) == definition_from(a_definition())
+    assert read_definition(json.dumps(a_definition()).encode()) == definition_from_document(a_definition())
 
 
 @pytest.mark.parametrize("body", ["", "  \n "])
@@ -78,14 +79,18 @@ def test_free_form_places_take_any_member():
 
 def test_member_names_match_in_any_case():
     step = {"ID": "end", "Name": "End", "TYPE": "END"}
-    definition = definition_from({"Id": "a", "NAME": "b", "sTEPS": [step]})
+    definition = definition_from_document({"Id": "a", "NAME": "b", "sTEPS": [step]})
     assert (definition.id, definition.name, definition.steps[0].type) == ("a", "b", "END")
 
 
 def test_null_for_any_member_equals_absence():
     named = ("description", "nextStep", "conditionalNextSteps", "retryCount", "boundaryEvents", "decisionTable")
-    assert definition_from(a_definition(end() | dict.fromkeys(named))) == definition_from(a_definition(end()))
-    assert definition_from(a_definition() | {"metadata": None, "version": None}) == definition_from(a_definition())
+    assert definition_from_document(a_definition(end() | dict.fromkeys(named))) == definition_from_document(
+        a_definition(end())
+    )
+    assert definition_from_document(a_definition() | {"metadata": None, "version": None}) == definition_from_document(
+        a_definition()
+    )
 
 
 def test_a_null_document_is_an_empty_definition():
@@ -93,7 +98,7 @@ def test_a_null_document_is_an_empty_definition():
 
 
 def test_a_version_is_accepted_and_ignored():
-    assert definition_from(a_definition(version=7)) == definition_from(a_definition())
+    assert definition_from_document(a_definition(version=7)) == definition_from_document(a_definition())
 
 
 @pytest.mark.parametrize(
@@ -152,7 +157,7 @@ def test_a_table_that_routes_is_refused_with_a_hint():
 def test_the_order_of_branches_and_transformations_is_kept():
     branches = {f"n == {n}": "end" for n in (3, 1, 2)}
     values: JsonObject = dict.fromkeys(("z", "a", "m"), 1)
-    definition = definition_from(
+    definition = definition_from_document(
         a_definition(a_step("route", "DECISION", conditionalNextSteps=branches), transformation("t", "end", **values))
     )
     assert list(definition.steps[0].conditional_next_steps) == list(branches)
@@ -163,4 +168,4 @@ def test_the_boundary_of_an_event_does_not_interrupt_unless_told_to():
     document = a_definition(
         service("work", "end", boundaryEvents=[{"type": "TIMER", "duration": "PT1H", "targetStepId": "end"}]), end()
     )
-    assert definition_from(document).steps[0].boundary_events[0].interrupting is False
+    assert definition_from_document(document).steps[0].boundary_events[0].interrupting is False

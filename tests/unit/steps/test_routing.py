@@ -3,12 +3,12 @@
 import pytest
 
 from statewright.jsonval.values import JsonValue
-from statewright.steps.core import member_tags
+from statewright.steps import find_member_tags
 from tests.unit.steps.builders import a_process, end, service
 
 
 def tags(metadata: JsonValue) -> str | None:
-    return member_tags(a_process(service("rate", "end"), end(), metadata=metadata).definition, "rate")
+    return find_member_tags(a_process(service("rate", "end"), end(), metadata=metadata).definition, "rate")
 
 
 def test_a_definition_names_tags_for_a_type_of_jobs():

@@ -1,13 +1,13 @@
 """Effects as what changes in tables."""
 
 from statewright.net.effects import CloseTask, StartChild
-from statewright.steps.core import Changes, changes
+from statewright.processes.changes import RowChanges, compute_row_changes
 from tests.unit.steps.builders import a_process, decision, end, fork, join, service, timer, user
 from tests.unit.steps.world import World
 
 
-def told(world: World) -> Changes:
-    return changes(world.effects)
+def told(world: World) -> RowChanges:
+    return compute_row_changes(world.effects)
 
 
 def test_a_completed_job_is_closed_and_its_successor_made():

@@ -1,4 +1,6 @@
-"""SERVICE_TASK: jobs, their results, retries and failures (spec/step-engine.md §5.2, §13.1, §14.1)."""
+"""SERVICE_TASK: jobs, their results, retries and failures (docs/reference/steps.md#service_task,
+docs/reference/steps.md#the-contract, docs/reference/steps.md#when-a-job-fails).
+"""
 
 from decimal import Decimal
 

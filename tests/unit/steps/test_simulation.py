@@ -1,10 +1,10 @@
-"""Dry runs with stubs (spec/step-engine.md, beyond the public engine)."""
+"""Dry runs with stubs (docs/reference/steps.md#the-json-step-engine, beyond the public engine)."""
 
 import pytest
 
 from statewright.jsonval.values import JsonObject
-from statewright.steps.core import Process, Simulation, read_stubs, simulate, simulation_report
-from statewright.steps.core.simulation import EVENT_LIMIT
+from statewright.steps import Process, Simulation, read_stubs, report_simulation, simulate
+from statewright.steps.simulation import MAX_EVENTS
 from tests.unit.steps.builders import a_process, decision, end, service, timer, transformation, user, wait
 from tests.unit.steps.world import START
 
@@ -14,7 +14,7 @@ def played(process: Process, stubs: JsonObject, **variables: object) -> Simulati
 
 
 def ends(simulation: Simulation) -> list[tuple[str, str | None]]:
-    return [(one.instance.status, one.ended_at_step) for one in simulation.played]
+    return [(one.instance.status, one.ended_at_step) for one in simulation.instances]
 
 
 def test_stubs_reply_for_workers_people_and_signals():
@@ -26,7 +26,7 @@ def test_stubs_reply_for_workers_people_and_signals():
     }
     simulation = played(process, stubs)
     assert ends(simulation) == [("COMPLETED", "end")]
-    assert simulation.played[0].instance.variables == {"a": 1, "b": 2, "c": 3}
+    assert simulation.instances[0].instance.variables == {"a": 1, "b": 2, "c": 3}
 
 
 def test_whoever_has_no_stub_leaves_the_instance_at_rest():
@@ -73,7 +73,7 @@ def test_a_chain_is_followed_with_the_variables_and_the_key():
     second = a_process(decision("route", {"a == 1": "end"}), end(), id="second")
     simulation = simulate(first, {}, read_stubs(None), at=START, successor={"second": second}.get, business_key="K")
     assert ends(simulation) == [("COMPLETED", "end"), ("COMPLETED", "end")]
-    parent, child = (one.instance for one in simulation.played)
+    parent, child = (one.instance for one in simulation.instances)
     assert (child.parent_instance_id, child.business_key, child.definition_id) == (parent.id, "K", "second")
 
 
@@ -85,7 +85,7 @@ def test_a_chain_to_an_unknown_definition_is_told():
 def test_what_would_never_end_is_cut():
     process = a_process(service("work", "work", conditionalNextSteps={"true": "work"}), end())
     simulation = played(process, {"jobs": {"work": {}}})
-    assert (simulation.stopped, len(simulation.played[0].history)) == ("event limit", EVENT_LIMIT + 1)
+    assert (simulation.stopped, len(simulation.instances[0].history)) == ("event limit", MAX_EVENTS + 1)
 
 
 def test_a_self_chaining_definition_is_cut():
@@ -96,13 +96,13 @@ def test_a_self_chaining_definition_is_cut():
 
 def test_the_same_simulation_twice_gives_the_same_report():
     process = a_process(service("work", "end"), end())
-    assert simulation_report(played(process, {"jobs": {"work": {}}})) == simulation_report(
+    assert report_simulation(played(process, {"jobs": {"work": {}}})) == report_simulation(
         played(process, {"jobs": {"work": {}}})
     )
 
 
 def test_the_report_shows_every_instance_with_its_history():
-    report = simulation_report(
+    report = report_simulation(
         played(a_process(service("work", "end"), end()), {"jobs": {"work": {"variables": {"a": 1}}}})
     )
     assert report["stopped"] == "at rest"

@@ -1,4 +1,4 @@
-"""Decision tables: all nine hit policies and their failures (seed 000, spec/step-engine.md §7)."""
+"""Decision tables: all nine hit policies and their failures (docs/reference/steps.md#decision-tables)."""
 
 from decimal import Decimal
 

@@ -1,4 +1,4 @@
-"""Boundary timers (spec/step-engine.md §8, decision J4)."""
+"""Boundary timers (docs/reference/steps.md#boundary-timers, decision J4)."""
 
 import pytest
 

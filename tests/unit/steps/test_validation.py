@@ -1,13 +1,17 @@
-"""The validation rules, each with its exact text (seed 000, spec/step-engine.md §3.2, §7.4, §7.5)."""
+"""The validation rules, each with its exact text (docs/reference/steps.md#validation,
+docs/reference/steps.md#rules-for-tables, docs/reference/steps.md#members-that-tables-do-not-have).
+"""
 
 import json
 
 import pytest
 
 from statewright.jsonval.values import JsonObject
-from statewright.steps.core import Accepted, Refusal, accept_definition, accept_text
-from statewright.steps.core.reading import definition_from
-from statewright.steps.core.validation import HIT_POLICIES, violations
+from statewright.processes.language import Rejection
+from statewright.steps import Accepted, accept_definition, accept_text
+from statewright.steps.documents import definition_from_document
+from statewright.steps.upload import MAX_STEPS
+from statewright.steps.validation import HIT_POLICIES, find_violations
 from tests.unit.steps.builders import (
     a_definition,
     a_rule,
@@ -26,7 +30,7 @@ from tests.unit.steps.builders import (
 
 
 def found(document: JsonObject) -> list[str]:
-    return list(violations(definition_from(document)))
+    return list(find_violations(definition_from_document(document)))
 
 
 def of_steps(*steps: JsonObject) -> list[str]:
@@ -283,19 +287,19 @@ def test_messages_come_in_the_order_of_the_rules_and_within_a_step_in_the_order_
 
 def test_all_violations_are_told_together():
     outcome = accept_text(json.dumps({"steps": []}))
-    assert isinstance(outcome, Refusal)
+    assert isinstance(outcome, Rejection)
     assert outcome.reason == (
         "validation error: validation errors:\n  id is required\n  name is required\n  steps must not be empty"
     )
 
 
 def test_over_grpc_the_reason_does_without_its_prefix():
-    outcome = accept_definition(definition_from({"id": "a", "name": "b", "steps": []}))
-    assert outcome == Refusal("bad-request", "validation errors:\n  steps must not be empty")
+    outcome = accept_definition(definition_from_document({"id": "a", "name": "b", "steps": []}))
+    assert outcome == Rejection("bad-request", "validation errors:\n  steps must not be empty")
 
 
 def test_what_is_accepted_comes_with_its_content_hash():
-    outcome = accept_definition(definition_from(a_definition()))
+    outcome = accept_definition(definition_from_document(a_definition()))
     assert isinstance(outcome, Accepted)
     assert len(outcome.content) == 64
 
@@ -308,3 +312,13 @@ def test_expressions_variables_and_cycles_are_not_checked():
 
 def test_quotes_in_names_are_escaped():
     assert of_steps(service('a"b', "c\\d"), end())[0] == 'step "a\\"b" nextStep references unknown step "c\\\\d"'
+
+
+def test_a_definition_of_too_many_steps_is_refused_by_their_number():
+    steps = [service(f"s{n}", f"s{n + 1}") for n in range(MAX_STEPS)]
+    document = {"id": "many", "name": "Many", "steps": [*steps, end(f"s{MAX_STEPS}")]}
+    outcome = accept_text(json.dumps(document))
+    assert isinstance(outcome, Rejection)
+    assert outcome.reason == "validation error: validation errors:\n  steps must be ≤ 10000, got 10001"
+    document["steps"] = [*steps[1:], end(f"s{MAX_STEPS}")]
+    assert isinstance(accept_text(json.dumps(document)), Accepted)

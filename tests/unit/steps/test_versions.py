@@ -1,4 +1,4 @@
-"""Storing definitions: documents, content and versions (spec/step-engine.md §3.3)."""
+"""Storing definitions: documents, content and versions (docs/reference/steps.md#versions)."""
 
 import json
 from collections.abc import Callable
@@ -8,15 +8,21 @@ import pytest
 from hypothesis import given
 
 from statewright.jsonval.values import JsonObject
-from statewright.steps.core import Assigned, assign_version, content_hash
-from statewright.steps.core.reading import definition_from
-from statewright.steps.core.writing import document_text, from_stored, to_document, to_stored
+from statewright.services.processes.definitions import AssignedVersion, assign_version
+from statewright.steps import hash_content
+from statewright.steps.documents import (
+    definition_from_document,
+    definition_from_text,
+    definition_to_document,
+    definition_to_text,
+    encode_document,
+)
 from tests.unit.steps.builders import a_definition, a_rule, a_step, decision, end, service, table, timer, transformation
 from tests.unit.steps.strategies import documents
 
 
 def hashed(document: JsonObject) -> str:
-    return content_hash(definition_from(document))
+    return hash_content(definition_from_document(document))
 
 
 RICH = a_definition(
@@ -33,7 +39,7 @@ RICH = a_definition(
 
 
 def test_a_document_has_its_members_in_the_documented_order_with_the_version_after_the_id():
-    assert list(to_document(definition_from(RICH), 3)) == [
+    assert list(definition_to_document(definition_from_document(RICH), 3)) == [
         "id",
         "version",
         "name",
@@ -46,8 +52,8 @@ def test_a_document_has_its_members_in_the_documented_order_with_the_version_aft
 
 
 def test_empty_optional_members_are_left_out_but_whether_a_timer_interrupts():
-    document = to_document(
-        definition_from(
+    document = definition_to_document(
+        definition_from_document(
             a_definition(
                 service("work", "end", description="", retryCount=0, boundaryEvents=[timer("PT1H", "end")]),
                 end(),
@@ -77,7 +83,7 @@ def test_empty_optional_members_are_left_out_but_whether_a_timer_interrupts():
 
 
 def test_branches_and_transformations_are_read_back_in_the_authors_order():
-    text = document_text(to_document(definition_from(RICH), 1))
+    text = encode_document(definition_to_document(definition_from_document(RICH), 1))
     steps = json.loads(text)["steps"]
     assert list(steps[0]["conditionalNextSteps"]) == ["b", "a"]
     assert list(steps[1]["transformations"]) == ["z", "a"]
@@ -86,16 +92,16 @@ def test_branches_and_transformations_are_read_back_in_the_authors_order():
 
 @given(documents())
 def test_a_stored_definition_is_read_back_unchanged(document: JsonObject):
-    definition = definition_from(document)
-    stored = from_stored(to_stored(definition))
+    definition = definition_from_document(document)
+    stored = definition_from_text(definition_to_text(definition))
     assert stored == definition
-    assert to_stored(stored) == to_stored(definition)
+    assert definition_to_text(stored) == definition_to_text(definition)
 
 
 @given(documents())
 def test_posting_back_what_was_read_is_the_same_content(document: JsonObject):
-    definition = definition_from(document)
-    assert hashed(to_document(definition, 7)) == content_hash(definition)
+    definition = definition_from_document(document)
+    assert hashed(definition_to_document(definition, 7)) == hash_content(definition)
 
 
 @pytest.mark.parametrize(
@@ -157,10 +163,10 @@ def test_a_number_and_a_text_of_the_same_digits_differ():
 
 
 def test_the_first_version_is_one_and_versions_count_up():
-    assert assign_version("a", {}) == Assigned(1, is_new=True)
-    assert assign_version("c", {1: "a", 2: "b"}) == Assigned(3, is_new=True)
+    assert assign_version("a", {}) == AssignedVersion(1, is_new=True)
+    assert assign_version("c", {1: "a", 2: "b"}) == AssignedVersion(3, is_new=True)
 
 
 def test_the_same_content_gives_the_highest_version_that_has_it():
-    assert assign_version("a", {1: "a", 2: "b"}) == Assigned(1, is_new=False)
-    assert assign_version("a", {1: "a", 2: "b", 3: "a"}) == Assigned(3, is_new=False)
+    assert assign_version("a", {1: "a", 2: "b"}) == AssignedVersion(1, is_new=False)
+    assert assign_version("a", {1: "a", 2: "b", 3: "a"}) == AssignedVersion(3, is_new=False)

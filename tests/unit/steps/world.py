@@ -1,6 +1,7 @@
 """The outside world of one instance, kept in memory: a job queue, a task list, timers, a history and a clock.
 
-It carries out effects as a shell would, and insists on what must hold after every operation (spec/step-engine.md §24).
+It carries out effects as a shell would, and insists on what must hold after every operation
+(docs/reference/steps.md#invariants).
 """
 
 from collections.abc import Callable
@@ -25,38 +26,30 @@ from statewright.net.effects import (
     StartChild,
 )
 from statewright.net.identifiers import IDS_PER_MOMENT
-from statewright.steps.core import (
-    Applied,
-    Execution,
-    FailureReport,
-    GivenUp,
+from statewright.processes.changes import Execution, apply_end, compute_history_changes
+from statewright.processes.language import Applied, NewInstance, Rejection
+from statewright.processes.retries import FailureReport, GivenUp, JobState, Requeued, decide_retry
+from statewright.steps import (
     Instance,
-    JobState,
-    NewInstance,
     Process,
-    Refusal,
-    Requeued,
-    cancel,
+    cancel_instance,
     complete_job,
     complete_user_task,
     complete_user_task_by_id,
     fail_job,
     fire_timer,
-    from_document,
-    history_changes,
-    judge_failure,
+    instance_from_document,
+    instance_to_document,
     retry_step,
-    signal,
+    signal_step,
     start_instance,
-    to_document,
-    with_end,
 )
-from statewright.steps.core.instance import status_of
+from statewright.steps.instance import derive_status
 
 START = 1_717_232_400_000_000
 """2024-06-01T09:00:00Z."""
 
-Operation = Callable[[Instance, Moment], Applied | Refusal]
+Operation = Callable[[Instance, Moment], Applied[Instance] | Rejection]
 
 
 class World:
@@ -78,7 +71,7 @@ class World:
         self.is_held = False
         self.moves: list[str] = []
         self.log: list[tuple[Operation, Moment]] = []
-        self.last: Applied | Refusal | None = None
+        self.last: Applied[Instance] | Rejection | None = None
         self.instance: Instance
 
     def start(self, business_key: str = "", **variables: JsonValue) -> "World":
@@ -99,7 +92,7 @@ class World:
     def report_failure(self, job: str, message: str = "boom", *, retryable: bool = False) -> "World":
         status = "LOCKED" if job in self.jobs else "COMPLETED"
         state = JobState(status=status, worker_id="w", retries_remaining=self.retries.get(job, 0), is_held=self.is_held)
-        verdict = judge_failure(state, FailureReport(worker_id="w", message=message, retryable=retryable))
+        verdict = decide_retry(state, FailureReport(worker_id="w", message=message, retryable=retryable))
         if isinstance(verdict, Requeued):
             self.retries[job] = verdict.retries_remaining
         if isinstance(verdict, GivenUp):
@@ -115,7 +108,7 @@ class World:
         )
 
     def signal(self, step_id: str, **variables: JsonValue) -> "World":
-        return self.do(lambda instance, at: signal(self.process, instance, step_id, variables, at))
+        return self.do(lambda instance, at: signal_step(self.process, instance, step_id, variables, at))
 
     def fire(self, timer: str | None = None) -> "World":
         """Let time pass until the given timer, or the earliest one, is due."""
@@ -124,7 +117,7 @@ class World:
         return self.do(lambda instance, at: fire_timer(self.process, instance, timer, at))
 
     def cancel(self, reason: str = "") -> "World":
-        return self.do(lambda instance, at: cancel(self.process, instance, reason, at))
+        return self.do(lambda instance, at: cancel_instance(self.process, instance, reason, at))
 
     def retry(self, step_id: str, **variables: JsonValue) -> "World":
         return self.do(lambda instance, at: retry_step(self.process, instance, step_id, variables, at))
@@ -132,11 +125,11 @@ class World:
     def do(self, operation: Operation) -> "World":
         """Apply an operation to the instance as it was stored, and carry out what it asks for."""
         moment = self._moment()
-        before = to_document(self.instance)
+        before = instance_to_document(self.instance)
         stored = encode(before)
         outcome = operation(_reloaded(stored), moment)
         self.last = outcome
-        assert encode(to_document(self.instance)) == stored, "an operation changed its argument"
+        assert encode(instance_to_document(self.instance)) == stored, "an operation changed its argument"
         if isinstance(outcome, Applied):
             self.log.append((operation, moment))
             if outcome.effects:
@@ -163,7 +156,7 @@ class World:
 
     @property
     def refusal(self) -> tuple[str, str] | None:
-        return (self.last.kind, self.last.reason) if isinstance(self.last, Refusal) else None
+        return (self.last.kind, self.last.reason) if isinstance(self.last, Rejection) else None
 
     @property
     def effects(self) -> tuple[Effect, ...]:
@@ -181,29 +174,33 @@ class World:
     @property
     def history(self) -> list[str]:
         """One line per execution: ``step#attempt STATUS``."""
-        return [f"{line.step_id}#{line.attempt_number} {line.status}" for line in self.lines.values()]
+        return [f"{line.node_id}#{line.attempt_number} {line.status}" for line in self.lines.values()]
 
     def job(self, job_type: str) -> EnqueueTask:
         return next(job for job in self.jobs.values() if job.kind == job_type)
 
     def line(self, step_id: str, attempt: int = 1) -> Execution:
-        return next(line for line in self.lines.values() if (line.step_id, line.attempt_number) == (step_id, attempt))
+        return next(line for line in self.lines.values() if (line.node_id, line.attempt_number) == (step_id, attempt))
 
     def _moment(self) -> Moment:
         self.minted += 1
         self.clock += 1000
         return Moment(at=self.clock, first_id=(self.clock // 1000 << 80) + self.minted * IDS_PER_MOMENT)
 
-    def _carry_out(self, applied: Applied) -> None:
+    def _carry_out(self, applied: Applied[Instance]) -> None:
         self.instance = applied.instance
         self.moves += applied.transitions
-        changes = history_changes(self.process, applied.instance.id, applied.effects, self.clock)
+
+        def get_step_type(step_id: str) -> str:
+            return self.process.steps[step_id].type
+
+        changes = compute_history_changes(get_step_type, applied.instance.id, applied.effects, self.clock)
         for line in changes.new:
             assert line.id not in self.lines, "two executions of one id"
             self.lines[line.id] = line
         for end in changes.ended:
             assert self.lines[end.id].status == "RUNNING", "an execution ended twice"
-            self.lines[end.id] = with_end(self.lines[end.id], end)
+            self.lines[end.id] = apply_end(self.lines[end.id], end)
         for effect in applied.effects:
             self._obey(effect)
         self._check_consistency()
@@ -251,7 +248,7 @@ class World:
         assert {token.work for token in working if token.work} == {*self.jobs, *self.tasks}
         assert {armed.id for token in working for armed in token.timers} == set(self.timers)
         assert not any(token.work or token.timers for token in tokens if token.stage != "WORKING")
-        assert instance.status == status_of(self.process, instance.marking)
+        assert instance.status == derive_status(self.process, instance.marking)
         assert self.is_held == (instance.status == "FAILED")
         assert set(self.at) <= set(self.process.steps)
         assert instance.is_terminal == (instance.completed_at is not None)
@@ -263,13 +260,13 @@ class World:
             assert not self.jobs
             assert not self.tasks
             assert not self.timers
-        assert _reloaded(encode(to_document(instance))) == instance, "the stored document loses something"
+        assert _reloaded(encode(instance_to_document(instance))) == instance, "the stored document loses something"
 
 
 def _reloaded(stored: bytes) -> Instance:
     document = decode(stored)
     assert isinstance(document, dict)
-    return from_document(document)
+    return instance_from_document(document)
 
 
 def replayed(world: World) -> Instance:

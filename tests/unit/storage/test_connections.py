@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from statewright.storage.connections import CONNECT_WITHIN, target
+from statewright.storage.connections import CONNECT_TIMEOUT, parse_database_url
 
 
 @pytest.mark.parametrize(
@@ -17,35 +17,35 @@ from statewright.storage.connections import CONNECT_WITHIN, target
     ],
 )
 def test_what_asyncpg_understands_is_left_alone(url: str):
-    assert target(url).dsn == url
+    assert parse_database_url(url).dsn == url
 
 
 def test_parameters_that_steer_other_drivers_are_dropped():
     url = "postgres://db/app?pool_max_conns=7&sslmode=require&channel_binding=require&gssencmode=disable"
-    assert target(url).dsn == "postgres://db/app?sslmode=require"
+    assert parse_database_url(url).dsn == "postgres://db/app?sslmode=require"
 
 
 def test_settings_of_the_server_are_kept():
-    assert target("postgres://db/app?search_path=mine").dsn == "postgres://db/app?search_path=mine"
+    assert parse_database_url("postgres://db/app?search_path=mine").dsn == "postgres://db/app?search_path=mine"
 
 
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
         ("?connect_timeout=3", timedelta(seconds=3)),
-        ("?connect_timeout=0", CONNECT_WITHIN),
-        ("?connect_timeout=soon", CONNECT_WITHIN),
-        ("", CONNECT_WITHIN),
+        ("?connect_timeout=0", CONNECT_TIMEOUT),
+        ("?connect_timeout=soon", CONNECT_TIMEOUT),
+        ("", CONNECT_TIMEOUT),
     ],
 )
 def test_a_connect_timeout_in_the_url_is_heeded(query: str, expected: timedelta):
-    assert target(f"postgres://db/app{query}").connect_within == expected
+    assert parse_database_url(f"postgres://db/app{query}").connect_timeout == expected
 
 
 @pytest.mark.parametrize("url", ["mysql://ann:secret@db/app", "host=db password=secret", ""])
 def test_anything_but_a_database_url_is_refused_without_quoting_it(url: str):
     with pytest.raises(ValueError, match="starts with postgres:// or postgresql://") as refusal:
-        target(url)
+        parse_database_url(url)
     assert "secret" not in str(refusal.value)
 
 
@@ -57,4 +57,4 @@ def test_anything_but_a_database_url_is_refused_without_quoting_it(url: str):
     ],
 )
 def test_the_place_of_a_database_can_be_told_without_its_secrets(url: str, place: str):
-    assert target(url).place == place
+    assert parse_database_url(url).location == place

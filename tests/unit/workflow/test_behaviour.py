@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from statewright.failures import ValidationFailed
 from statewright.jsonval.values import JsonObject
 from statewright.workflow import IMPORT_MODES, Workflow, check_merged
-from statewright.workflow.cycles import find_cycle
+from statewright.workflow.import_checks import find_cycle
 from tests.unit.workflow.builders import (
     SEED,
     STRICT,

@@ -1,7 +1,7 @@
 import pytest
 
 from statewright.failures import SchemaVersionUnsupported
-from statewright.workflow import Contract, version_discovery
+from statewright.workflow import Contract, describe_versions
 from tests.unit.workflow.builders import a_request, a_workflow
 
 FUTURE_MINOR = (
@@ -85,4 +85,4 @@ def test_each_workflow_of_a_request_has_its_own_contract():
 
 
 def test_the_discovery_document_lists_the_strict_window():
-    assert version_discovery() == {"current": "1.3", "supported": [{"major": 1, "minMinor": 1, "maxMinor": 3}]}
+    assert describe_versions() == {"current": "1.3", "supported": [{"major": 1, "minMinor": 1, "maxMinor": 3}]}

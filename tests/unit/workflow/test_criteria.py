@@ -1,4 +1,6 @@
-"""Criteria at import: what is refused, what is warned of, what is left alone (spec/workflows.md §5.2, decision W11)."""
+"""Criteria at import: what is refused, what is warned of, what is left alone
+(docs/reference/workflows.md#checks-of-criteria, decision W11).
+"""
 
 import pytest
 

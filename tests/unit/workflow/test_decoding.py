@@ -2,6 +2,7 @@ from decimal import Decimal
 
 import pytest
 
+from statewright.entity import ModelKey
 from statewright.failures import BadRequest, Failure, SchemaVersionUnsupported
 from statewright.workflow import MAX_IMPORT_BYTES, decode_import
 from tests.unit.workflow.builders import (
@@ -108,10 +109,10 @@ def test_null_counts_as_absent():
         "states": {"A": {"transitions": [a_transition(processors=None, schedule=None, disabled=None)]}, "B": None},
     }
     (workflow,) = a_request(a_workflow(**absent)).workflows
-    (transition,) = workflow.transitions_of("A")
+    (transition,) = workflow.list_transitions("A")
     assert (workflow.desc, workflow.active, workflow.annotations) == ("", True, None)
     assert (transition.processors, transition.schedule, transition.disabled) == ((), None, False)
-    assert workflow.transitions_of("B") == ()
+    assert workflow.list_transitions("B") == ()
 
 
 # unknown members
@@ -163,7 +164,7 @@ def test_numbers_in_opaque_members_keep_every_digit():
 
 @pytest.mark.parametrize("workflows", [[], [a_workflow()], [a_workflow("old", version=SEED), a_workflow()]])
 def test_the_frame_refuses_unknown_members(workflows):
-    assert bad_request(a_body(*workflows, modelVersion=1)) == 'invalid JSON: json: unknown field "modelVersion"'
+    assert bad_request(a_body(*workflows, modelVersions=1)) == 'invalid JSON: json: unknown field "modelVersions"'
 
 
 def test_the_frame_ignores_unknown_members_around_workflows_of_the_seed_contract_only():
@@ -225,7 +226,7 @@ def test_only_active_and_attach_entity_are_filled_in():
     timer = a_transition(manual=False, schedule={"function": a_function()})
     states = {"A": {"transitions": [a_transition("x", processors=[processor]), timer]}, "B": {}}
     (workflow,) = a_request(a_workflow(states=states)).workflows
-    first, second = workflow.transitions_of("A")
+    first, second = workflow.list_transitions("A")
     assert workflow.active
     assert first.processors[0].config.attach_entity
     assert first.processors[0].execution_mode == first.processors[0].config.retry_policy == ""
@@ -244,3 +245,33 @@ def test_the_strict_contract_honours_active(given, kept):
 @pytest.mark.parametrize("active", [True, False, None])
 def test_the_seed_contract_activates_what_it_imports(active):
     assert a_request(a_workflow(version=SEED, active=active)).workflows[0].active
+
+
+@pytest.mark.parametrize("version", [SEED, "1.3"])
+def test_the_members_of_an_export_are_accepted(version):
+    """Decision W15."""
+    request = a_request(a_workflow(version=version), entityName="parcel", modelVersion=1)
+    assert (request.entity_name, request.model_version) == ("parcel", 1)
+    request.require_model(ModelKey("parcel", 1))
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({"entityName": "crate"}, 'entityName is "crate", but the path names "parcel"'),
+        ({"entityName": ""}, 'entityName is "", but the path names "parcel"'),
+        ({"entityName": "parcel", "modelVersion": 2}, "modelVersion is 2, but the path names 1"),
+    ],
+)
+@pytest.mark.parametrize("version", [SEED, "1.3"])
+def test_an_export_of_another_model_is_refused(version, members, message):
+    """Decision W15."""
+    request = a_request(a_workflow(version=version), **members)
+    with pytest.raises(BadRequest) as refused:
+        request.require_model(ModelKey("parcel", 1))
+    assert refused.value.message == message
+
+
+@pytest.mark.parametrize(("members", "kind"), [({"entityName": 1}, "a string"), ({"modelVersion": "1"}, "a 64-bit")])
+def test_the_members_of_an_export_have_its_types(members, kind):
+    assert f"expected {kind}" in bad_request(a_body(a_workflow(), **members))

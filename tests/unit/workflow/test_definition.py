@@ -1,7 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
-from statewright.conditions.tags import required_tags
+from statewright.conditions.wire import parse_tags
 from statewright.workflow import Processor, ProcessorConfig, ScheduleFunction, Workflow
 from tests.unit.workflow.builders import a_function, a_transition, a_workflow, automated, imported, states_of
 
@@ -32,28 +32,28 @@ def names(transitions) -> list[str]:
 
 
 def test_the_cascade_considers_automated_transitions_in_declaration_order():
-    assert names(the(MIXED).automated_of("A")) == ["first", "last"]
+    assert names(the(MIXED).list_automated("A")) == ["first", "last"]
 
 
 def test_timers_are_armed_for_scheduled_transitions_that_are_not_disabled():
-    assert names(the(MIXED).scheduled_of("A")) == ["timer"]
+    assert names(the(MIXED).list_scheduled("A")) == ["timer"]
 
 
 def test_all_transitions_are_listed_in_declaration_order():
-    assert names(the(MIXED).transitions_of("A")) == ["first", "by-hand", "off", "timer", "dead-timer", "last"]
+    assert names(the(MIXED).list_transitions("A")) == ["first", "by-hand", "off", "timer", "dead-timer", "last"]
 
 
 @pytest.mark.parametrize("name", ["first", "by-hand", "off", "timer"])
 def test_a_transition_is_found_by_name_whatever_its_kind(name):
-    found = the(MIXED).transition_named("A", name)
+    found = the(MIXED).find_transition("A", name)
     assert found is not None
     assert found.name == name
 
 
 def test_a_state_that_is_not_there_has_no_transitions():
     workflow = the(MIXED)
-    assert workflow.transitions_of("X") == workflow.automated_of("X") == workflow.scheduled_of("X") == ()
-    assert workflow.transition_named("X", "first") is workflow.transition_named("B", "first") is None
+    assert workflow.list_transitions("X") == workflow.list_automated("X") == workflow.list_scheduled("X") == ()
+    assert workflow.find_transition("X", "first") is workflow.find_transition("B", "first") is None
 
 
 def test_a_workflow_knows_whether_anything_in_it_is_scheduled():
@@ -80,7 +80,7 @@ def test_derived_members_follow_a_change():
     ],
 )
 def test_tags_are_split_trimmed_and_lower_cased(text, tags):
-    assert required_tags(text) == tags
+    assert parse_tags(text) == tags
     assert ProcessorConfig(calculation_nodes_tags=text).tags == tags
     assert ScheduleFunction(name="f", result_kind="Schedule", calculation_nodes_tags=text).tags == tags
 
@@ -140,7 +140,7 @@ def test_audit_calls_a_criterion_by_function_name_or_type(source, label):
 
 def test_a_schedule_function_carries_its_own_tags_and_deadline():
     schedule = {"function": a_function(calculationNodesTags="Clock;EU", responseTimeoutMs=50)}
-    (transition,) = the(a_workflow(states=states_of(A=[automated("t", "B", schedule=schedule)], B=[]))).scheduled_of(
+    (transition,) = the(a_workflow(states=states_of(A=[automated("t", "B", schedule=schedule)], B=[]))).list_scheduled(
         "A"
     )
     assert transition.schedule is not None

@@ -10,8 +10,8 @@ from statewright.workflow import (
     check_merged,
     decode_import,
     export,
-    from_stored,
-    to_stored,
+    workflows_from_stored,
+    workflows_to_stored,
 )
 from tests.unit.workflow.builders import imported
 from tests.unit.workflow.strategies import WORKFLOW_LISTS
@@ -50,7 +50,7 @@ def test_an_export_imported_again_means_the_same(definitions):
 @given(WORKFLOW_LISTS)
 def test_the_stored_form_gives_back_the_same_definitions(definitions):
     workflows = taken_in(definitions)
-    assert from_stored(to_stored(workflows)) == workflows
+    assert workflows_from_stored(workflows_to_stored(workflows)) == workflows
 
 
 @thoroughly

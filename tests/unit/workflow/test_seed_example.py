@@ -1,4 +1,4 @@
-"""The examples that seed 001 prints, unchanged."""
+"""The examples that the documents print, unchanged."""
 
 import json
 
@@ -11,8 +11,8 @@ from statewright.workflow import (
     check_merged,
     decode_import,
     export,
-    from_stored,
-    to_stored,
+    workflows_from_stored,
+    workflows_to_stored,
 )
 
 EXAMPLE = """
@@ -34,7 +34,7 @@ def through(body: str, stored=()):
     assert check_incoming(request) == ()
     merged = IMPORT_MODES[request.mode](stored, request.workflows)
     check_merged(merged, allow_cycles=request.allow_cycles)
-    return from_stored(to_stored(merged))
+    return workflows_from_stored(workflows_to_stored(merged))
 
 
 def test_the_example_comes_back_without_its_defaults():
@@ -88,9 +88,9 @@ def test_the_example_comes_back_without_its_defaults():
 
 def test_the_example_is_understood():
     (workflow,) = through(f'{{"workflows": [{EXAMPLE}]}}')
-    approve, validate = workflow.transitions_of("NEW")
+    approve, validate = workflow.list_transitions("NEW")
     assert workflow.contract is Contract.SEED
-    assert workflow.automated_of("NEW") == (validate,)
+    assert workflow.list_automated("NEW") == (validate,)
     assert (approve.criterion, approve.processors[0].mode) == (None, "SYNC")
     assert approve.processors[0].config.tags == ("approval-service",)
     assert validate.criterion is not None
@@ -128,7 +128,7 @@ def test_the_flag_of_commit_before_dispatch_stands_beside_the_mode():
     definition = json.loads(EXAMPLE)
     definition["states"]["NEW"]["transitions"][0]["processors"] = [COMMIT_BEFORE_DISPATCH]
     (workflow,) = through(json.dumps({"workflows": [definition]}))
-    (processor,) = workflow.transitions_of("NEW")[0].processors
+    (processor,) = workflow.list_transitions("NEW")[0].processors
     assert processor.starts_new_tx
     (shown,) = export([workflow])
     assert shown["states"]["NEW"]["transitions"][0]["processors"][0]["startNewTxOnDispatch"] is True

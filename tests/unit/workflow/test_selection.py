@@ -7,12 +7,12 @@ from statewright.workflow import (
     DEFAULT_WORKFLOW,
     SUBSTITUTION_WARNINGS,
     Workflow,
-    candidates,
     export,
-    governing,
-    import_summary,
+    find_governing,
+    list_candidates,
     select,
-    substituted,
+    substitute_default,
+    summarise_import,
 )
 from tests.unit.workflow.builders import a_request, a_workflow, imported
 
@@ -76,8 +76,8 @@ def test_only_inactive_workflows_count_as_no_match():
 
 def test_who_goes_through_the_candidates_alone_ends_the_same_way():
     workflows = imported(guarded("a", active=False), guarded("b"))
-    assert [workflow.name for workflow in candidates(workflows)] == ["b"]
-    assert substituted(workflows, candidates(workflows)) == select(workflows, only())
+    assert [workflow.name for workflow in list_candidates(workflows)] == ["b"]
+    assert substitute_default(workflows, list_candidates(workflows)) == select(workflows, only())
 
 
 def test_clients_are_told_why_the_default_was_taken():
@@ -95,7 +95,7 @@ def in_states(name: str, *states: str, **members: object) -> JsonObject:
 
 
 def governor(state: str, remembered: str, *definitions: JsonObject) -> str | None:
-    workflow = governing(imported(*definitions), state, remembered)
+    workflow = find_governing(imported(*definitions), state, remembered)
     return None if workflow is None else workflow.name
 
 
@@ -147,7 +147,7 @@ def test_an_entity_from_before_the_first_import_is_taken_over_by_it():
 
 def test_an_imported_workflow_named_default_stands_before_the_built_in_one():
     mine = in_states("default", "CREATED", desc="mine")
-    workflow = governing(imported(mine), "CREATED", "default")
+    workflow = find_governing(imported(mine), "CREATED", "default")
     assert workflow is not None
     assert workflow.desc == "mine"
 
@@ -177,7 +177,7 @@ def test_the_default_workflow_could_be_exported():
 
 def test_an_import_is_summed_up_for_the_log():
     request = a_request(a_workflow("a", desc="x" * 200), a_workflow("b", desc="x" * 201), importMode="replace")
-    assert import_summary(request, [DEFAULT_WORKFLOW]) == {
+    assert summarise_import(request, [DEFAULT_WORKFLOW]) == {
         "importMode": "REPLACE",
         "workflowCount": 2,
         "storedWorkflowCount": 1,

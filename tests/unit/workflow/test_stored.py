@@ -2,30 +2,30 @@ import json
 
 import pytest
 
-from statewright.workflow import IMPORT_MODES, Contract, from_stored, to_stored
+from statewright.workflow import IMPORT_MODES, Contract, workflows_from_stored, workflows_to_stored
 from tests.unit.workflow.builders import SEED, a_processor, a_workflow, imported, with_processor, with_transition
 from tests.unit.workflow.builders import a_transition as transition
 
 
 def test_an_empty_list_comes_back():
-    assert from_stored(to_stored(())) == ()
+    assert workflows_from_stored(workflows_to_stored(())) == ()
 
 
 def test_the_version_is_stored_as_imported():
     workflows = imported(a_workflow("a", version="1.1"), a_workflow("b", version="draft"))
-    assert [workflow.version for workflow in from_stored(to_stored(workflows))] == ["1.1", "draft"]
+    assert [workflow.version for workflow in workflows_from_stored(workflows_to_stored(workflows))] == ["1.1", "draft"]
 
 
 def test_the_contract_is_stored_rather_than_read_from_the_version():
-    entries = json.loads(to_stored(imported(a_workflow(version="1.1"))))
+    entries = json.loads(workflows_to_stored(imported(a_workflow(version="1.1"))))
     entries[0]["contract"] = "SEED"
-    (workflow,) = from_stored(json.dumps(entries).encode())
+    (workflow,) = workflows_from_stored(json.dumps(entries).encode())
     assert (workflow.contract, workflow.version) == (Contract.SEED, "1.1")
 
 
 def test_a_deactivated_workflow_of_the_seed_contract_stays_inactive():
     merged = IMPORT_MODES["ACTIVATE"](imported(a_workflow("a", version=SEED)), imported(a_workflow("b")))
-    assert from_stored(to_stored(merged)) == merged
+    assert workflows_from_stored(workflows_to_stored(merged)) == merged
 
 
 def test_details_that_exports_depend_on_come_back():
@@ -33,13 +33,13 @@ def test_details_that_exports_depend_on_come_back():
         with_processor(a_processor(startNewTxOnDispatch=False, config={"attachEntity": False, "asyncResult": False})),
         with_transition(transition(criterion=None, annotations={}), name="second", criterion={"type": "oracle"}),
     )
-    assert from_stored(to_stored(workflows)) == workflows
+    assert workflows_from_stored(workflows_to_stored(workflows)) == workflows
 
 
 def test_numbers_in_criteria_keep_every_digit():
     condition = {"type": "simple", "jsonPath": "$.n", "operatorType": "EQUALS", "value": 12345678901234567890123}
     workflows = imported(a_workflow(criterion=condition))
-    (workflow,) = from_stored(to_stored(workflows))
+    (workflow,) = workflows_from_stored(workflows_to_stored(workflows))
     assert workflow.criterion is not None
     assert workflow.criterion.source == condition
 
@@ -58,4 +58,4 @@ def test_numbers_in_criteria_keep_every_digit():
 )
 def test_damage_is_not_blamed_on_the_client(damaged):
     with pytest.raises(ValueError):
-        from_stored(damaged)
+        workflows_from_stored(damaged)

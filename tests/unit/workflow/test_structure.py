@@ -197,7 +197,7 @@ def test_the_seed_contract_accepts_unknown_modes_and_policies(mode, policy):
     processor = a_processor(executionMode=mode, config={"retryPolicy": policy})
     request = a_request(with_processor(processor, version=SEED))
     assert check_incoming(request) == ()
-    (transition,) = request.workflows[0].transitions_of("A")
+    (transition,) = request.workflows[0].list_transitions("A")
     assert (transition.processors[0].mode, transition.processors[0].config.retry) == ("SYNC", "NONE")
 
 

@@ -1,1 +1,3 @@
-"""The gRPC door: CloudEvents in, CloudEvents out, and the streams of calculation members (spec/grpc.md)."""
+"""The gRPC API: requests and responses as CloudEvents, and the streams of calculation members
+(docs/reference/grpc.md#grpc).
+"""

@@ -1,19 +1,11 @@
-"""Single entities over gRPC (spec/grpc.md §7)."""
+"""Single entities over gRPC (docs/reference/grpc.md#entitymanage)."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
 from msgspec import Raw, Struct
 
-from statewright.api.grpc.answers import (
-    EntityDeleteResponse,
-    EntityTransactionResponse,
-    EntityTransitionResponse,
-    ModelName,
-    Outcome,
-    one,
-    written,
-)
+from statewright.api.grpc.handlers import RpcMethod, always_respond, build_operation
 from statewright.api.grpc.payloads import (
     NO_MODEL,
     NULL,
@@ -23,21 +15,29 @@ from statewright.api.grpc.payloads import (
     Payload,
     Text,
     document_bytes,
-    existing_id,
+    parse_entity_id,
 )
-from statewright.api.grpc.rpc import Rpc, always, operation
+from statewright.api.grpc.responses import (
+    EntityDeleteResponse,
+    EntityTransactionResponse,
+    EntityTransitionResponse,
+    ModelName,
+    Outcome,
+    single_response,
+    write_response,
+)
 from statewright.failures import BadRequest, PreconditionRequired
 from statewright.jsonval.codec import MalformedJson, decode
-from statewright.jsonval.patches import PatchFailed, json_patched, merge_patched
+from statewright.jsonval.patches import PatchFailed, apply_json_patch, apply_merge_patch
 from statewright.jsonval.values import JsonValue
-from statewright.services import by_name, entities
+from statewright.services import entities
 from statewright.services.runtime import Caller, Runtime
 
 PatchFormat = Literal["MERGE_PATCH", "JSON_PATCH"]
 
 DIALECTS: Final[Mapping[PatchFormat, Callable[[JsonValue, JsonValue], JsonValue]]] = {
-    "MERGE_PATCH": merge_patched,
-    "JSON_PATCH": json_patched,
+    "MERGE_PATCH": apply_merge_patch,
+    "JSON_PATCH": apply_json_patch,
 }
 """RFC 7396 and, which other servers lack, RFC 6902."""
 
@@ -115,7 +115,7 @@ async def create(runtime: Runtime, caller: Caller, request: Create) -> Outcome:
     new = request.payload or NO_ENTITY
     body = document_bytes(new.data, request.data_format)
     key = (new.model or NO_MODEL).key
-    return written(await entities.create(runtime, caller, key=key, media=request.data_format, body=body))
+    return write_response(await entities.create(runtime, caller, key=key, media=request.data_format, body=body))
 
 
 async def update(runtime: Runtime, caller: Caller, request: Update) -> Outcome:
@@ -124,12 +124,12 @@ async def update(runtime: Runtime, caller: Caller, request: Update) -> Outcome:
     saved = await entities.update(
         runtime,
         caller,
-        existing_id(new.entity_id),
+        parse_entity_id(new.entity_id),
         media=request.data_format,
         body=document_bytes(new.data, request.data_format),
         transition=new.transition or None,
     )
-    return written(saved)
+    return write_response(saved)
 
 
 async def patch(runtime: Runtime, caller: Caller, request: Patch) -> Outcome:
@@ -140,33 +140,34 @@ async def patch(runtime: Runtime, caller: Caller, request: Patch) -> Outcome:
     saved = await entities.patch(
         runtime,
         caller,
-        existing_id(change.entity_id),
-        change=_patching(DIALECTS[request.patch_format], change.patch),
+        parse_entity_id(change.entity_id),
+        change=_make_patch(DIALECTS[request.patch_format], change.patch),
+        size=len(bytes(change.patch)),
         transition=change.transition or None,
         if_match=None if change.if_match == ANY_VERSION else change.if_match,
     )
-    return written(saved)
+    return write_response(saved)
 
 
-def _patching(dialect: Callable[[JsonValue, JsonValue], JsonValue], raw: Raw) -> entities.Patch:
+def _make_patch(dialect: Callable[[JsonValue, JsonValue], JsonValue], raw: Raw) -> entities.Patch:
     try:
         patch = decode(bytes(raw))
     except MalformedJson as malformed:
         raise BadRequest(f"invalid patch: {malformed}") from malformed
 
-    def patched(document: JsonValue) -> JsonValue:
+    def apply_patch(document: JsonValue) -> JsonValue:
         try:
             return dialect(document, patch)
         except PatchFailed as failed:
             raise BadRequest(f"the patch cannot be applied: {failed}") from failed
 
-    return patched
+    return apply_patch
 
 
 async def delete(runtime: Runtime, caller: Caller, request: Delete) -> Outcome:
     """Delete an entity; its history stays."""
-    deleted = await entities.delete(runtime, caller, existing_id(request.entity_id))
-    return one(
+    deleted = await entities.delete(runtime, caller, parse_entity_id(request.entity_id))
+    return single_response(
         EntityDeleteResponse(
             entity_id=deleted.entity_id,
             model=ModelName(deleted.model.name, deleted.model.version),
@@ -177,22 +178,26 @@ async def delete(runtime: Runtime, caller: Caller, request: Delete) -> Outcome:
 
 async def fire(runtime: Runtime, caller: Caller, request: Transition) -> Outcome:
     """Fire a transition, or look for automated ones when none is named."""
-    saved = await by_name.fire(runtime, caller, existing_id(request.entity_id), transition=request.transition or None)
-    return one(EntityTransitionResponse(), saved.warnings)
+    saved = await entities.fire_transition(
+        runtime, caller, parse_entity_id(request.entity_id), transition=request.transition or None
+    )
+    return single_response(EntityTransitionResponse(), saved.warnings)
 
 
 WRITE_FAILED: Final = EntityTransactionResponse()
 
-ENTITY_MANAGE: Final = Rpc(
+ENTITY_MANAGE: Final = RpcMethod(
     kind="entity",
     operations={
-        "EntityCreateRequest": operation(Create, create, failing=always(WRITE_FAILED)),
-        "EntityUpdateRequest": operation(Update, update, failing=always(WRITE_FAILED)),
-        "EntityPatchRequest": operation(Patch, patch, failing=always(WRITE_FAILED)),
-        "EntityDeleteRequest": operation(
+        "EntityCreateRequest": build_operation(Create, create, failing=always_respond(WRITE_FAILED)),
+        "EntityUpdateRequest": build_operation(Update, update, failing=always_respond(WRITE_FAILED)),
+        "EntityPatchRequest": build_operation(Patch, patch, failing=always_respond(WRITE_FAILED)),
+        "EntityDeleteRequest": build_operation(
             Delete, delete, failing=lambda request: EntityDeleteResponse(entity_id=request.entity_id or "")
         ),
-        "EntityTransitionRequest": operation(Transition, fire, failing=always(EntityTransitionResponse())),
+        "EntityTransitionRequest": build_operation(
+            Transition, fire, failing=always_respond(EntityTransitionResponse())
+        ),
     },
     unjoined=WRITE_FAILED,
     first_value_counts=True,

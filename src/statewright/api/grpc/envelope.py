@@ -1,5 +1,8 @@
-"""CloudEvents to values and back (spec/grpc.md §2, §13, §14)."""
+"""CloudEvents to values and back (docs/reference/grpc.md#envelope, docs/reference/grpc.md#member-streams,
+docs/reference/grpc.md#callouts).
+"""
 
+import json
 from functools import lru_cache
 from random import Random
 from typing import Final
@@ -7,8 +10,8 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Struct
 
-from statewright.compute.callout import Callout, CalloutKind, Reply
-from statewright.compute.members import Greeting, Message, PendingCallout, Probe
+from statewright.compute.callout import Callout, CalloutKind, CalloutResult
+from statewright.compute.members import Greeting, Message, PendingCallout, Ping
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonValue
 from statewright.proto.cloudevents_pb2 import CloudEvent
@@ -18,12 +21,12 @@ GREET: Final = "CalculationMemberGreetEvent"
 KEEP_ALIVE: Final = "CalculationMemberKeepAliveEvent"
 ACK: Final = "EventAckResponse"
 
-REQUESTS: Final[dict[CalloutKind, str]] = {
+REQUEST_TYPES: Final[dict[CalloutKind, str]] = {
     "processor": "EntityProcessorCalculationRequest",
     "criteria": "EntityCriteriaCalculationRequest",
     "function": "EntityFunctionCalculationRequest",
 }
-ANSWERS: Final = frozenset(
+RESPONSE_TYPES: Final = frozenset(
     {
         "EntityProcessorCalculationResponse",
         "EntityCriteriaCalculationResponse",
@@ -37,25 +40,25 @@ class UnusableEvent(ValueError):
 
 
 class Join(Struct, frozen=True, rename="camel"):
-    """What a member says of itself. Its ``id`` is not asked for (spec/grpc.md §28.1)."""
+    """The data of a join event. Its ``id`` is not read (docs/reference/grpc.md#leniencies)."""
 
     tags: tuple[str, ...] | None = None
     joined_legal_entity_id: str | None = None
 
 
-class Answer(Struct, frozen=True):
-    """A reply and the request it answers."""
+class MemberResponse(Struct, frozen=True):
+    """The result of a callout, and the id of its request."""
 
     request_id: str
-    reply: Reply
+    result: CalloutResult
 
 
 def new_event(event_type: str, data: bytes) -> CloudEvent:
     """An event of the server's; ``data`` is JSON."""
-    return CloudEvent(id=_event_id(), source="cyoda", spec_version="1.0", type=event_type, text_data=data.decode())
+    return CloudEvent(id=_new_event_id(), source="cyoda", spec_version="1.0", type=event_type, text_data=data.decode())
 
 
-def data_of(event: CloudEvent) -> str | bytes:
+def get_data(event: CloudEvent) -> str | bytes:
     """The JSON text that an event carries. Raises :class:`UnusableEvent` when it carries none."""
     match event.WhichOneof("data"):
         case "text_data":
@@ -66,39 +69,42 @@ def data_of(event: CloudEvent) -> str | bytes:
             raise UnusableEvent("invalid CloudEvent: unsupported CloudEvent data variant")
 
 
-def event_of(message: Message) -> CloudEvent:
+def encode_message(message: Message) -> CloudEvent:
     """The event that brings a message to its member. Raises ``ValueError`` when its texts are not Unicode."""
     match message:
         case PendingCallout():
-            return _request(message.callout)
+            return _encode_request(message.callout)
         case Greeting(member_id, tenant):
-            return _member_event(GREET, {"id": member_id, "memberId": member_id, "joinedLegalEntityId": tenant})
-        case Probe(member_id):
-            return _member_event(KEEP_ALIVE, {"id": member_id, "memberId": member_id})
+            return _build_member_event(GREET, {"id": member_id, "memberId": member_id, "joinedLegalEntityId": tenant})
+        case Ping(member_id):
+            return _build_member_event(KEEP_ALIVE, {"id": member_id, "memberId": member_id})
 
 
 def read_join(data: str | bytes) -> Join:
-    """What the first event of a stream says. Raises :class:`UnusableEvent`."""
+    """The data of the first event of a stream. Raises :class:`UnusableEvent`."""
     try:
         return _JOIN.decode(data)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise UnusableEvent(str(error)) from error
 
 
-def read_answer(data: str | bytes) -> Answer:
-    """A member's answer, of whichever kind. A processor's document is handed on as it came.
+def read_response(data: str | bytes) -> MemberResponse:
+    """A member's answer to a callout of any kind. A processor's document is passed on unread.
 
-    What a careless member leaves out or sends as null counts as false, no change or no reason (spec/grpc.md §14,
-    §28.2). An answer that cannot be used fails its callout, if it says which: better than letting it run into its time
-    limit (§13.5). Raises :class:`UnusableEvent` otherwise.
+    Members of it that are missing or null count as false, no change or no reason (docs/reference/grpc.md#callouts,
+    docs/reference/grpc.md#leniencies). An answer that cannot be used fails its callout, if it says which: better than
+    letting it run into its time limit (docs/reference/grpc.md#unusable-events). Raises :class:`UnusableEvent`
+    otherwise.
     """
     try:
-        wire = _ANSWER.decode(data)
+        wire = _RESPONSE.decode(data)
         result = None if _is_null(wire.result) else decode(bytes(wire.result))
         _refuse_nul(wire)
     except (MalformedJson, msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        return Answer(_read_request_id(data, error), Reply(success=False, error=f"unusable answer: {error}"))
-    return Answer(wire.request_id, wire.reply(result))
+        return MemberResponse(
+            _read_request_id(data, error), CalloutResult(success=False, error=f"unusable answer: {error}")
+        )
+    return MemberResponse(wire.request_id, wire.to_result(result))
 
 
 class _WireError(Struct, frozen=True):
@@ -110,7 +116,7 @@ class _WirePayload(Struct, frozen=True):
     data: msgspec.Raw = msgspec.Raw()
 
 
-class _WireAnswer(Struct, frozen=True, rename="camel"):
+class _WireResponse(Struct, frozen=True, rename="camel"):
     """The members that are read of the three response types; all others are ignored."""
 
     request_id: str
@@ -123,9 +129,9 @@ class _WireAnswer(Struct, frozen=True, rename="camel"):
     result: msgspec.Raw = msgspec.Raw()
     result_kind: str | None = None
 
-    def reply(self, result: JsonValue) -> Reply:
+    def to_result(self, result: JsonValue) -> CalloutResult:
         data = self.payload.data if self.payload else None
-        return Reply(
+        return CalloutResult(
             success=self.success is True,
             error=self.error.message if self.error else None,
             retryable=self.error is None or self.error.retryable is not False,
@@ -147,8 +153,8 @@ def _is_null(raw: msgspec.Raw) -> bool:
     return len(raw) < 5 and bytes(raw) in {b"", b"null"}
 
 
-def _refuse_nul(wire: _WireAnswer) -> None:
-    """PostgreSQL stores no NUL character, and the texts of an answer end up there. Raises ``MalformedJson``."""
+def _refuse_nul(wire: _WireResponse) -> None:
+    """Raises ``MalformedJson`` for a NUL character in the texts of an answer, since PostgreSQL cannot store it."""
     texts = (wire.error.message if wire.error else None, wire.reason, wire.result_kind, *(wire.warnings or ()))
     if any(text and "\0" in text for text in texts):
         raise MalformedJson("string contains a NUL character")
@@ -159,16 +165,20 @@ def _read_request_id(data: str | bytes, defect: Exception) -> str:
     try:
         return _REQUEST_ID.decode(data).request_id
     except (msgspec.DecodeError, UnicodeError, RecursionError):
+        pass
+    try:
+        return msgspec.convert(json.loads(data), _WireRequestId).request_id  # which reads NaN and Infinity, too
+    except (ValueError, msgspec.ValidationError, RecursionError):
         raise UnusableEvent(str(defect)) from defect
 
 
 _JOIN = msgspec.json.Decoder(Join)
-_ANSWER = msgspec.json.Decoder(_WireAnswer)
+_RESPONSE = msgspec.json.Decoder(_WireResponse)
 _REQUEST_ID = msgspec.json.Decoder(_WireRequestId)
 _random = Random()  # noqa: S311  # event ids are no secrets, and asking the system for each costs as much as the whole event
 
 
-def _event_id() -> str:
+def _new_event_id() -> str:
     """A version 4 UUID (RFC 9562 §5.4)."""
     digits = f"{_random.getrandbits(128):032x}"
     return (
@@ -176,15 +186,15 @@ def _event_id() -> str:
     )
 
 
-def _request(callout: Callout) -> CloudEvent:
-    """The request as spec/grpc.md §14 lays it out, around what all requests of the same making have in common."""
+def _encode_request(callout: Callout) -> CloudEvent:
+    """The event of a callout (docs/reference/grpc.md#callouts). Parts that many callouts have in common are cached."""
     principal = callout.principal
-    event = CloudEvent.FromString(_common_event(callout.kind, principal.kind, principal.id, principal.roles))
-    event.id = _event_id()
+    event = CloudEvent.FromString(_encode_common_event(callout.kind, principal.kind, principal.id, principal.roles))
+    event.id = _new_event_id()
     if callout.tx_token is not None:
         event.attributes["cyodatxtoken"].ce_string = callout.tx_token
     request_id = callout.request_id
-    common = _common_members(
+    common = _encode_common_members(
         callout.kind,
         callout.name,
         callout.workflow,
@@ -203,7 +213,7 @@ def _request(callout: Callout) -> CloudEvent:
 
 
 @lru_cache(maxsize=4096)
-def _common_members(
+def _encode_common_members(
     kind: CalloutKind,
     name: str,
     workflow: str,
@@ -229,9 +239,11 @@ def _common_members(
 
 
 @lru_cache(maxsize=1024)
-def _common_event(kind: CalloutKind, authtype: str, authid: str, roles: tuple[str, ...]) -> bytes:
-    """An encoded event that says on whose behalf a callout runs, without id and data (spec/grpc.md §2)."""
-    event = CloudEvent(source="cyoda", spec_version="1.0", type=REQUESTS[kind])
+def _encode_common_event(kind: CalloutKind, authtype: str, authid: str, roles: tuple[str, ...]) -> bytes:
+    """An encoded event with the principal for whom a callout runs, but without id and data
+    (docs/reference/grpc.md#envelope).
+    """
+    event = CloudEvent(source="cyoda", spec_version="1.0", type=REQUEST_TYPES[kind])
     event.attributes["authtype"].ce_string = authtype
     event.attributes["authid"].ce_string = authid
     if roles:
@@ -239,5 +251,5 @@ def _common_event(kind: CalloutKind, authtype: str, authid: str, roles: tuple[st
     return event.SerializeToString()
 
 
-def _member_event(event_type: str, members: dict[str, str]) -> CloudEvent:
+def _build_member_event(event_type: str, members: dict[str, str]) -> CloudEvent:
     return new_event(event_type, msgspec.json.encode({**members, "success": True}))

@@ -1,10 +1,14 @@
-"""Models over gRPC (spec/grpc.md §9). Administration takes part in no transaction, so tokens are not looked at."""
+"""Models over gRPC (docs/reference/grpc.md#entitymodelmanage). Administration takes part in no transaction, so tokens
+are ignored.
+"""
 
 from typing import Final, Literal
 
 from msgspec import Raw, Struct, field
 
-from statewright.api.grpc.answers import (
+from statewright.api.grpc.handlers import RpcMethod, always_respond, build_operation, build_unread_operation
+from statewright.api.grpc.payloads import NO_MODEL, NULL, DataFormat, ModelSpec, Payload, document_bytes
+from statewright.api.grpc.responses import (
     EntityModelDeleteResponse,
     EntityModelExportResponse,
     EntityModelGetAllResponse,
@@ -14,12 +18,10 @@ from statewright.api.grpc.answers import (
     ModelInfo,
     ModelName,
     Outcome,
-    one,
+    single_response,
 )
-from statewright.api.grpc.payloads import NO_MODEL, NULL, DataFormat, ModelSpec, Payload, document_bytes
-from statewright.api.grpc.rpc import Rpc, always, operation, unread
 from statewright.failures import BadRequest
-from statewright.identity import model_id
+from statewright.ids import model_id
 from statewright.services import models
 from statewright.services.runtime import Caller, Runtime
 
@@ -52,7 +54,7 @@ class Export(ModelRequest, frozen=True, kw_only=True):
 
 
 class UniqueKeys(Struct, frozen=True, rename="camel"):
-    """``EntityModelSetUniqueKeysRequest``, of which nothing must be there (spec/grpc.md §6.3)."""
+    """``EntityModelSetUniqueKeysRequest``, of which nothing must be there (docs/reference/grpc.md#required-members)."""
 
     model: ModelSpec | None = None
     unique_keys: Raw = field(default_factory=lambda: NULL)
@@ -77,28 +79,28 @@ async def import_sample(runtime: Runtime, caller: Caller, request: Import) -> Ou
         media=request.data_format,
         body=document_bytes(request.payload, request.data_format),
     )
-    return one(EntityModelImportResponse(model_id=found))
+    return single_response(EntityModelImportResponse(model_id=found))
 
 
 async def export(runtime: Runtime, caller: Caller, request: Export) -> Outcome:
-    """The model's schema in an export format, with the model's id (spec/grpc.md §28.8)."""
+    """The model's schema in an export format, with the model's id (docs/reference/grpc.md#leniencies)."""
     key = request.spec.key
     document = await models.export(runtime, caller.principal, key=key, converter=request.converter)
-    return one(
+    return single_response(
         EntityModelExportResponse(
             model_id=model_id(key.name, key.version), model=ModelName(key.name, key.version), payload=Raw(document)
         )
     )
 
 
-async def transition(runtime: Runtime, caller: Caller, request: Transition) -> Outcome:
+async def change_state(runtime: Runtime, caller: Caller, request: Transition) -> Outcome:
     """Lock or unlock a model."""
     key = request.spec.key
     if request.transition == "LOCK":
         locked = await models.lock(runtime, caller.principal, key)
-        return one(EntityModelTransitionResponse(model_id=locked, state="LOCKED"))
+        return single_response(EntityModelTransitionResponse(model_id=locked, state="LOCKED"))
     unlocked = await models.unlock(runtime, caller.principal, key)
-    return one(EntityModelTransitionResponse(model_id=unlocked, state="UNLOCKED"))
+    return single_response(EntityModelTransitionResponse(model_id=unlocked, state="UNLOCKED"))
 
 
 async def set_unique_keys(runtime: Runtime, caller: Caller, request: UniqueKeys) -> Outcome:
@@ -106,34 +108,40 @@ async def set_unique_keys(runtime: Runtime, caller: Caller, request: UniqueKeys)
     key = (request.model or NO_MODEL).key
     body = b'{"uniqueKeys":%b}' % bytes(request.unique_keys)
     found = await models.set_unique_keys(runtime, caller.principal, key=key, body=body)
-    return one(EntityModelSetUniqueKeysResponse(model_id=found, state="UNLOCKED"))
+    return single_response(EntityModelSetUniqueKeysResponse(model_id=found, state="UNLOCKED"))
 
 
 async def delete(runtime: Runtime, caller: Caller, request: ModelRequest) -> Outcome:
     """Delete a model."""
     await models.delete(runtime, caller.principal, request.spec.key)
-    return one(EntityModelDeleteResponse())
+    return single_response(EntityModelDeleteResponse())
 
 
-async def listing(runtime: Runtime, caller: Caller) -> Outcome:
+async def list_models(runtime: Runtime, caller: Caller) -> Outcome:
     """All models of the tenant."""
-    found = await models.listing(runtime, caller.principal)
+    found = await models.list_models(runtime, caller.principal)
     infos = [ModelInfo(model.id, model.key.name, model.key.version, model.state) for model in found]
-    return one(EntityModelGetAllResponse(models=tuple(infos)))
+    return single_response(EntityModelGetAllResponse(models=tuple(infos)))
 
 
-ENTITY_MODEL_MANAGE: Final = Rpc(
+ENTITY_MODEL_MANAGE: Final = RpcMethod(
     kind="model",
     operations={
-        "EntityModelImportRequest": operation(Import, import_sample, failing=always(EntityModelImportResponse())),
-        "EntityModelExportRequest": operation(Export, export, failing=always(EntityModelExportResponse())),
-        "EntityModelTransitionRequest": operation(
-            Transition, transition, failing=always(EntityModelTransitionResponse())
+        "EntityModelImportRequest": build_operation(
+            Import, import_sample, failing=always_respond(EntityModelImportResponse())
         ),
-        "EntityModelDeleteRequest": operation(ModelRequest, delete, failing=always(EntityModelDeleteResponse())),
-        "EntityModelGetAllRequest": unread(listing, failing=EntityModelGetAllResponse()),
-        "EntityModelSetUniqueKeysRequest": operation(
-            UniqueKeys, set_unique_keys, failing=always(EntityModelSetUniqueKeysResponse())
+        "EntityModelExportRequest": build_operation(
+            Export, export, failing=always_respond(EntityModelExportResponse())
+        ),
+        "EntityModelTransitionRequest": build_operation(
+            Transition, change_state, failing=always_respond(EntityModelTransitionResponse())
+        ),
+        "EntityModelDeleteRequest": build_operation(
+            ModelRequest, delete, failing=always_respond(EntityModelDeleteResponse())
+        ),
+        "EntityModelGetAllRequest": build_unread_operation(list_models, failing=EntityModelGetAllResponse()),
+        "EntityModelSetUniqueKeysRequest": build_operation(
+            UniqueKeys, set_unique_keys, failing=always_respond(EntityModelSetUniqueKeysResponse())
         ),
     },
     unjoined=None,

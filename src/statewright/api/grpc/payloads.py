@@ -1,8 +1,9 @@
-"""The payloads of requests: what their members may look like, and what is said when they do not (spec/grpc.md §6).
+"""The payloads of requests: the types of their members, and the errors about them
+(docs/reference/grpc.md#how-requests-are-read).
 
 *Required* means that the name is there: null passes for empty text or an empty object, though not for a choice.
 Members that are not declared are ignored, ``error``, ``warnings`` and ``success`` among them. Documents, patches and
-conditions stay raw JSON: their digits, and what is wrong with them, are the business of the use case.
+conditions stay raw JSON: their digits and their defects are left to the use case.
 """
 
 import json
@@ -14,12 +15,12 @@ from msgspec import Meta, Raw, Struct
 
 from statewright.entity import ModelKey
 from statewright.failures import EntityNotFound
-from statewright.identity import EntityId
+from statewright.ids import EntityId
 from statewright.instants import from_rfc3339
 from statewright.jsonval.codec import MalformedJson, decode
 
 Text = Annotated[str, Meta(pattern=r"^[^\x00]*$")]
-"""PostgreSQL stores no NUL character, so nothing of ours has a name with one."""
+"""A text without NUL characters, which PostgreSQL cannot store, so that no name contains one."""
 
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
@@ -48,7 +49,7 @@ class Instant:
 
 
 class Payload(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What all requests have: an ``id``, whose value nobody looks at."""
+    """What all requests have: an ``id``, whose value is not read."""
 
     id: str | None
 
@@ -68,9 +69,9 @@ class ModelSpec(Struct, frozen=True):
 NO_MODEL: Final = ModelSpec("", 0)
 
 
-def reader(request: type[RequestT]) -> msgspec.json.Decoder[RequestT]:
-    """What decodes the payloads of a request type."""
-    return msgspec.json.Decoder(request, dec_hook=_instant)
+def make_decoder(request: type[RequestT]) -> msgspec.json.Decoder[RequestT]:
+    """The decoder for payloads of a request type."""
+    return msgspec.json.Decoder(request, dec_hook=_decode_instant)
 
 
 def read(decoder: msgspec.json.Decoder[RequestT], data: str | bytes) -> RequestT:
@@ -82,7 +83,7 @@ def read(decoder: msgspec.json.Decoder[RequestT], data: str | bytes) -> RequestT
     except msgspec.ValidationError as error:
         raise InvalidPayload(str(error)) from error
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise InvalidPayload(_defect(data) or str(error)) from error
+        raise InvalidPayload(_find_defect(data) or str(error)) from error
 
 
 def read_first(decoder: msgspec.json.Decoder[RequestT], data: str | bytes) -> RequestT:
@@ -90,27 +91,29 @@ def read_first(decoder: msgspec.json.Decoder[RequestT], data: str | bytes) -> Re
     try:
         return read(decoder, data)
     except InvalidPayload:
-        first = _first_value(data)
+        first = _cut_first_value(data)
         if first is None:
             raise
         return read(decoder, first)
 
 
-def existing_id(text: str | None) -> EntityId:
-    """The id of an entity that may exist. Raises ``EntityNotFound`` for a text that is no UUID (spec/grpc.md §6.4)."""
-    canonical = canonical_uuid(text or "")
+def parse_entity_id(text: str | None) -> EntityId:
+    """The id of an entity that may exist. Raises ``EntityNotFound`` for a text that is no UUID
+    (docs/reference/grpc.md#ids-and-instants).
+    """
+    canonical = parse_uuid(text or "")
     if canonical is None:
         raise EntityNotFound(f"entity id={text or ''} not found")
     return EntityId(canonical)
 
 
-def canonical_uuid(text: str) -> str | None:
+def parse_uuid(text: str) -> str | None:
     """A UUID in lower case; None for any other text."""
     return text.lower() if _UUID.fullmatch(text) else None
 
 
 def document_bytes(data: Raw, media: DataFormat) -> bytes:
-    """A document in its format: XML comes as the text of a JSON string, anything else is no XML."""
+    """A document in its format: XML is the text in a JSON string, and any other JSON is taken as it is."""
     if media == "JSON":
         return bytes(data)
     try:
@@ -119,8 +122,8 @@ def document_bytes(data: Raw, media: DataFormat) -> bytes:
         return bytes(data)
 
 
-def _instant(kind: type, value: object) -> object:
-    """A date-time; lenient about blanks and offsets that were left out (decision S10)."""
+def _decode_instant(kind: type, value: object) -> object:
+    """The decoder hook for :class:`Instant`: lenient about blanks and missing offsets (decision S10)."""
     assert kind is Instant, kind  # noqa: S101 - the only type of ours that JSON does not know
     if not isinstance(value, str):
         raise TypeError("Expected a date-time")
@@ -130,7 +133,7 @@ def _instant(kind: type, value: object) -> object:
     return Instant(micros)
 
 
-def _defect(data: str | bytes) -> str | None:
+def _find_defect(data: str | bytes) -> str | None:
     """What is wrong with the JSON, and where; a better text than that of the fast decoder."""
     try:
         decode(data)
@@ -139,7 +142,7 @@ def _defect(data: str | bytes) -> str | None:
     return None
 
 
-def _first_value(data: str | bytes) -> bytes | None:
+def _cut_first_value(data: str | bytes) -> bytes | None:
     """The first JSON value alone; None when there is nothing behind it, or when it is no JSON."""
     text = data if isinstance(data, str) else data.decode("utf-8", "surrogateescape")
     try:

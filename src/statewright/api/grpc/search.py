@@ -1,11 +1,24 @@
-"""Reading and searching over gRPC (spec/grpc.md §10, §11; spec/search.md §15)."""
+"""Reading and searching over gRPC (docs/reference/grpc.md#entitysearch,
+docs/reference/grpc.md#entitysearchcollection; docs/reference/search.md#searching-over-cloudevents).
+"""
 
 from contextlib import suppress
 from typing import Final, Literal
 
 from msgspec import Raw, Struct
 
-from statewright.api.grpc.answers import (
+from statewright.api.grpc.handlers import InvalidCall, RpcMethod, always_respond, build_operation
+from statewright.api.grpc.payloads import (
+    NO_MODEL,
+    Instant,
+    Int64,
+    ModelSpec,
+    Payload,
+    Text,
+    parse_entity_id,
+    parse_uuid,
+)
+from statewright.api.grpc.responses import (
     EntityChangesMetadataResponse,
     EntityResponse,
     EntitySnapshotSearchResponse,
@@ -16,30 +29,17 @@ from statewright.api.grpc.answers import (
     change_response,
     count_response,
     entity_response,
-    one,
+    single_response,
     state_count_response,
 )
-from statewright.api.grpc.payloads import (
-    NO_MODEL,
-    Instant,
-    Int64,
-    ModelSpec,
-    Payload,
-    Text,
-    canonical_uuid,
-    existing_id,
-)
-from statewright.api.grpc.rpc import CallRefused, Rpc, always, operation
-from statewright.conditions import Condition, MalformedCondition
-from statewright.conditions.sorting import SortKey, check_keys
-from statewright.conditions.templates import Shaped
+from statewright.conditions import MalformedCondition, SearchCondition, SortKey, check_keys, read_search_condition
+from statewright.entity import Page
 from statewright.failures import BadRequest, SearchJobAlreadyTerminal, SearchJobNotFound
 from statewright.jsonval.codec import MalformedJson, decode
+from statewright.searches import JobId
 from statewright.services import entities, search, search_jobs, statistics
 from statewright.services.runtime import Caller, Runtime
-from statewright.services.search import Search, question_of
-from statewright.storage.entities import Cut
-from statewright.storage.search_jobs import JobId
+from statewright.services.search import Search
 
 DEFAULT_PAGE_SIZE: Final = 20
 DEFAULT_SNAPSHOT_PAGE_SIZE: Final = 10
@@ -74,7 +74,7 @@ class OrderBy(Struct, frozen=True):
         return SortKey(path=self.path or "", source=self.source or "data", descending=bool(self.desc))
 
 
-class Asked(Payload, frozen=True, kw_only=True, rename="camel"):
+class SnapshotSearch(Payload, frozen=True, kw_only=True, rename="camel"):
     """``EntitySnapshotSearchRequest``, and what all searches are about."""
 
     model: ModelSpec | None
@@ -83,7 +83,7 @@ class Asked(Payload, frozen=True, kw_only=True, rename="camel"):
     order_by: tuple[OrderBy, ...] | None = None
 
 
-class Find(Asked, frozen=True, kw_only=True, rename="camel"):
+class DirectSearch(SnapshotSearch, frozen=True, kw_only=True, rename="camel"):
     """``EntitySearchRequest``"""
 
     limit: Int64 | None = None
@@ -91,7 +91,7 @@ class Find(Asked, frozen=True, kw_only=True, rename="camel"):
     timeout_millis: Int64 | None = None
 
 
-class OfSnapshot(Payload, frozen=True, kw_only=True, rename="camel"):
+class SnapshotRequest(Payload, frozen=True, kw_only=True, rename="camel"):
     """``SnapshotGetStatusRequest`` and ``SnapshotCancelRequest``"""
 
     snapshot_id: Text | None
@@ -99,13 +99,13 @@ class OfSnapshot(Payload, frozen=True, kw_only=True, rename="camel"):
     @property
     def job(self) -> JobId:
         """The search that is meant. Raises ``SearchJobNotFound`` for a text that is no UUID."""
-        job = canonical_uuid(self.snapshot_id or "")
+        job = parse_uuid(self.snapshot_id or "")
         if job is None:
             raise SearchJobNotFound(self.snapshot_id or "")
         return JobId(job)
 
 
-class GetSnapshot(OfSnapshot, frozen=True, kw_only=True, rename="camel"):
+class GetSnapshot(SnapshotRequest, frozen=True, kw_only=True, rename="camel"):
     """``SnapshotGetRequest``"""
 
     page_size: Int64 | None = None
@@ -114,7 +114,7 @@ class GetSnapshot(OfSnapshot, frozen=True, kw_only=True, rename="camel"):
 
 
 class Count(Payload, frozen=True, kw_only=True, rename="camel"):
-    """``EntityStatsGetRequest``; always of the present. A model without a name is any model."""
+    """``EntityStatsGetRequest``. A model without a name is any model."""
 
     model: ModelSpec | None = None
     point_in_time: Instant | None = None
@@ -123,6 +123,11 @@ class Count(Payload, frozen=True, kw_only=True, rename="camel"):
     def spec(self) -> ModelSpec | None:
         """The model, None for all of them."""
         return self.model if self.model and self.model.name else None
+
+    @property
+    def instant(self) -> int | None:
+        """The instant to look at in epoch microseconds, None for the present."""
+        return self.point_in_time.micros if self.point_in_time else None
 
 
 class CountByState(Count, frozen=True, kw_only=True):
@@ -139,14 +144,14 @@ class Changes(Payload, frozen=True, kw_only=True, rename="camel"):
 
 
 async def get(runtime: Runtime, caller: Caller, request: Get) -> Outcome:
-    """An entity as it is, or as it was."""
-    entity_id, instant = existing_id(request.entity_id), request.point_in_time
+    """An entity at present, or at an instant of the past."""
+    entity_id, instant = parse_entity_id(request.entity_id), request.point_in_time
     if instant is None:
         entity = await entities.read(runtime, caller, entity_id)
     else:
         entity = await entities.read_at(runtime, caller, entity_id, instant.micros)
-    definition = await entities.governing_definition(runtime, caller, entity)
-    return one(entity_response(entity, definition.stored.key))
+    definition = await entities.get_governing_definition(runtime, caller, entity)
+    return single_response(entity_response(entity, definition.stored.key))
 
 
 async def get_all(runtime: Runtime, caller: Caller, request: GetAll) -> Outcome:
@@ -156,70 +161,76 @@ async def get_all(runtime: Runtime, caller: Caller, request: GetAll) -> Outcome:
         raise BadRequest(f"pageSize exceeds maximum {entities.MAX_PAGE_SIZE}")
     check_page_number(number)
     key = (request.model or NO_MODEL).key
-    found = await entities.page(runtime, caller, key, Cut(size=size if size > 0 else DEFAULT_PAGE_SIZE, number=number))
+    found = await entities.list_page(
+        runtime, caller, key, Page(size=size if size > 0 else DEFAULT_PAGE_SIZE, number=number)
+    )
     return Outcome(entity_response(entity, key) for entity in found)
 
 
-async def find(runtime: Runtime, caller: Caller, request: Find) -> Outcome:
-    """Everything that matches."""
-    wanted = _search(runtime, request)
+async def find(runtime: Runtime, caller: Caller, request: DirectSearch) -> Outcome:
+    """Search directly: all matching entities."""
+    asked = _read_search(runtime, request)
     limit = search.check_limit(search.DEFAULT_LIMIT if request.limit is None else request.limit)
     tracking = bool(request.tracking_read)
-    found = await search.direct(runtime, caller, wanted, limit=limit, tracking=tracking)
-    return Outcome(entity_response(entity, wanted.key) for entity in found)
+    found = await search.run_direct_search(runtime, caller, asked, limit=limit, tracking=tracking)
+    return Outcome(entity_response(entity, asked.key) for entity in found)
 
 
-async def submit(runtime: Runtime, caller: Caller, request: Asked) -> Outcome:
+async def submit(runtime: Runtime, caller: Caller, request: SnapshotSearch) -> Outcome:
     """Begin a search in the background."""
-    job = await search_jobs.submit(runtime, caller, _search(runtime, request))
-    return one(EntitySnapshotSearchResponse(status=SnapshotStatus(snapshot_id=job, status="RUNNING", entities_count=0)))
+    job = await search_jobs.submit(runtime, caller, _read_search(runtime, request))
+    return single_response(
+        EntitySnapshotSearchResponse(status=SnapshotStatus(snapshot_id=job, status="RUNNING", entities_count=0))
+    )
 
 
-async def status(runtime: Runtime, caller: Caller, request: OfSnapshot) -> Outcome:
-    """How a search in the background is doing."""
+async def get_status(runtime: Runtime, caller: Caller, request: SnapshotRequest) -> Outcome:
+    """The status of a search in the background."""
     job = await search_jobs.find(runtime, caller, request.job)
-    return one(
+    return single_response(
         EntitySnapshotSearchResponse(
             status=SnapshotStatus(snapshot_id=job.id, status=job.status, entities_count=job.hits)
         )
     )
 
 
-async def cancel(runtime: Runtime, caller: Caller, request: OfSnapshot) -> Outcome:
+async def cancel(runtime: Runtime, caller: Caller, request: SnapshotRequest) -> Outcome:
     """End a search that runs; one that has ended before stays what it is, which is no failure here."""
     with suppress(SearchJobAlreadyTerminal):
         await search_jobs.cancel(runtime, caller, request.job)
-    return await status(runtime, caller, request)
+    return await get_status(runtime, caller, request)
 
 
-async def results(runtime: Runtime, caller: Caller, request: GetSnapshot) -> Outcome:
+async def get_results(runtime: Runtime, caller: Caller, request: GetSnapshot) -> Outcome:
     """A page of what a search in the background has found."""
     size = DEFAULT_SNAPSHOT_PAGE_SIZE if request.page_size is None else request.page_size
     if size < 0:
         raise BadRequest("invalid pageSize")
-    page = await search_jobs.page(runtime, caller, request.job, size=size, number=request.page_number or 0)
+    page = await search_jobs.read_page(runtime, caller, request.job, size=size, number=request.page_number or 0)
     return Outcome(entity_response(entity, page.key) for entity in page.entities)
 
 
 async def count(runtime: Runtime, caller: Caller, request: Count) -> Outcome:
     """How many entities a model has, or every model."""
-    spec = request.spec
+    spec, instant = request.spec, request.instant
     if spec is not None:
-        return one(count_response(await statistics.count(runtime, caller, spec.key)))
-    return Outcome(map(count_response, await statistics.counts(runtime, caller)))
+        return single_response(count_response(await statistics.count_model(runtime, caller, spec.key, instant=instant)))
+    return Outcome(map(count_response, await statistics.count_models(runtime, caller, instant=instant)))
 
 
 async def count_by_state(runtime: Runtime, caller: Caller, request: CountByState) -> Outcome:
     """How many entities a model, or every model, has in each state."""
     key = request.spec.key if request.spec else None
-    counts = await statistics.counts_by_state(runtime, caller, key=key, states=request.states or ())
+    counts = await statistics.count_by_state(
+        runtime, caller, key=key, states=request.states or (), instant=request.instant
+    )
     return Outcome(map(state_count_response, counts))
 
 
-async def changes(runtime: Runtime, caller: Caller, request: Changes) -> Outcome:
+async def list_changes(runtime: Runtime, caller: Caller, request: Changes) -> Outcome:
     """The versions of an entity, newest first."""
     until = request.point_in_time.micros if request.point_in_time else None
-    history = await entities.changes(runtime, caller, existing_id(request.entity_id), until=until)
+    history = await entities.list_changes(runtime, caller, parse_entity_id(request.entity_id), until=until)
     return Outcome(map(change_response, history))
 
 
@@ -231,49 +242,53 @@ def check_page_number(number: int) -> None:
         raise BadRequest(f"pageNumber exceeds maximum {entities.MAX_PAGE_NUMBER}")
 
 
-def _search(runtime: Runtime, request: Asked) -> Search:
-    """What is looked for. Raises :class:`CallRefused` for what is no condition, then the failures of sort keys."""
-    question = _question(request.condition)
+def _read_search(runtime: Runtime, request: SnapshotSearch) -> Search:
+    """The search that a request describes. Raises :class:`InvalidCall` for what is no condition, then the failures of
+    sort keys.
+    """
+    condition = _read_condition(request.condition)
     sort = tuple(order.key for order in request.order_by or ())
     if len(sort) > runtime.max_sort_keys:
         raise BadRequest(f"too many sort keys: {len(sort)} exceeds maximum {runtime.max_sort_keys}")
-    check_keys(sort, most=runtime.max_sort_keys)
+    check_keys(sort, max_keys=runtime.max_sort_keys)
     instant = request.point_in_time.micros if request.point_in_time else None
-    return Search(key=(request.model or NO_MODEL).key, question=question, sort=sort, instant=instant)
+    return Search(key=(request.model or NO_MODEL).key, condition=condition, sort=sort, instant=instant)
 
 
-def _question(raw: Raw) -> Condition | Shaped:
+def _read_condition(raw: Raw) -> SearchCondition:
     try:
-        return question_of(decode(bytes(raw)))
+        return read_search_condition(decode(bytes(raw)))
     except (MalformedJson, MalformedCondition) as malformed:
-        raise CallRefused(f"invalid condition: {malformed}") from malformed
+        raise InvalidCall(f"invalid condition: {malformed}") from malformed
 
 
 NOT_FOUND: Final = EntityResponse()
 NO_SNAPSHOT: Final = EntitySnapshotSearchResponse()
 
-ENTITY_SEARCH: Final = Rpc(
+ENTITY_SEARCH: Final = RpcMethod(
     kind="search",
     operations={
-        "EntityGetRequest": operation(Get, get, failing=always(NOT_FOUND)),
-        "EntitySnapshotSearchRequest": operation(Asked, submit, failing=always(NO_SNAPSHOT)),
-        "SnapshotGetStatusRequest": operation(OfSnapshot, status, failing=always(NO_SNAPSHOT)),
-        "SnapshotCancelRequest": operation(OfSnapshot, cancel, failing=always(NO_SNAPSHOT)),
+        "EntityGetRequest": build_operation(Get, get, failing=always_respond(NOT_FOUND)),
+        "EntitySnapshotSearchRequest": build_operation(SnapshotSearch, submit, failing=always_respond(NO_SNAPSHOT)),
+        "SnapshotGetStatusRequest": build_operation(SnapshotRequest, get_status, failing=always_respond(NO_SNAPSHOT)),
+        "SnapshotCancelRequest": build_operation(SnapshotRequest, cancel, failing=always_respond(NO_SNAPSHOT)),
     },
     unjoined=NOT_FOUND,
 )
 
-ENTITY_SEARCH_COLLECTION: Final = Rpc(
+ENTITY_SEARCH_COLLECTION: Final = RpcMethod(
     kind="search collection",
     operations={
-        "EntityGetAllRequest": operation(GetAll, get_all, failing=always(NOT_FOUND)),
-        "EntitySearchRequest": operation(Find, find, failing=always(NOT_FOUND)),
-        "SnapshotGetRequest": operation(GetSnapshot, results, failing=always(NOT_FOUND)),
-        "EntityStatsGetRequest": operation(Count, count, failing=always(EntityStatsResponse())),
-        "EntityStatsByStateGetRequest": operation(
-            CountByState, count_by_state, failing=always(EntityStatsByStateResponse())
+        "EntityGetAllRequest": build_operation(GetAll, get_all, failing=always_respond(NOT_FOUND)),
+        "EntitySearchRequest": build_operation(DirectSearch, find, failing=always_respond(NOT_FOUND)),
+        "SnapshotGetRequest": build_operation(GetSnapshot, get_results, failing=always_respond(NOT_FOUND)),
+        "EntityStatsGetRequest": build_operation(Count, count, failing=always_respond(EntityStatsResponse())),
+        "EntityStatsByStateGetRequest": build_operation(
+            CountByState, count_by_state, failing=always_respond(EntityStatsByStateResponse())
         ),
-        "EntityChangesMetadataGetRequest": operation(Changes, changes, failing=always(EntityChangesMetadataResponse())),
+        "EntityChangesMetadataGetRequest": build_operation(
+            Changes, list_changes, failing=always_respond(EntityChangesMetadataResponse())
+        ),
     },
     unjoined=NOT_FOUND,
 )

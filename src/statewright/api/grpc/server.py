@@ -1,23 +1,27 @@
-"""The gRPC server: which services it offers, how it listens, how it stops (spec/grpc.md §1, §17, §28)."""
+"""The gRPC server: which services it offers, how it listens, how it stops (docs/reference/grpc.md#service,
+docs/reference/grpc.md#limits-and-shutdown, docs/reference/grpc.md#leniencies).
+"""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Final
 
 import grpc
 import grpc.aio
-import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from msgspec import Struct
 
+from statewright import logs
+from statewright.api.grpc.calls import Context
 from statewright.api.grpc.collections import ENTITY_MANAGE_COLLECTION
 from statewright.api.grpc.entities import ENTITY_MANAGE
+from statewright.api.grpc.handlers import MembersOnly, RpcHandler
+from statewright.api.grpc.members import MemberStreams
 from statewright.api.grpc.models import ENTITY_MODEL_MANAGE
-from statewright.api.grpc.rpc import Requests, Unserved
 from statewright.api.grpc.search import ENTITY_SEARCH, ENTITY_SEARCH_COLLECTION
-from statewright.api.grpc.streaming import Context, MemberStreams
 from statewright.compute.dispatch import Dispatcher
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.proto.cyoda_cloud_api_pb2 import DESCRIPTOR
@@ -30,63 +34,66 @@ from statewright.proto.workflow.v1.engine_pb2_grpc import (
     WorkflowEngineServicer,
     add_WorkflowEngineServicer_to_server,
 )
+from statewright.rpc.http2 import Limits
 from statewright.rpc.server import Server
 
-log = structlog.get_logger(__name__)
+log = logs.logger(__name__)
 
 SERVICE_NAME: Final = DESCRIPTOR.services_by_name["CloudEventsService"].full_name
 STEPS_NAME: Final = engine_pb2.DESCRIPTOR.services_by_name["WorkflowEngine"].full_name
 
-FAREWELL_SECONDS: Final = 5.0
-"""What streams have left to end in after the callouts in flight had their grace."""
+STREAM_END_TIMEOUT_S: Final = 5.0
+"""Seconds that streams have to end in, after the time for callouts in flight."""
 
 LOOPBACKS: Final = ("127.0.0.1", "[::1]")
 
 
-class Listening(Struct, frozen=True, kw_only=True):
+class GrpcListenConfig(Struct, frozen=True, kw_only=True):
     """Where and how the server listens.
 
     ``host`` is an address, ``localhost`` for both loopbacks, or empty for all interfaces. ``port`` 0 takes a free
     one. ``max_receive_bytes`` limits what a client may send in one event. With ``reuse_port`` several processes of a
     host share a port, and the kernel spreads connections over them; without, a port that is taken stops the start.
+    ``tls`` offers ``h2`` by ALPN; None: plaintext.
     """
 
     host: str = "localhost"
     port: int = 9090
     max_receive_bytes: int = 16 * 1024 * 1024
     reuse_port: bool = False
+    tls: ssl.SSLContext | None = None
 
 
 class CloudEventsService(CloudEventsServiceServicer):
-    """The methods of the service. Without anybody who serves requests it is a door for calculation members alone."""
+    """The methods of the service. Without a handler of requests it serves calculation members only."""
 
-    def __init__(self, streams: MemberStreams, requests: Requests | None = None) -> None:
+    def __init__(self, streams: MemberStreams, requests: RpcHandler | None = None) -> None:
         self._streams = streams
-        self._requests = requests or Unserved()
+        self._requests = requests or MembersOnly()
 
     async def startStreaming(self, events: AsyncIterator[CloudEvent], context: Context, /) -> None:  # noqa: N802
         await self._streams.serve(events, context)
 
     async def entityModelManage(self, event: CloudEvent, context: Context, /) -> CloudEvent:  # noqa: N802
-        return await self._requests.one(ENTITY_MODEL_MANAGE, event, context)
+        return await self._requests.handle_one(ENTITY_MODEL_MANAGE, event, context)
 
     async def entityManage(self, event: CloudEvent, context: Context, /) -> CloudEvent:  # noqa: N802
-        return await self._requests.one(ENTITY_MANAGE, event, context)
+        return await self._requests.handle_one(ENTITY_MANAGE, event, context)
 
     async def entityManageCollection(self, event: CloudEvent, context: Context, /) -> AsyncIterator[CloudEvent]:  # noqa: N802
-        for response in await self._requests.many(ENTITY_MANAGE_COLLECTION, event, context):
+        for response in await self._requests.handle_many(ENTITY_MANAGE_COLLECTION, event, context):
             yield response
 
     async def entitySearch(self, event: CloudEvent, context: Context, /) -> CloudEvent:  # noqa: N802
-        return await self._requests.one(ENTITY_SEARCH, event, context)
+        return await self._requests.handle_one(ENTITY_SEARCH, event, context)
 
     async def entitySearchCollection(self, event: CloudEvent, context: Context, /) -> AsyncIterator[CloudEvent]:  # noqa: N802
-        for response in await self._requests.many(ENTITY_SEARCH_COLLECTION, event, context):
+        for response in await self._requests.handle_many(ENTITY_SEARCH_COLLECTION, event, context):
             yield response
 
 
 class GrpcServer:
-    """A running server; made by :func:`listen`."""
+    """A running server, made by :func:`start_grpc_server`."""
 
     def __init__(self, server: grpc.aio.Server, health_status: health.aio.HealthServicer, *, port: int) -> None:
         self.port = port
@@ -96,26 +103,26 @@ class GrpcServer:
     async def stop(self, streams: MemberStreams, dispatcher: Dispatcher, *, grace: float) -> None:
         """Takes no new calls, lets calls and callouts in flight finish for ``grace`` seconds, then ends member streams.
 
-        Members are told ``UNAVAILABLE``; whatever is left after that is cut off.
+        Streams of members end with ``UNAVAILABLE``; calls that are left after that are aborted.
         """
         await self._health.enter_graceful_shutdown()
-        stopping = asyncio.create_task(self._server.stop(grace + FAREWELL_SECONDS))
+        stopping = asyncio.create_task(self._server.stop(grace + STREAM_END_TIMEOUT_S))
         with suppress(TimeoutError):
             async with asyncio.timeout(grace):
-                await dispatcher.drained()
-                streams.retire()  # what begins now finds a member of another node, or nobody: it is not cut off
-                await dispatcher.drained()
+                await dispatcher.wait_drained()
+                streams.drain()  # new callouts go to members of other nodes or fail, but are not aborted
+                await dispatcher.wait_drained()
         streams.close()
         await stopping
 
 
-async def listen(
-    service: CloudEventsService, listening: Listening, *, steps: WorkflowEngineServicer | None = None
+async def start_grpc_server(
+    service: CloudEventsService, config: GrpcListenConfig, *, steps: WorkflowEngineServicer | None = None
 ) -> GrpcServer:
     """Starts serving, the step engine too if there is one. Raises ``OSError`` when the address is taken or is none of
     this machine's.
     """
-    server = Server(limit=listening.max_receive_bytes, reuse_port=listening.reuse_port)
+    server = Server(Limits(message_bytes=config.max_receive_bytes), reuse_port=config.reuse_port, tls=config.tls)
     add_CloudEventsServiceServicer_to_server(service, server)
     offered = [SERVICE_NAME]
     if steps is not None:
@@ -124,25 +131,25 @@ async def listen(
     statuses = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(statuses, server)
     reflection.enable_server_reflection((*offered, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
-    port = _bind(server, listening)
+    port = _bind(server, config)
     await server.start()
     for name in ("", *offered):
         await statuses.set(name, health_pb2.HealthCheckResponse.SERVING)
-    log.info("grpc_listening", host=listening.host, port=port)
+    log.info("grpc_listening", host=config.host, port=port, tls=config.tls is not None)
     return GrpcServer(server, statuses, port=port)
 
 
-def _bind(server: grpc.aio.Server, listening: Listening) -> int:
+def _bind(server: Server, config: GrpcListenConfig) -> int:
     """The port that was bound, on every address the host stands for."""
-    hosts = {"localhost": LOOPBACKS, "": ("[::]",)}.get(listening.host, (_bracketed(listening.host),))
-    port = server.add_insecure_port(f"{hosts[0]}:{listening.port}")
+    hosts = {"localhost": LOOPBACKS, "": ("[::]",)}.get(config.host, (_bracket_ipv6(config.host),))
+    port = server.add_port(f"{hosts[0]}:{config.port}")
     for host in hosts[1:]:
         try:
-            server.add_insecure_port(f"{host}:{port}")
+            server.add_port(f"{host}:{port}")
         except OSError:  # a machine without IPv6, or the port is taken there
             log.warning("grpc_address_unavailable", address=f"{host}:{port}")
     return port
 
 
-def _bracketed(host: str) -> str:
+def _bracket_ipv6(host: str) -> str:
     return f"[{host}]" if ":" in host and not host.startswith("[") else host

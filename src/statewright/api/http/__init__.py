@@ -1,1 +1,3 @@
-"""The REST door: a thin ASGI front that authenticates, Litestar behind it, endpoints that speak for the use cases."""
+"""The REST API: Granian serves HTTP, one application routes by Litestar's router and authenticates, and endpoints
+translate between requests and use cases.
+"""

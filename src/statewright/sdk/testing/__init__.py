@@ -9,8 +9,8 @@
         assert done.document == {"year": 2024, "approved": True}
         assert [notice.data for notice in engine.entities("notice", 1)] == [{"text": "approved"}]
 
-A function is called as a node calls it: what goes in and what comes out passes through the same code, and its client
-speaks to entities in memory.
+A function is called as a node calls it: its input and its result pass through the same code, and its client works on
+entities in memory.
 """
 
 from statewright.sdk.testing.engine import FakeEngine, Judged, Place, Processed, Scheduled

@@ -19,24 +19,25 @@ from statewright.sdk.context import Caller
 from statewright.sdk.functions import Function, Kind
 from statewright.sdk.node import Node
 from statewright.sdk.operations import Entity
-from statewright.sdk.outcomes import encode
-from statewright.sdk.testing.answers import meta_of
+from statewright.sdk.outcomes import encode_json
+from statewright.sdk.testing.handlers import build_meta
 from statewright.sdk.testing.store import Request, Store
 from statewright.sdk.testing.view import Lifecycle, new_entity
-from statewright.sdk.threads import DaemonThreads
-from statewright.sdk.wire import KINDS, answer, read_request
-from statewright.sdk.worker import Functions, failed, result
+from statewright.sdk.threads import DaemonThreadPool
+from statewright.sdk.wire import KINDS, build_answer, read_request
+from statewright.sdk.worker import Functions, build_error_answer, run_function
 
 ResultT = TypeVar("ResultT")
 
-SUBJECT = ("entity", 1)
-"""The model of a bare document that a test hands in."""
+BARE_MODEL = ("entity", 1)
+"""The model of a document that a test passes without an entity."""
 
-THREADS = 64
+MAX_THREADS = 64
+"""Threads for plain functions that run at once."""
 
 
 class Place(Struct, frozen=True, kw_only=True):
-    """The surroundings of a callout.
+    """What a callout says besides the entity.
 
     ``joins``: whether it carries a transaction token. Without one, as under a plain ``COMMIT_BEFORE_DISPATCH``, what
     the function writes stays even if it fails.
@@ -51,8 +52,8 @@ class Place(Struct, frozen=True, kw_only=True):
     attached: bool = True
 
 
-class _Answered(Struct, frozen=True, kw_only=True):
-    """What every kind of callout comes to. ``exception`` is what the function raised, if it did."""
+class _CalloutOutcome(Struct, frozen=True, kw_only=True):
+    """The outcome of a callout of any kind. ``exception`` is what the function raised, if it did."""
 
     success: bool
     error: str = ""
@@ -62,56 +63,56 @@ class _Answered(Struct, frozen=True, kw_only=True):
     exception: Exception | None = None
 
 
-class Processed(_Answered, frozen=True, kw_only=True):
+class Processed(_CalloutOutcome, frozen=True, kw_only=True):
     """What a processor did. ``document`` is the entity's afterwards, ``changed`` whether it returned one."""
 
     document: JsonValue = None
     changed: bool = False
 
 
-class Judged(_Answered, frozen=True, kw_only=True):
-    """What a criterion said; ``reason`` when it does not match."""
+class Judged(_CalloutOutcome, frozen=True, kw_only=True):
+    """The result of a criterion; ``reason`` is its own when it does not match."""
 
     matches: bool = False
     reason: str = ""
 
 
-class Scheduled(_Answered, frozen=True, kw_only=True):
+class Scheduled(_CalloutOutcome, frozen=True, kw_only=True):
     """When a scheduled transition is to fire: the members of the answer."""
 
     result: JsonObject = msgspec.field(default_factory=dict)
 
     def fires(self, now: datetime) -> datetime:
         """The instant, if it was armed at ``now``. Raises ``ValueError`` for an answer the server would not take."""
-        return _instant(self.result, "fireAt", "fireAfterMs", now)
+        return _compute_instant(self.result, "fireAt", "fireAfterMs", now)
 
     def expires(self, now: datetime) -> datetime | None:
         """The last instant, None when it may be late for ever."""
         if self.result.get("expireAt") is None and self.result.get("expireAfterMs") is None:
             return None
-        return _instant(self.result, "expireAt", "expireAfterMs", self.fires(now))
+        return _compute_instant(self.result, "expireAt", "expireAfterMs", self.fires(now))
 
 
 class FakeEngine:
     """Calls the functions of a node on entities in memory.
 
-    Writes of a function that its callout's transaction is joined by are kept when it succeeds and dropped when it
-    fails; the entity of the callout takes over the document a processor returns. ``requests`` lists everything that was
-    asked of the server, in order.
+    Writes of a function that join the transaction of its callout are kept when it succeeds and dropped when it fails;
+    the document that a processor returns becomes that of the callout's entity. ``requests`` lists all requests of
+    functions, in order.
     """
 
     def __init__(self, node: Node) -> None:
-        self._functions = functions_of(node)
+        self._functions = index_functions(node)
         self._store = Store()
 
     @property
     def requests(self) -> list[Request]:
-        """What functions asked of the server so far."""
+        """The requests of functions to the server so far."""
         return self._store.requests
 
     @property
     def client(self) -> Client:
-        """The server as somebody outside all transactions sees it."""
+        """A client outside all transactions."""
         return Client(self._store)
 
     def lifecycle(self, model: str, version: int, workflow: "Lifecycle | JsonObject") -> None:
@@ -120,8 +121,8 @@ class FakeEngine:
         self._store.lifecycles[model, version] = known
 
     def add(self, model: str, version: int, data: object, *, state: str = "CREATED", id: str = "") -> Entity:  # noqa: A002 - what it is called
-        """An entity that is there before the test begins."""
-        entity = new_entity(model, version, _plain(data), state=state, transaction_id=str(uuid.uuid1()), id=id)
+        """Add an entity, for the test to begin with."""
+        entity = new_entity(model, version, _to_json(data), state=state, transaction_id=str(uuid.uuid1()), id=id)
         self._store.entities[entity.id] = entity
         return entity
 
@@ -135,53 +136,53 @@ class FakeEngine:
 
     def process(self, name: str, subject: object, at: Place = Place()) -> Processed:  # noqa: B008 - frozen
         """Call a processor on an entity, or on a bare document."""
-        entity = self._known(subject)
+        entity = self._resolve_subject(subject)
         met = self._call("processor", name, entity, at)
         returned = met.response.payload
         if returned is not None:
             document = decode(bytes(returned.data))
-            self._store.entities[entity.id] = replace(self._current(entity), data=document)
-        return Processed(**met.common, document=self._current(entity).data, changed=returned is not None)
+            self._store.entities[entity.id] = replace(self._get_current(entity), data=document)
+        return Processed(**met.common, document=self._get_current(entity).data, changed=returned is not None)
 
     def judge(self, name: str, subject: object, at: Place = Place()) -> Judged:  # noqa: B008 - frozen
-        """Ask a criterion about an entity, or about a bare document."""
-        met = self._call("criteria", name, self._known(subject), at)
+        """Evaluate a criterion on an entity, or on a bare document."""
+        met = self._call("criteria", name, self._resolve_subject(subject), at)
         return Judged(**met.common, matches=met.response.matches, reason=met.response.reason)
 
     def schedule(self, name: str, subject: object, at: Place = Place()) -> Scheduled:  # noqa: B008 - frozen
-        """Ask a schedule function when a transition of an entity, or of a bare document, is to fire."""
-        met = self._call("function", name, self._known(subject), at)
-        return Scheduled(**met.common, result=_members(met.response.result))
+        """Call a schedule function for a transition of an entity, or of a bare document."""
+        met = self._call("function", name, self._resolve_subject(subject), at)
+        return Scheduled(**met.common, result=_decode_members(met.response.result))
 
-    def _known(self, subject: object) -> Entity:
-        return self._current(subject) if isinstance(subject, Entity) else self.add(*SUBJECT, subject)
+    def _resolve_subject(self, subject: object) -> Entity:
+        return self._get_current(subject) if isinstance(subject, Entity) else self.add(*BARE_MODEL, subject)
 
-    def _current(self, entity: Entity) -> Entity:
+    def _get_current(self, entity: Entity) -> Entity:
         return self._store.entities.get(entity.id, entity)
 
-    def _call(self, kind: Kind, name: str, entity: Entity, at: Place) -> "_Met":
+    def _call(self, kind: Kind, name: str, entity: Entity, at: Place) -> "_Invocation":
         before = len(self.requests)
         if at.joins:
             self._store.begin()
-        event, error = _run(self._answer(_request(kind, name, entity, at, self._store.transaction_id)))
+        event, error = _run(self._run_function(_build_request(kind, name, entity, at, self._store.transaction_id)))
         if at.joins:
             self._store.end(commits=error is None)
-        return _Met(_decoded(event.text_data), tuple(self.requests[before:]), error)
+        return _Invocation(_decode_response(event.text_data), tuple(self.requests[before:]), error)
 
-    async def _answer(self, event: CloudEvent) -> tuple[CloudEvent, Exception | None]:
+    async def _run_function(self, event: CloudEvent) -> tuple[CloudEvent, Exception | None]:
         """The answer as it would go to the server, and what the function raised."""
         request = read_request(event)
         request = replace(request, context=replace(request.context, transport=self._store))
-        threads = DaemonThreads(THREADS)
+        threads = DaemonThreadPool(MAX_THREADS)
         try:
-            return answer(request, await result(self._functions, request, threads)), None
+            return build_answer(request, await run_function(self._functions, request, threads)), None
         except Exception as error:  # as in a node: whatever a function raises is its answer
-            return failed(request, error), error
+            return build_error_answer(request, error), error
         finally:
             threads.shutdown()
 
 
-def functions_of(node: Node) -> Functions:
+def index_functions(node: Node) -> Functions:
     """The functions of a node by kind and name."""
     found: dict[tuple[Kind, str], Function] = {}
     for function in node.functions:
@@ -208,7 +209,7 @@ class _Response(Struct, rename="camel"):
     result: msgspec.Raw = msgspec.Raw()
 
 
-_decoded = msgspec.json.Decoder(_Response).decode
+_decode_response = msgspec.json.Decoder(_Response).decode
 
 
 class _Common(TypedDict):
@@ -220,8 +221,8 @@ class _Common(TypedDict):
     exception: Exception | None
 
 
-class _Met(Struct, frozen=True):
-    """An answer, and what happened on the way to it."""
+class _Invocation(Struct, frozen=True):
+    """The answer of a function, its requests, and what it raised."""
 
     response: _Response
     requests: tuple[Request, ...]
@@ -240,23 +241,23 @@ class _Met(Struct, frozen=True):
         )
 
 
-def _request(kind: Kind, name: str, entity: Entity, at: Place, transaction_id: str) -> CloudEvent:
-    """The callout as the server sends it (spec/grpc.md §14)."""
+def _build_request(kind: Kind, name: str, entity: Entity, at: Place, transaction_id: str) -> CloudEvent:
+    """The callout as the server sends it (docs/reference/grpc.md#callouts)."""
     request_id = str(uuid.uuid1())
     members: dict[str, object] = {
         "id": request_id,
         "requestId": request_id,
         "entityId": entity.id,
-        NAMES[kind]: name,
+        NAME_MEMBERS[kind]: name,
         "workflow": {"id": at.workflow, "name": at.workflow},
         "transition": {"name": at.transition, "stateFrom": entity.state, "stateTo": at.state_to},
         "transactionId": transaction_id if at.joins else "",
         "parameters": at.parameters,
     }
     if at.attached:
-        members["payload"] = {"type": "JSON", "data": entity.data, "meta": meta_of(entity)}
-    event = CloudEvent(id=request_id, source="cyoda", spec_version="1.0", type=TYPES[kind])
-    event.text_data = encode(members).decode()
+        members["payload"] = {"type": "JSON", "data": entity.data, "meta": build_meta(entity)}
+    event = CloudEvent(id=request_id, source="cyoda", spec_version="1.0", type=EVENT_TYPES[kind])
+    event.text_data = encode_json(members).decode()
     attributes = {"authid": at.principal.id, "authtype": at.principal.kind, "authclaims": ",".join(at.principal.roles)}
     for attribute, text in attributes.items():
         event.attributes[attribute].ce_string = text
@@ -265,31 +266,33 @@ def _request(kind: Kind, name: str, entity: Entity, at: Place, transaction_id: s
     return event
 
 
-NAMES: Final[dict[Kind, str]] = {
+NAME_MEMBERS: Final[dict[Kind, str]] = {
     "processor": "processorName",
     "criteria": "criteriaName",
     "function": "functionName",
 }
-TYPES: Final = {kind: event_type for event_type, kind in KINDS.items()}
+EVENT_TYPES: Final = {kind: event_type for event_type, kind in KINDS.items()}
 
 
 def _run(work: Coroutine[object, object, ResultT]) -> ResultT:
-    """Run it on a loop of its own, also when the test has one."""
+    """Run a coroutine on an event loop of its own, also when the test has one."""
     with ThreadPoolExecutor(max_workers=1) as pool:
         return pool.submit(asyncio.run, work).result()
 
 
-def _members(text: msgspec.Raw) -> JsonObject:
+def _decode_members(text: msgspec.Raw) -> JsonObject:
     value = decode(bytes(text)) if text else None
     return value if isinstance(value, dict) else {}
 
 
-def _plain(data: object) -> JsonValue:
-    return decode(encode(data))
+def _to_json(data: object) -> JsonValue:
+    return decode(encode_json(data))
 
 
-def _instant(members: JsonObject, absolute: str, relative: str, since: datetime) -> datetime:
-    """Raises ``ValueError`` unless exactly one of the two is there, a whole number of milliseconds."""
+def _compute_instant(members: JsonObject, absolute: str, relative: str, since: datetime) -> datetime:
+    """The instant that one of two members gives. Raises ``ValueError`` unless exactly one of them is there, as a whole
+    number of milliseconds.
+    """
     given = [(name, members[name]) for name in (absolute, relative) if members.get(name) is not None]
     if len(given) != 1 or isinstance(given[0][1], bool) or not isinstance(given[0][1], int):
         raise ValueError(f"not a schedule: {members}")

@@ -1,7 +1,7 @@
 """Entities in memory that answer the requests of a client as a server does.
 
-What is left out: models are not validated and no workflow runs by itself. A transition does what its lifecycle says and
-nothing else: no criterion is judged, no processor runs, nothing automated follows.
+What is left out: documents are not validated against a model, and no workflow runs by itself. A transition changes the
+state as its lifecycle says: no criterion is evaluated, no processor runs, no automated transition follows.
 """
 
 import threading
@@ -13,19 +13,19 @@ from msgspec.structs import replace
 from statewright.failures import Failure
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonValue
-from statewright.sdk.client import TX_TOKEN, Answer
+from statewright.sdk.client import TX_TOKEN, HttpResponse
 from statewright.sdk.operations import Call, Entity
-from statewright.sdk.outcomes import encode
-from statewright.sdk.testing.answers import ANSWERS
+from statewright.sdk.outcomes import encode_json
+from statewright.sdk.testing.handlers import HANDLERS
 from statewright.sdk.testing.view import Lifecycle, View
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """What a function asked of the server: the operation of the client, what it is about, and the body.
+    """A request of a function to the server: the operation of the client, its target, and the body.
 
     ``target`` is model and version, or the entity, with the transition if one was named.
 
-    ``joined`` tells whether it was part of the callout's transaction; ``error_code`` is set when it was refused.
+    ``joined``: whether it was part of the callout's transaction; ``error_code`` is set when it was refused.
     """
 
     operation: str
@@ -36,7 +36,7 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 class Store:
-    """The server that clients of one fake engine speak to. Safe for functions that use several threads."""
+    """The server for the clients of one fake engine. Safe for functions that use several threads."""
 
     def __init__(self) -> None:
         self.entities: dict[str, Entity] = {}
@@ -59,24 +59,24 @@ class Store:
                 self.entities.pop(entity_id, None)
         self._overlay, self.transaction_id = None, ""
 
-    def send(self, call: Call) -> Answer:
+    def send(self, call: Call) -> HttpResponse:
         """Answer a request at once."""
         with self._lock:
             body = decode(call.body) if call.body else None
             request = Request(operation=call.name, target=call.target, body=body, joined=TX_TOKEN in call.headers)
             try:
-                answer = Answer(200, ANSWERS[call.name](self._seen_by(request), call, body))
+                answer = HttpResponse(200, HANDLERS[call.name](self._build_view(request), call, body))
             except Failure as failure:
                 request = replace(request, error_code=failure.code)
-                answer = Answer(failure.status, _problem(failure, call.path))
+                answer = HttpResponse(failure.status, _encode_problem(failure, call.path))
             self.requests.append(request)
             return answer
 
-    async def send_async(self, call: Call) -> Answer:
-        """The same."""
+    async def send_async(self, call: Call) -> HttpResponse:
+        """Answer a request at once, as :meth:`send`."""
         return self.send(call)
 
-    def _seen_by(self, request: Request) -> View:
+    def _build_view(self, request: Request) -> View:
         inside = request.joined and self._overlay is not None
         return View(
             self.entities,
@@ -86,8 +86,8 @@ class Store:
         )
 
 
-def _problem(failure: Failure, path: str) -> bytes:
+def _encode_problem(failure: Failure, path: str) -> bytes:
     properties: dict[str, object] = {"errorCode": failure.code, **failure.properties}
     if failure.retryable:
         properties["retryable"] = True
-    return encode({"status": failure.status, "detail": failure.detail, "instance": path, "properties": properties})
+    return encode_json({"status": failure.status, "detail": failure.detail, "instance": path, "properties": properties})

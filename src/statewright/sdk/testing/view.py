@@ -9,17 +9,17 @@ from msgspec import Struct
 
 from statewright.entity import LOOPBACK
 from statewright.failures import EntityNotFound
-from statewright.identity import system_clock
+from statewright.ids import system_clock
 from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.sdk.operations import Entity
 
-CREATED: Final = "CREATED"
-"""Where entities without a lifecycle begin, as under the default workflow."""
+INITIAL_STATE: Final = "CREATED"
+"""The initial state of entities without a lifecycle, as under the default workflow."""
 
 
 class Lifecycle(Struct, frozen=True, kw_only=True):
-    """The states of a model's entities: where they begin, and where each transition of a state leads."""
+    """The states of a model's entities: the initial one, and the target of each transition of a state."""
 
     initial: str
     states: Mapping[str, Mapping[str, str]]
@@ -47,8 +47,8 @@ class _Workflow(Struct, rename="camel"):
 
 
 class View:
-    """The entities as one request sees them. ``overlay`` is what its transaction has written so far, None outside of
-    one; deleted entities are None in there.
+    """The entities as one request sees them. ``overlay`` is what its transaction has written so far, None outside a
+    transaction; deleted entities are None in it.
     """
 
     def __init__(
@@ -64,16 +64,18 @@ class View:
         self._lifecycles = lifecycles
         self.transaction_id = transaction_id
 
-    def all(self) -> dict[str, Entity]:
+    def get_all(self) -> dict[str, Entity]:
         seen: dict[str, Entity | None] = {**self._committed, **(self._overlay or {})}
         return {entity_id: entity for entity_id, entity in seen.items() if entity is not None}
 
-    def of(self, model: str, version: int) -> list[Entity]:
-        found = (entity for entity in self.all().values() if (entity.model, entity.model_version) == (model, version))
+    def list_entities(self, model: str, version: int) -> list[Entity]:
+        found = (
+            entity for entity in self.get_all().values() if (entity.model, entity.model_version) == (model, version)
+        )
         return sorted(found, key=lambda entity: entity.id)
 
-    def one(self, entity_id: str) -> Entity:
-        entity = self.all().get(entity_id)
+    def get(self, entity_id: str) -> Entity:
+        entity = self.get_all().get(entity_id)
         if entity is None:
             raise EntityNotFound(f"entity id={entity_id} not found", {"entityId": entity_id})
         return entity
@@ -94,9 +96,9 @@ class View:
         lifecycle = self._lifecycles.get((entity.model, entity.model_version))
         return lifecycle.states.get(entity.state, {}) if lifecycle else {}
 
-    def initial(self, model: str, version: int) -> str:
+    def get_initial_state(self, model: str, version: int) -> str:
         lifecycle = self._lifecycles.get((model, version))
-        return lifecycle.initial if lifecycle else CREATED
+        return lifecycle.initial if lifecycle else INITIAL_STATE
 
 
 def new_entity(model: str, version: int, data: JsonValue, *, state: str, transaction_id: str, id: str = "") -> Entity:  # noqa: A002 - the field's own name

@@ -1,63 +1,35 @@
-"""User tasks: the inbox, and completing them (spec/step-engine.md §11.7)."""
+"""User tasks: the inbox, and completing them (docs/reference/steps.md#user-tasks-and-signals)."""
 
 from datetime import timedelta
 
-from msgspec import Struct
-
-from statewright.failures import StepNotFound
+from statewright.failures import ProcessNotFound
+from statewright.instants import format_instant
 from statewright.jsonval.values import JsonObject
 from statewright.net import uuid_to_ulid
+from statewright.services.processes import advancing
+from statewright.services.processes import tasks as inbox
+from statewright.services.processes.advancing import parse_instance_id
+from statewright.services.processes.documents import refuse_unstorable
+from statewright.services.processes.tasks import Inbox, UserTask
 from statewright.services.runtime import Caller, Runtime
-from statewright.services.steps import hosting
-from statewright.services.steps.documents import read_object, refuse_unstorable
-from statewright.services.steps.hosting import wanted
-from statewright.services.steps.instances import UNKNOWN
-from statewright.services.steps.paging import page_of
-from statewright.steps.core import complete_user_task, complete_user_task_by_id
-from statewright.steps.core.operations import NO_TASK
-from statewright.steps.core.times import instant_text
-from statewright.storage.steps import jobs, tasks
-from statewright.storage.steps.tasks import OpenTask, TaskFilter
+from statewright.services.steps import find_steps
+from statewright.services.steps.instances import INSTANCE_NOT_FOUND
+from statewright.steps import complete_user_task, complete_user_task_by_id
+from statewright.steps.operations import NO_TASK
 
 
-class UserTask(Struct, frozen=True, kw_only=True):
-    """An open task. Instants are epoch microseconds; render it with ``task_record``."""
-
-    id: str
-    instance_id: str
-    step_id: str
-    step_execution_id: str
-    definition_id: str
-    definition_version: int
-    job_type: str
-    """Empty when the step has none."""
-    business_key: str | None
-    payload: JsonObject
-    """All variables as they were when the task was opened."""
-    created_at: int
-
-
-class Inbox(Struct, frozen=True, kw_only=True):
-    """A page of open tasks, the oldest first. ``total`` counts all that match."""
-
-    items: tuple[UserTask, ...]
-    page: int
-    page_size: int
-    total: int
-
-
-def task_record(task: UserTask) -> JsonObject:
+def to_task_record(task: UserTask) -> JsonObject:
     """The record clients read; members that are not set are left out."""
     record: JsonObject = {
         "id": task.id,
         "instanceId": task.instance_id,
-        "stepId": task.step_id,
-        "stepExecutionId": task.step_execution_id,
+        "stepId": task.node_id,
+        "stepExecutionId": task.execution_id,
         "definitionId": task.definition_id,
         "definitionVersion": task.definition_version,
         "status": "OPEN",
         "payload": task.payload,
-        "createdAt": instant_text(task.created_at),
+        "createdAt": format_instant(task.created_at),
     }
     if task.job_type:
         record["jobType"] = task.job_type
@@ -66,7 +38,7 @@ def task_record(task: UserTask) -> JsonObject:
     return record
 
 
-async def inbox(
+async def list_open_tasks(
     runtime: Runtime,
     caller: Caller,
     *,
@@ -76,16 +48,16 @@ async def inbox(
     page: int = 0,
     page_size: int = 0,
 ) -> Inbox:
-    """Open user tasks that match all filters; an empty filter matches all. Pages are as in ``definitions.listing``."""
-    asked = page_of(page, page_size)
-    age = older_than // timedelta(microseconds=1)
-    matching = TaskFilter(
+    """Open user tasks that match all filters (``processes.tasks.list_open_tasks``)."""
+    return await inbox.list_open_tasks(
+        find_steps(runtime),
+        caller,
         job_type=job_type,
         definition_id=definition_id,
-        opened_before=max(runtime.clock() - age, 0) if age > 0 else None,
+        older_than=older_than,
+        page=page,
+        page_size=page_size,
     )
-    found, total = await tasks.listed(runtime.pool, caller.tenant, matching, offset=asked.offset, limit=asked.size)
-    return Inbox(items=tuple(map(_task, found)), page=asked.number, page_size=asked.size, total=total)
 
 
 async def complete(
@@ -97,14 +69,16 @@ async def complete(
     *,
     completed_by: str = "",
 ) -> None:
-    """A person's result for the oldest open task at a step. Raises the failures of the table in §11.7."""
+    """A person's result for the oldest open task at a step. Raises the failures of the table in
+    docs/reference/steps.md#user-tasks-and-signals.
+    """
     refuse_unstorable(variables)
     refuse_unstorable({"completedBy": completed_by})
-    unknown = StepNotFound(UNKNOWN)
-    await hosting.advance(
-        runtime,
+    unknown = ProcessNotFound(INSTANCE_NOT_FOUND)
+    await advancing.advance(
+        find_steps(runtime),
         caller,
-        wanted(instance_id, unknown),
+        parse_instance_id(instance_id, unknown),
         lambda process, current, moment: complete_user_task(
             process, current, step_id, variables, moment, by=completed_by
         ),
@@ -116,17 +90,17 @@ async def complete(
 async def complete_by_id(
     runtime: Runtime, caller: Caller, task_id: str, variables: "JsonObject | None" = None, *, completed_by: str = ""
 ) -> None:
-    """As ``complete``, for a task named by its own id. Raises ``StepNotFound`` (``user task not found``)."""
+    """As ``complete``, for a task named by its own id. Raises ``ProcessNotFound`` (``user task not found``)."""
     refuse_unstorable(variables)
     refuse_unstorable({"completedBy": completed_by})
-    unknown = StepNotFound(NO_TASK)
-    task = wanted(task_id, unknown)
-    instance = await jobs.instance_of(runtime.pool, caller.tenant, task)
+    unknown = ProcessNotFound(NO_TASK)
+    task = parse_instance_id(task_id, unknown)
+    instance = await inbox.find_instance_of_task(find_steps(runtime), caller, task)
     if instance is None:
         raise unknown
     name = uuid_to_ulid(task)
-    await hosting.advance(
-        runtime,
+    await advancing.advance(
+        find_steps(runtime),
         caller,
         instance,
         lambda process, current, moment: complete_user_task_by_id(
@@ -134,19 +108,4 @@ async def complete_by_id(
         ),
         kind="instance.complete_user_task",
         unknown=unknown,
-    )
-
-
-def _task(task: OpenTask) -> UserTask:
-    return UserTask(
-        id=uuid_to_ulid(task.id),
-        instance_id=uuid_to_ulid(task.instance),
-        step_id=task.step_id,
-        step_execution_id=uuid_to_ulid(task.execution),
-        definition_id=task.definition_id,
-        definition_version=task.definition_version,
-        job_type=task.job_type,
-        business_key=task.business_key,
-        payload=read_object(task.input),
-        created_at=task.created_at,
     )

@@ -1,3 +1,3 @@
-"""``workflow.v1.WorkflowEngine``: the JSON step engine over gRPC, on the same port as everything else
-(spec/step-engine.md §12).
+"""``workflow.v1.WorkflowEngineService``: the JSON step engine over gRPC, on the same port as everything else
+(docs/reference/steps.md#grpc).
 """

@@ -1,18 +1,25 @@
-"""The engine's values as messages of ``workflow.v1`` and back (spec/step-engine.md §12.2)."""
+"""The engine's values as messages of ``workflow.v1`` and back (docs/reference/steps.md#messages)."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from statewright.api.grpc.steps.values import json_object, json_value, proto_struct, proto_value, timestamp
-from statewright.failures import StepBadRequest
+from statewright.api.grpc.steps.values import (
+    to_json_object,
+    to_json_value,
+    to_proto_struct,
+    to_proto_value,
+    to_timestamp,
+)
+from statewright.failures import ProcessBadRequest
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.processes.changes import Execution
 from statewright.proto.workflow.v1 import engine_pb2 as pb
-from statewright.services.steps.definitions import Summary
-from statewright.services.steps.jobs import ClaimedJob
-from statewright.steps.core import Definition, Execution, Instance, Step
-from statewright.steps.core.definition import BoundaryEvent, DecisionTable
-from statewright.steps.core.members import UnreadableDefinition
-from statewright.steps.core.reading import definition_from
+from statewright.services.processes.definitions import Summary
+from statewright.services.processes.jobs import ClaimedJob
+from statewright.steps import Definition, Instance, Step
+from statewright.steps.definition import BoundaryEvent, DecisionTable
+from statewright.steps.documents import definition_from_document
+from statewright.steps.members import UnreadableDefinition
 
 STEP_TYPE: Final = "STEP_TYPE_"
 INSTANCE_STATUS: Final = "INSTANCE_STATUS_"
@@ -21,13 +28,13 @@ EVENT_TYPE: Final = "BOUNDARY_EVENT_TYPE_"
 UNSPECIFIED: Final = "UNSPECIFIED"
 
 
-def status_filter(number: int) -> str:
-    """The status an enum stands for; empty when unspecified, and a name nobody has when unknown."""
-    return _name(pb.InstanceStatus.DESCRIPTOR.values_by_number, number, INSTANCE_STATUS)
+def read_status_filter(number: int) -> str:
+    """The status that an enum value stands for; empty when unspecified, a name that no status has when unknown."""
+    return _read_enum_name(pb.InstanceStatus.DESCRIPTOR.values_by_number, number, INSTANCE_STATUS)
 
 
 def read_definition(message: pb.WorkflowDefinition) -> Definition:
-    """The definition in a message. Raises ``StepBadRequest``."""
+    """The definition in a message. Raises ``ProcessBadRequest``."""
     document: JsonObject = {
         "id": message.id,
         "name": message.name,
@@ -35,12 +42,12 @@ def read_definition(message: pb.WorkflowDefinition) -> Definition:
         "autoStartNextWorkflow": message.auto_start_next_workflow,
         "nextWorkflowId": message.next_workflow_id,
         "steps": [_step_document(step) for step in message.steps],
-        "metadata": json_object(message.metadata),
+        "metadata": to_json_object(message.metadata),
     }
     try:
-        return definition_from(document)
+        return definition_from_document(document)
     except UnreadableDefinition as defect:  # a decision table, the only part without a shape of its own
-        raise StepBadRequest(f"parse error: parse: {defect}") from None
+        raise ProcessBadRequest(f"parse error: parse: {defect}") from None
 
 
 def definition_message(definition: Definition, version: int) -> pb.WorkflowDefinition:
@@ -53,12 +60,12 @@ def definition_message(definition: Definition, version: int) -> pb.WorkflowDefin
         auto_start_next_workflow=definition.auto_start_next_workflow,
         next_workflow_id=definition.next_workflow_id,
         steps=[_step_message(step) for step in definition.steps],
-        metadata=None if definition.metadata is None else proto_struct(definition.metadata),
+        metadata=None if definition.metadata is None else to_proto_struct(definition.metadata),
     )
 
 
 def summary_message(summary: Summary) -> pb.WorkflowDefinition:
-    """What a list tells of a definition."""
+    """A definition as lists show it."""
     return pb.WorkflowDefinition(id=summary.id, version=summary.version, name=summary.name)
 
 
@@ -70,9 +77,9 @@ def instance_message(instance: Instance) -> pb.WorkflowInstance:
         definition_version=instance.definition_version,
         status=f"{INSTANCE_STATUS}{instance.status}",
         current_step_ids=list(instance.current_step_ids),
-        variables=proto_struct(instance.variables),
-        started_at=timestamp(instance.started_at),
-        completed_at=timestamp(instance.completed_at),
+        variables=to_proto_struct(instance.variables),
+        started_at=to_timestamp(instance.started_at),
+        completed_at=to_timestamp(instance.completed_at),
         failure_reason=instance.failure_reason or "",
         business_key=instance.business_key or "",
     )
@@ -83,12 +90,12 @@ def execution_message(line: Execution) -> pb.StepExecution:
     return pb.StepExecution(
         id=line.id,
         instance_id=line.instance_id,
-        step_id=line.step_id,
-        step_type=f"{STEP_TYPE}{line.step_type}",
+        step_id=line.node_id,
+        step_type=f"{STEP_TYPE}{line.node_type}",
         attempt_number=line.attempt_number,
         status=f"{EXECUTION_STATUS}{line.status}",
-        started_at=timestamp(line.started_at),
-        ended_at=timestamp(line.ended_at),
+        started_at=to_timestamp(line.started_at),
+        ended_at=to_timestamp(line.ended_at),
         failure_reason=line.failure_reason or "",
     )
 
@@ -99,40 +106,42 @@ def job_message(job: ClaimedJob) -> pb.Job:
         id=job.id,
         job_type=job.job_type,
         instance_id=job.instance_id,
-        step_id=job.step_id,
-        step_execution_id=job.step_execution_id,
+        step_id=job.node_id,
+        step_execution_id=job.execution_id,
         retries_remaining=job.retries_remaining,
-        variables=proto_struct(job.variables),
-        lock_expires_at=timestamp(job.lock_expires_at),
+        variables=to_proto_struct(job.variables),
+        lock_expires_at=to_timestamp(job.lock_expires_at),
     )
 
 
 def _step_document(step: pb.WorkflowStep) -> JsonObject:
-    """Maps carry no order; entries are taken in byte order of their keys (§12.3)."""
+    """A step as a document. Maps have no order; their entries are taken in byte order of the keys
+    (docs/reference/steps.md#differences-from-rest).
+    """
     branches, settings = step.conditional_next_steps, step.transformations
     targets: list[JsonValue] = list(step.parallel_next_steps)
     return {
         "id": step.id,
         "name": step.name,
-        "type": _name(pb.StepType.DESCRIPTOR.values_by_number, step.type, STEP_TYPE),
+        "type": _read_enum_name(pb.StepType.DESCRIPTOR.values_by_number, step.type, STEP_TYPE),
         "description": step.description,
         "nextStep": step.next_step,
         "parallelNextSteps": targets,
         "joinStep": step.join_step,
-        "conditionalNextSteps": {key: branches[key] for key in _in_byte_order(branches)},
-        "transformations": {key: json_value(settings[key]) for key in _in_byte_order(settings)},
+        "conditionalNextSteps": {key: branches[key] for key in _sort_by_bytes(branches)},
+        "transformations": {key: to_json_value(settings[key]) for key in _sort_by_bytes(settings)},
         "jobType": step.job_type,
         "delegateClass": step.delegate_class,
         "retryCount": step.retry_count,
         "boundaryEvents": [_event_document(event) for event in step.boundary_events],
         "hitPolicy": step.hit_policy,
-        "decisionTable": json_object(step.decision_table) if step.HasField("decision_table") else None,
+        "decisionTable": to_json_object(step.decision_table) if step.HasField("decision_table") else None,
     }
 
 
 def _event_document(event: pb.BoundaryEvent) -> JsonObject:
     return {
-        "type": _name(pb.BoundaryEventType.DESCRIPTOR.values_by_number, event.type, EVENT_TYPE),
+        "type": _read_enum_name(pb.BoundaryEventType.DESCRIPTOR.values_by_number, event.type, EVENT_TYPE),
         "duration": event.duration,
         "interrupting": event.interrupting,
         "targetStepId": event.target_step_id,
@@ -149,13 +158,13 @@ def _step_message(step: Step) -> pb.WorkflowStep:
         parallel_next_steps=list(step.parallel_next_steps),
         join_step=step.join_step,
         conditional_next_steps=dict(step.conditional_next_steps),
-        transformations={name: proto_value(value) for name, value in step.transformations.items()},
+        transformations={name: to_proto_value(value) for name, value in step.transformations.items()},
         job_type=step.job_type,
         delegate_class=step.delegate_class,
-        retry_count=_int32(step.retry_count),
+        retry_count=_clamp_int32(step.retry_count),
         boundary_events=[_event_message(event) for event in step.boundary_events],
         hit_policy=step.hit_policy,
-        decision_table=None if step.decision_table is None else proto_struct(_table_document(step.decision_table)),
+        decision_table=None if step.decision_table is None else to_proto_struct(_table_document(step.decision_table)),
     )
 
 
@@ -172,16 +181,16 @@ def _table_document(table: DecisionTable) -> JsonObject:
     return {"rules": [{"when": dict(rule.when.items()), "outputs": rule.outputs} for rule in table.rules]}
 
 
-def _name(known: Mapping[int, object], number: int, prefix: str) -> str:
-    """The name of an enum value without its prefix; its number when nobody knows it, empty when it is unspecified."""
+def _read_enum_name(known: Mapping[int, object], number: int, prefix: str) -> str:
+    """The name of an enum value without its prefix; its number when it is unknown, empty when it is unspecified."""
     value = known.get(number)
     name = str(number) if value is None else str(getattr(value, "name", number)).removeprefix(prefix)
     return "" if name == UNSPECIFIED else name
 
 
-def _in_byte_order(keys: Iterable[str]) -> list[str]:
+def _sort_by_bytes(keys: Iterable[str]) -> list[str]:
     return sorted(keys, key=str.encode)
 
 
-def _int32(value: int) -> int:
+def _clamp_int32(value: int) -> int:
     return min(max(value, -(2**31)), 2**31 - 1)

@@ -1,6 +1,7 @@
-"""The methods of ``workflow.v1.WorkflowEngine`` (spec/step-engine.md §12.1, §12.3).
+"""The methods of ``workflow.v1.WorkflowEngineService`` (docs/reference/steps.md#methods,
+docs/reference/steps.md#differences-from-rest).
 
-``PollJobs`` waits for a job when the metadata ``wait-seconds`` asks for it: ours, and like ``waitSeconds`` of the REST
+``PollJobs`` waits for a job when the metadata has ``wait-seconds``, an extension like ``waitSeconds`` of the REST
 dialect. The message itself stays as the public engine has it.
 """
 
@@ -13,46 +14,46 @@ import grpc.aio
 from google.protobuf.struct_pb2 import Struct
 from grpc import StatusCode
 
-from statewright.api.grpc.authentication import authenticated, first_value
+from statewright.api.grpc.calls import authenticate_call, get_first_value
+from statewright.api.grpc.errors import to_internal_status, to_status
 from statewright.api.grpc.steps.messages import (
     definition_message,
     execution_message,
     instance_message,
     job_message,
     read_definition,
-    status_filter,
+    read_status_filter,
     summary_message,
 )
-from statewright.api.grpc.steps.refusals import defect, refusal
-from statewright.api.grpc.steps.values import json_object, timestamp
+from statewright.api.grpc.steps.values import to_json_object, to_timestamp
 from statewright.auth import Authenticator
-from statewright.failures import Failure, StepBadRequest
+from statewright.failures import Failure, ProcessBadRequest
 from statewright.jsonval.values import JsonObject
+from statewright.processes.retries import FailureReport
 from statewright.proto.workflow.v1 import engine_pb2 as pb
 from statewright.proto.workflow.v1.engine_pb2_grpc import WorkflowEngineServicer
+from statewright.services.processes.instances import StartRequest
+from statewright.services.processes.jobs import MAX_WAIT, JobClaim
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.steps import definitions, instances, jobs, tasks
-from statewright.services.steps.instances import Start
-from statewright.services.steps.jobs import LONGEST_WAIT, Claim
-from statewright.steps.core import FailureReport
-from statewright.steps.core.jobs import batch_size, lease_seconds
+from statewright.services.steps.jobs import clamp_batch_size, clamp_lease_s
 
 RequestT = TypeVar("RequestT")
 ReplyT = TypeVar("ReplyT")
 
 Observe = Callable[[str, str, float], None]
-"""Is told method, code and seconds of every call."""
+"""Called with method, code and duration in seconds of every call."""
 
 DEFAULT_BATCH: Final = 1
-"""``max_jobs`` when a worker does not say (§12.3)."""
-WAIT_SECONDS: Final = "wait-seconds"
+"""``max_jobs`` when a worker does not say (docs/reference/steps.md#differences-from-rest)."""
+WAIT_METADATA_KEY: Final = "wait-seconds"
 """The metadata that asks a poll to wait."""
-ANSWER_TIME: Final = timedelta(milliseconds=250)
-"""What a poll that waits leaves of its deadline for the answer to travel."""
+RESPONSE_MARGIN_S: Final = 0.25
+"""Time before the deadline of a poll at which it answers, so that the response arrives in time."""
 
 
-class WorkflowEngine(WorkflowEngineServicer):
-    """The service as its callers see it."""
+class WorkflowEngineService(WorkflowEngineServicer):
+    """The service: messages to use cases and back, failures to statuses."""
 
     def __init__(self, runtime: Runtime, authenticator: Authenticator, observe: Observe) -> None:
         self._runtime = runtime
@@ -67,13 +68,13 @@ class WorkflowEngine(WorkflowEngineServicer):
     ) -> pb.UploadDefinitionResponse:
         async def work(caller: Caller) -> pb.UploadDefinitionResponse:
             if not request.HasField("definition"):
-                raise StepBadRequest("definition is required")
+                raise ProcessBadRequest("definition is required")
             stored = await definitions.upload(self._runtime, caller, read_definition(request.definition))
             return pb.UploadDefinitionResponse(
-                id=stored.id, version=stored.version, uploaded_at=timestamp(stored.uploaded_at)
+                id=stored.id, version=stored.version, uploaded_at=to_timestamp(stored.uploaded_at)
             )
 
-        return await self._answer("UploadDefinition", context, work)
+        return await self._run("UploadDefinition", context, work)
 
     async def GetDefinition(  # noqa: N802
         self,
@@ -82,10 +83,10 @@ class WorkflowEngine(WorkflowEngineServicer):
         /,
     ) -> pb.GetDefinitionResponse:
         async def work(caller: Caller) -> pb.GetDefinitionResponse:
-            found = await definitions.published(self._runtime, caller, request.id, request.version)
-            return pb.GetDefinitionResponse(definition=definition_message(found.definition, found.version))
+            found = await definitions.get_version(self._runtime, caller, request.id, request.version)
+            return pb.GetDefinitionResponse(definition=definition_message(found.process.definition, found.version))
 
-        return await self._answer("GetDefinition", context, work)
+        return await self._run("GetDefinition", context, work)
 
     async def ListDefinitions(  # noqa: N802
         self,
@@ -94,12 +95,12 @@ class WorkflowEngine(WorkflowEngineServicer):
         /,
     ) -> pb.ListDefinitionsResponse:
         async def work(caller: Caller) -> pb.ListDefinitionsResponse:
-            found = await definitions.listing(
+            found = await definitions.list_definitions(
                 self._runtime, caller, keyword=request.keyword, page=request.page, page_size=request.page_size
             )
             return pb.ListDefinitionsResponse(definitions=map(summary_message, found.items), total=found.total)
 
-        return await self._answer("ListDefinitions", context, work)
+        return await self._run("ListDefinitions", context, work)
 
     async def StartInstance(  # noqa: N802
         self,
@@ -108,19 +109,19 @@ class WorkflowEngine(WorkflowEngineServicer):
         /,
     ) -> pb.StartInstanceResponse:
         async def work(caller: Caller) -> pb.StartInstanceResponse:
-            start = Start(
+            start = StartRequest(
                 definition_id=request.definition_id,
                 definition_version=request.definition_version,
-                variables=json_object(request.variables),
+                variables=to_json_object(request.variables),
                 business_key=request.business_key,
             )
             if not start.definition_id:
-                raise StepBadRequest("definitionId is required")
+                raise ProcessBadRequest("definitionId is required")
             return pb.StartInstanceResponse(
                 instance=instance_message(await instances.start(self._runtime, caller, start))
             )
 
-        return await self._answer("StartInstance", context, work)
+        return await self._run("StartInstance", context, work)
 
     async def GetInstance(  # noqa: N802
         self,
@@ -129,10 +130,10 @@ class WorkflowEngine(WorkflowEngineServicer):
         /,
     ) -> pb.GetInstanceResponse:
         async def work(caller: Caller) -> pb.GetInstanceResponse:
-            found = await instances.instance(self._runtime, caller, request.id)
+            found = await instances.get_instance(self._runtime, caller, request.id)
             return pb.GetInstanceResponse(instance=instance_message(found))
 
-        return await self._answer("GetInstance", context, work)
+        return await self._run("GetInstance", context, work)
 
     async def GetInstanceHistory(  # noqa: N802
         self,
@@ -141,10 +142,10 @@ class WorkflowEngine(WorkflowEngineServicer):
         /,
     ) -> pb.GetInstanceHistoryResponse:
         async def work(caller: Caller) -> pb.GetInstanceHistoryResponse:
-            lines = await instances.history(self._runtime, caller, request.id)
+            lines = await instances.list_history(self._runtime, caller, request.id)
             return pb.GetInstanceHistoryResponse(executions=map(execution_message, lines))
 
-        return await self._answer("GetInstanceHistory", context, work)
+        return await self._run("GetInstanceHistory", context, work)
 
     async def CancelInstance(  # noqa: N802
         self,
@@ -156,7 +157,7 @@ class WorkflowEngine(WorkflowEngineServicer):
             cancelled = await instances.cancel(self._runtime, caller, request.id, request.reason)
             return pb.CancelInstanceResponse(instance=instance_message(cancelled))
 
-        return await self._answer("CancelInstance", context, work)
+        return await self._run("CancelInstance", context, work)
 
     async def ListInstances(  # noqa: N802
         self,
@@ -165,18 +166,18 @@ class WorkflowEngine(WorkflowEngineServicer):
         /,
     ) -> pb.ListInstancesResponse:
         async def work(caller: Caller) -> pb.ListInstancesResponse:
-            found = await instances.listing(
+            found = await instances.list_instances(
                 self._runtime,
                 caller,
                 definition_id=request.definition_id,
-                status=status_filter(request.status),
+                status=read_status_filter(request.status),
                 business_key=request.business_key,
                 page=request.page,
                 page_size=request.page_size,
             )
             return pb.ListInstancesResponse(instances=map(instance_message, found.items), total=found.total)
 
-        return await self._answer("ListInstances", context, work)
+        return await self._run("ListInstances", context, work)
 
     async def PollJobs(  # noqa: N802
         self,
@@ -187,16 +188,16 @@ class WorkflowEngine(WorkflowEngineServicer):
         async def work(caller: Caller) -> pb.PollJobsResponse:
             if not request.job_types:
                 return pb.PollJobsResponse()
-            claim = Claim(
+            claim = JobClaim(
                 worker_id=request.worker_id,
                 job_types=tuple(request.job_types),
-                max_jobs=batch_size(request.max_jobs, DEFAULT_BATCH),
-                lease=timedelta(seconds=lease_seconds(request.lease_seconds)),
-                wait=_wait(context),
+                max_jobs=clamp_batch_size(request.max_jobs, DEFAULT_BATCH),
+                lease=timedelta(seconds=clamp_lease_s(request.lease_seconds)),
+                wait=_read_wait(context),
             )
             return pb.PollJobsResponse(jobs=map(job_message, await jobs.claim(self._runtime, caller, claim)))
 
-        return await self._answer("PollJobs", context, work)
+        return await self._run("PollJobs", context, work)
 
     async def CompleteJob(  # noqa: N802
         self,
@@ -205,11 +206,11 @@ class WorkflowEngine(WorkflowEngineServicer):
         /,
     ) -> pb.CompleteJobResponse:
         async def work(caller: Caller) -> pb.CompleteJobResponse:
-            result = json_object(request.variables_to_set)
+            result = to_json_object(request.variables_to_set)
             await jobs.complete(self._runtime, caller, request.job_id, result, worker_id=request.worker_id)
             return pb.CompleteJobResponse()
 
-        return await self._answer("CompleteJob", context, work)
+        return await self._run("CompleteJob", context, work)
 
     async def FailJob(  # noqa: N802
         self,
@@ -224,7 +225,7 @@ class WorkflowEngine(WorkflowEngineServicer):
             await jobs.fail(self._runtime, caller, request.job_id, report)
             return pb.FailJobResponse()
 
-        return await self._answer("FailJob", context, work)
+        return await self._run("FailJob", context, work)
 
     async def CompleteUserTask(  # noqa: N802
         self,
@@ -234,18 +235,18 @@ class WorkflowEngine(WorkflowEngineServicer):
     ) -> pb.CompleteUserTaskResponse:
         async def work(caller: Caller) -> pb.CompleteUserTaskResponse:
             if not request.instance_id or not request.user_task_step_id:
-                raise StepBadRequest("instance_id and user_task_step_id are required")
+                raise ProcessBadRequest("instance_id and user_task_step_id are required")
             await tasks.complete(
                 self._runtime,
                 caller,
                 request.instance_id,
                 request.user_task_step_id,
-                json_object(request.result),
+                to_json_object(request.result),
                 completed_by=request.completed_by,
             )
             return pb.CompleteUserTaskResponse()
 
-        return await self._answer("CompleteUserTask", context, work)
+        return await self._run("CompleteUserTask", context, work)
 
     async def SignalWait(  # noqa: N802
         self,
@@ -255,12 +256,12 @@ class WorkflowEngine(WorkflowEngineServicer):
     ) -> pb.SignalWaitResponse:
         async def work(caller: Caller) -> pb.SignalWaitResponse:
             if not request.instance_id or not request.wait_step_id:
-                raise StepBadRequest("instance_id and wait_step_id are required")
-            variables = json_object(request.variables)
+                raise ProcessBadRequest("instance_id and wait_step_id are required")
+            variables = to_json_object(request.variables)
             await instances.signal(self._runtime, caller, request.instance_id, request.wait_step_id, variables)
             return pb.SignalWaitResponse()
 
-        return await self._answer("SignalWait", context, work)
+        return await self._run("SignalWait", context, work)
 
     async def RetryStep(  # noqa: N802
         self,
@@ -269,29 +270,29 @@ class WorkflowEngine(WorkflowEngineServicer):
         /,
     ) -> pb.RetryStepResponse:
         async def work(caller: Caller) -> pb.RetryStepResponse:
-            variables = _given(request.variables)
+            variables = _read_optional_object(request.variables)
             retried = await instances.retry(self._runtime, caller, request.instance_id, request.step_id, variables)
             return pb.RetryStepResponse(instance=instance_message(retried))
 
-        return await self._answer("RetryStep", context, work)
+        return await self._run("RetryStep", context, work)
 
-    async def _answer(
+    async def _run(
         self,
         method: str,
         context: grpc.aio.ServicerContext[RequestT, ReplyT],
         work: Callable[[Caller], Awaitable[ReplyT]],
     ) -> ReplyT:
-        """What the work comes to; a failure ends the call with its status."""
+        """The response of the work; a failure ends the call with its status."""
         begun, code = perf_counter(), StatusCode.UNAUTHENTICATED
         try:
-            caller = Caller(await authenticated(context, self._authenticator))
+            caller = Caller(await authenticate_call(context, self._authenticator))
             code = StatusCode.CANCELLED
             try:
                 answer = await work(caller)
             except Failure as failure:
-                code, message = refusal(failure, method)
-            except Exception as error:  # the door: whatever went wrong, the client gets an answer without details
-                code, message = defect(error, method)
+                code, message = to_status(failure, method)
+            except Exception as error:  # whatever went wrong, the client gets a status without details
+                code, message = to_internal_status(error, method)
             else:
                 code = StatusCode.OK
                 return answer
@@ -300,14 +301,14 @@ class WorkflowEngine(WorkflowEngineServicer):
             self._observe(method, code.name, perf_counter() - begun)
 
 
-def _given(variables: Struct) -> "JsonObject | None":
-    return json_object(variables) or None
+def _read_optional_object(variables: Struct) -> "JsonObject | None":
+    return to_json_object(variables) or None
 
 
-def _wait(context: grpc.aio.ServicerContext[pb.PollJobsRequest, pb.PollJobsResponse]) -> timedelta:
-    """How long a poll may wait: as it asks, but an answer has to get back before its deadline."""
-    asked = first_value(context, WAIT_SECONDS) or ""
+def _read_wait(context: grpc.aio.ServicerContext[pb.PollJobsRequest, pb.PollJobsResponse]) -> timedelta:
+    """How long a poll may wait: as requested, but not beyond its deadline."""
+    asked = get_first_value(context, WAIT_METADATA_KEY) or ""
     if not asked.isascii() or not asked.isdecimal() or len(asked) > 6:
         return timedelta(0)
-    wait, remaining = min(timedelta(seconds=int(asked)), LONGEST_WAIT), context.time_remaining()
-    return wait if remaining is None else max(timedelta(0), min(wait, timedelta(seconds=remaining) - ANSWER_TIME))
+    remaining_s = context.time_remaining() - RESPONSE_MARGIN_S  # infinite without a deadline
+    return timedelta(seconds=max(0.0, min(int(asked), MAX_WAIT.total_seconds(), remaining_s)))

@@ -1,6 +1,7 @@
 """JSON values as ``google.protobuf.Struct`` and back, instants as ``Timestamp``.
 
-The numbers of a Struct are doubles (spec/step-engine.md §12.3): what is exact over REST is rounded here.
+The numbers of a Struct are doubles (docs/reference/steps.md#differences-from-rest): what is exact over REST is rounded
+here.
 """
 
 from collections.abc import Mapping
@@ -11,72 +12,72 @@ from typing import Final
 from google.protobuf.struct_pb2 import ListValue, NullValue, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from statewright.failures import StepBadRequest
+from statewright.failures import ProcessBadRequest
 from statewright.jsonval.values import JsonObject, JsonValue
 
-_EXACT: Final = 2.0**63
-"""Integral doubles below are read as integers."""
+_MAX_EXACT: Final = 2.0**63
+"""Integral doubles below this magnitude are read as integers."""
 _MICROSECONDS: Final = 1_000_000
 
 
-def json_object(struct: Struct) -> JsonObject:
-    """The object in a Struct. Raises ``StepBadRequest`` for numbers that JSON does not have."""
-    return {name: json_value(value) for name, value in struct.fields.items()}
+def to_json_object(struct: Struct) -> JsonObject:
+    """The object in a Struct. Raises ``ProcessBadRequest`` for numbers that JSON does not have."""
+    return {name: to_json_value(value) for name, value in struct.fields.items()}
 
 
-def json_value(value: Value) -> JsonValue:
-    """The value in a Value; one without a kind is ``null``. Raises ``StepBadRequest``."""
+def to_json_value(value: Value) -> JsonValue:
+    """The JSON value in a Value; one without a kind is ``null``. Raises ``ProcessBadRequest``."""
     match value.WhichOneof("kind"):
         case "number_value":
-            return _number(value.number_value)
+            return _to_number(value.number_value)
         case "string_value":
             return value.string_value
         case "bool_value":
             return value.bool_value
         case "struct_value":
-            return json_object(value.struct_value)
+            return to_json_object(value.struct_value)
         case "list_value":
-            return [json_value(item) for item in value.list_value.values]
+            return [to_json_value(item) for item in value.list_value.values]
         case _:
             return None
 
 
-def proto_struct(members: Mapping[str, JsonValue]) -> Struct:
+def to_proto_struct(members: Mapping[str, JsonValue]) -> Struct:
     """A Struct with these members."""
-    return Struct(fields={name: proto_value(member) for name, member in members.items()})
+    return Struct(fields={name: to_proto_value(member) for name, member in members.items()})
 
 
-def proto_value(value: JsonValue) -> Value:
-    """A Value."""
+def to_proto_value(value: JsonValue) -> Value:
+    """A Value with this JSON value."""
     match value:
         case None:
             return Value(null_value=NullValue.NULL_VALUE)
         case bool():
             return Value(bool_value=value)
         case int() | Decimal():
-            return Value(number_value=_double(value))
+            return Value(number_value=_to_double(value))
         case str():
             return Value(string_value=value)
         case list():
-            return Value(list_value=ListValue(values=[proto_value(item) for item in value]))
+            return Value(list_value=ListValue(values=[to_proto_value(item) for item in value]))
         case dict():
-            return Value(struct_value=proto_struct(value))
+            return Value(struct_value=to_proto_struct(value))
 
 
-def timestamp(at: int | None) -> Timestamp | None:
-    """Microseconds of the epoch as a Timestamp."""
+def to_timestamp(at: int | None) -> Timestamp | None:
+    """Microseconds of the epoch as a Timestamp; None for None."""
     if at is None:
         return None
     return Timestamp(seconds=at // _MICROSECONDS, nanos=at % _MICROSECONDS * 1000)
 
 
-def _number(value: float) -> int | Decimal:
+def _to_number(value: float) -> int | Decimal:
     if not isfinite(value):
-        raise StepBadRequest(f"{value} is no JSON number")
-    return int(value) if value.is_integer() and abs(value) < _EXACT else Decimal(repr(value))
+        raise ProcessBadRequest(f"{value} is no JSON number")
+    return int(value) if value.is_integer() and abs(value) < _MAX_EXACT else Decimal(repr(value))
 
 
-def _double(value: int | Decimal) -> float:
+def _to_double(value: int | Decimal) -> float:
     try:
         return float(value)
     except OverflowError:  # an int that no double reaches

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
+from statewright.api.http.openapi.components import SCHEMAS
+from statewright.api.http.openapi.shapes import Document
+
 Schema = Mapping[str, Any]  # Any: a JSON Schema is a tree of whatever its own specification allows
 
 ENTITY: Final = "5a6c1f20-77aa-11f0-9a3e-0242ac120003"
@@ -15,7 +18,7 @@ TRANSACTION: Final = "91b2d0c4-77ac-11f0-9a3e-0242ac120003"
 INSTANT: Final = "2026-03-04T09:00:01.004507Z"
 PRIZE: Final = {"category": "physics", "year": 2024}
 
-PARAMETERS: Final[Mapping[str, object]] = {
+PARAMETER_EXAMPLES: Final[Mapping[str, object]] = {
     "entityName": "prize",
     "modelVersion": 1,
     "entityId": ENTITY,
@@ -49,7 +52,7 @@ PARAMETERS: Final[Mapping[str, object]] = {
 }
 """By name, wherever the parameter stands."""
 
-SCHEMAS: Final[Mapping[str, object]] = {
+SCHEMA_EXAMPLES: Final[Mapping[str, object]] = {
     "Document": PRIZE,
     "ModelId": "0b0c3b52-0f0e-5c1f-9f5e-6b1f2f3a4c5d",
     "ModelExport": {"currentState": "LOCKED", "model": {"$": {".category": "STRING", ".year": "INTEGER"}}},
@@ -114,28 +117,28 @@ SCHEMAS: Final[Mapping[str, object]] = {
 """By name of the schema."""
 
 
-def example_of(schema: Schema, schemas: Mapping[str, Schema]) -> object:
+def build_example(schema: Schema, schemas: Mapping[str, Schema]) -> object:
     """A value that conforms to a schema; ``schemas`` are those it may refer to by name."""
     match schema:
         case {"$ref": str(reference)}:
             name = reference.rpartition("/")[2]
-            return SCHEMAS[name] if name in SCHEMAS else example_of(schemas[name], schemas)
+            return SCHEMA_EXAMPLES[name] if name in SCHEMA_EXAMPLES else build_example(schemas[name], schemas)
         case {"const": value} | {"examples": [value, *_]} | {"enum": [value, *_]}:
             return value
         case {"oneOf": [first, *_]}:
-            return example_of(first, schemas)
+            return build_example(first, schemas)
         case _:
-            return _by_type(schema, schemas)
+            return _build_by_type(schema, schemas)
 
 
-def _by_type(schema: Schema, schemas: Mapping[str, Schema]) -> object:
+def _build_by_type(schema: Schema, schemas: Mapping[str, Schema]) -> object:
     kind = schema.get("type", "object")
     match kind if isinstance(kind, str) else kind[0]:
         case "object":
             members: Mapping[str, Schema] = schema.get("properties", {})
-            return {name: example_of(member, schemas) for name, member in members.items()}
+            return {name: build_example(member, schemas) for name, member in members.items()}
         case "array":
-            return [example_of(schema.get("items", {}), schemas)]
+            return [build_example(schema.get("items", {}), schemas)]
         case "string":
             return {"uuid": ENTITY, "date-time": INSTANT}.get(schema.get("format", ""), "text")
         case "boolean":
@@ -146,7 +149,7 @@ def _by_type(schema: Schema, schemas: Mapping[str, Schema]) -> object:
             return max(1, schema.get("minimum", 1))
 
 
-def problem_example(code: str, status: int) -> object:
+def build_problem_example(code: str, status: int) -> object:
     """A problem document with this code."""
     return {
         "type": "about:blank",
@@ -156,3 +159,31 @@ def problem_example(code: str, status: int) -> object:
         "instance": "/entity/prize/1",
         "properties": {"errorCode": code},
     }
+
+
+# Operations with an example for everything that is sent and received.
+
+
+def add_examples(operation: Document) -> Document:
+    """The operation with an example for each parameter, body and answer that has none; failures have one by code."""
+    parameters = [_add_parameter_example(parameter) for parameter in operation["parameters"]]
+    answers = {status: _add_content_examples(answer) for status, answer in operation["responses"].items()}
+    shown = operation | {"parameters": parameters, "responses": answers}
+    if "requestBody" in operation:
+        shown["requestBody"] = _add_content_examples(operation["requestBody"])
+    return shown
+
+
+def _add_parameter_example(parameter: Document) -> Document:
+    name, schema = parameter["name"], parameter["schema"]
+    example = PARAMETER_EXAMPLES[name] if name in PARAMETER_EXAMPLES else build_example(schema, SCHEMAS)
+    return {"example": str(example) if schema.get("type") == "string" else example} | parameter
+
+
+def _add_content_examples(described: Document) -> Document:
+    """A body, to be sent or received, with its examples."""
+    content = {
+        media_type: ({} if "examples" in shape else {"example": build_example(shape["schema"], SCHEMAS)}) | shape
+        for media_type, shape in described.get("content", {}).items()
+    }
+    return described | ({"content": content} if content else {})

@@ -2,10 +2,10 @@
 
 import re
 
-from statewright.api.http.openapi.shapes import INT32, TEXT, UUID, Document, array, ref
-from statewright.api.http.problems import PROBLEM
-from statewright.api.http.routes.route import Query, Route
-from statewright.failures import BodyTooLarge, kinds
+from statewright.api.http.errors import PROBLEM
+from statewright.api.http.openapi.shapes import INT32, TEXT, UUID, Document, define_array, ref
+from statewright.api.http.router import Query, Route
+from statewright.failures import BodyTooLarge, list_kinds
 
 _ALWAYS = ("UNAUTHORIZED", "STORAGE_UNAVAILABLE", "SERVER_ERROR")
 _PARAMETER_SCHEMAS = {
@@ -20,14 +20,14 @@ _PARAMETER_SCHEMAS = {
 }
 
 
-def operation_of(route: Route) -> Document:
+def describe_operation(route: Route) -> Document:
     """The operation of a route, without examples."""
     operation: Document = {
         "operationId": route.id,
         "tags": [route.tag],
         "summary": route.summary,
-        "parameters": [*_path_parameters(route.path), *map(_query_parameter, route.query), *_header_parameters(route)],
-        "responses": {"200": {"description": "OK", "content": _replies(route)}} | _problems(route),
+        "parameters": [*_describe_path(route.path), *map(_describe_query, route.query), *_describe_headers(route)],
+        "responses": {"200": {"description": "OK", "content": _describe_replies(route)}} | _describe_problems(route),
     }
     if route.body is not None:
         content = {media_type: {"schema": ref(route.body)} for media_type in route.body_types}
@@ -35,29 +35,29 @@ def operation_of(route: Route) -> Document:
     return operation
 
 
-def _replies(route: Route) -> Document:
+def _describe_replies(route: Route) -> Document:
     replies = {route.media_type: route.reply, **dict(route.other_replies)}
     return {media_type: {"schema": ref(name)} for media_type, name in replies.items()}
 
 
-def _path_parameters(path: str) -> list[Document]:
+def _describe_path(path: str) -> list[Document]:
     names = re.findall(r"\{(\w+)\}", path)
     return [
         {"name": name, "in": "path", "required": True, "schema": _PARAMETER_SCHEMAS.get(name, TEXT)} for name in names
     ]
 
 
-def _query_parameter(query: Query) -> Document:
+def _describe_query(query: Query) -> Document:
     schema: Document = {"type": query.type} | ({"format": query.format} if query.format else {})
     return {
         "name": query.name,
         "in": "query",
         "description": query.description,
-        "schema": array(schema) if query.repeatable else schema,
+        "schema": define_array(schema) if query.repeatable else schema,
     }
 
 
-def _header_parameters(route: Route) -> list[Document]:
+def _describe_headers(route: Route) -> list[Document]:
     named: list[Document] = [{"name": name, "in": "header", "schema": TEXT} for name in route.headers]
     if not route.if_match:
         return named
@@ -65,9 +65,9 @@ def _header_parameters(route: Route) -> list[Document]:
     return [*named, {"name": "If-Match", "in": "header", "description": text, "schema": UUID}]
 
 
-def _problems(route: Route) -> Document:
+def _describe_problems(route: Route) -> Document:
     """The failures of an operation by status, each with the codes it may carry."""
-    statuses = {failure.code: failure.status for failure in reversed(kinds())}  # the parent's counts
+    statuses = {failure.code: failure.status for failure in reversed(list_kinds())}  # the parent's counts
     by_status: dict[int, list[str]] = {}
     for code in dict.fromkeys((*route.problems, *_ALWAYS)):
         by_status.setdefault(statuses[code], []).append(code)

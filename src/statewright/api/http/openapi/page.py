@@ -1,7 +1,7 @@
 """The page that shows the document to people.
 
-It is complete as it leaves the server, without scripts: machines that reach nobody outside read it as well. Where the
-CDN can be reached, the Scalar API reference takes its place (spec/auth-and-operations.md §24).
+It is complete as it leaves the server, without scripts, so it works without access to the internet. Where the CDN can
+be reached, the Scalar API reference takes its place (docs/reference/service.md#openapi).
 """
 
 import json
@@ -35,16 +35,18 @@ _SCALAR: Final = """<script id="api-reference" data-url="/openapi.json"></script
  onload="document.getElementById('built-in').remove(); document.getElementById('built-in-style').remove()"></script>"""
 
 
-def docs_page(document: Document, context_path: str) -> bytes:
+def render_docs_page(document: Document, context_path: str) -> bytes:
     """The page; paths are shown as they are called."""
-    by_tag = _by_tag(document, context_path)
+    by_tag = _group_by_tag(document, context_path)
     info = document["info"]
     parts = [
         f"<h1>{escape(info['title'])} API</h1>",
         f"<p>{escape(info['description'])} The machine-readable form is <a href='/openapi.json'>/openapi.json</a>.</p>",
-        f"<nav>{' '.join(_link(tag) for tag in (*by_tag, 'Schemas'))}</nav>",
-        *(_section(tag, operations) for tag, operations in by_tag.items()),
-        _section("Schemas", (_schema(name, shape) for name, shape in document["components"]["schemas"].items())),
+        f"<nav>{' '.join(_render_link(tag) for tag in (*by_tag, 'Schemas'))}</nav>",
+        *(_render_section(tag, operations) for tag, operations in by_tag.items()),
+        _render_section(
+            "Schemas", (_render_schema(name, shape) for name, shape in document["components"]["schemas"].items())
+        ),
     ]
     page = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{escape(info["title"])} API</title>
@@ -56,44 +58,46 @@ def docs_page(document: Document, context_path: str) -> bytes:
     return page.encode()
 
 
-def _by_tag(document: Document, context_path: str) -> dict[str, list[str]]:
+def _group_by_tag(document: Document, context_path: str) -> dict[str, list[str]]:
     by_tag: dict[str, list[str]] = {}
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             called = path if "servers" in operation else f"{context_path}{path}"
-            by_tag.setdefault(operation["tags"][0], []).append(_operation(method.upper(), called, operation))
+            by_tag.setdefault(operation["tags"][0], []).append(_render_operation(method.upper(), called, operation))
     return dict(sorted(by_tag.items()))
 
 
-def _link(tag: str) -> str:
-    return f"<a href='#{_anchor(tag)}'>{escape(tag)}</a>"
+def _render_link(tag: str) -> str:
+    return f"<a href='#{_build_anchor(tag)}'>{escape(tag)}</a>"
 
 
-def _section(tag: str, entries: Iterable[str]) -> str:
-    return f"<h2 id='{_anchor(tag)}'>{escape(tag)}</h2>{''.join(entries)}"
+def _render_section(tag: str, entries: Iterable[str]) -> str:
+    return f"<h2 id='{_build_anchor(tag)}'>{escape(tag)}</h2>{''.join(entries)}"
 
 
-def _anchor(tag: str) -> str:
+def _build_anchor(tag: str) -> str:
     return escape(tag.lower().replace(" ", "-"), quote=True)
 
 
-def _operation(method: str, path: str, operation: Document) -> str:
+def _render_operation(method: str, path: str, operation: Document) -> str:
     head = f"<span class='method {method}'>{method}</span><code>{escape(path)}</code>"
-    body = [_parameters(operation["parameters"])]
+    body = [_render_parameters(operation["parameters"])]
     if "requestBody" in operation:
-        body.append(_content("Body", "", operation["requestBody"]))
-    body += [_content(status, answer["description"], answer) for status, answer in operation["responses"].items()]
-    return _entry(f"{head}<span class='says'>{escape(operation['summary'])}</span>", "".join(body))
+        body.append(_render_content("Body", "", operation["requestBody"]))
+    body += [
+        _render_content(status, answer["description"], answer) for status, answer in operation["responses"].items()
+    ]
+    return _render_entry(f"{head}<span class='says'>{escape(operation['summary'])}</span>", "".join(body))
 
 
-def _parameters(parameters: list[Document]) -> str:
+def _render_parameters(parameters: list[Document]) -> str:
     if not parameters:
         return ""
-    rows = "".join(_parameter(parameter) for parameter in parameters)
+    rows = "".join(_render_parameter(parameter) for parameter in parameters)
     return f"<h3>Parameters</h3><table><tr><th>Name<th>In<th>Type<th>Example<th>Meaning</tr>{rows}</table>"
 
 
-def _parameter(parameter: Document) -> str:
+def _render_parameter(parameter: Document) -> str:
     schema = parameter["schema"]
     name = parameter["name"] + ("" if parameter.get("required") else " (optional)")
     kind = f"{schema.get('type', '')} {schema.get('format', '')}".strip()
@@ -103,7 +107,7 @@ def _parameter(parameter: Document) -> str:
     return f"<tr>{''.join(f'<td>{escape(cell)}' for cell in cells)}</tr>"
 
 
-def _content(title: str, description: str, described: Document) -> str:
+def _render_content(title: str, description: str, described: Document) -> str:
     """A body that is sent or received, with its example in every media type that has one."""
     parts = [f"<h3>{escape(title)} <span class='says'>{escape(description)}</span></h3>"]
     for media_type, shape in described.get("content", {}).items():
@@ -111,17 +115,17 @@ def _content(title: str, description: str, described: Document) -> str:
         of = f" of <a href='#schema-{escape(schema)}'>{escape(schema)}</a>" if schema else ""
         parts.append(f"<div><code>{escape(media_type)}</code>{of}</div>")
         if "example" in shape:
-            parts.append(_json(shape["example"]))
+            parts.append(_render_json(shape["example"]))
     return "".join(parts)
 
 
-def _schema(name: str, shape: Document) -> str:
-    return _entry(f"<code id='schema-{escape(name)}'>{escape(name)}</code>", _json(shape))
+def _render_schema(name: str, shape: Document) -> str:
+    return _render_entry(f"<code id='schema-{escape(name)}'>{escape(name)}</code>", _render_json(shape))
 
 
-def _entry(head: str, body: str) -> str:
+def _render_entry(head: str, body: str) -> str:
     return f"<details><summary>{head}</summary><div class='inside'>{body}</div></details>\n"
 
 
-def _json(value: object) -> str:
+def _render_json(value: object) -> str:
     return f"<pre>{escape(json.dumps(value, indent=2, ensure_ascii=False))}</pre>"

@@ -12,18 +12,29 @@ INT64: Final = {"type": "integer", "format": "int64"}
 FLAG: Final = {"type": "boolean"}
 
 
-def opened(required: str = "", **properties: object) -> Document:
+def define_open_object(required: str = "", **properties: object) -> Document:
     """An object that may have other members."""
     return {"type": "object", "properties": properties} | ({"required": required.split()} if required else {})
 
 
-def closed(required: str = "", **properties: object) -> Document:
+def define_object(required: str = "", **properties: object) -> Document:
     """A closed object: existing clients reject members they do not know."""
-    return {**opened(required, **properties), "additionalProperties": False}
+    return {**define_open_object(required, **properties), "additionalProperties": False}
 
 
-def array(items: object) -> Document:
+def define_array(items: object) -> Document:
     return {"type": "array", "items": items}
+
+
+def define_page(items: str) -> Document:
+    """A page of what the schema ``items`` describes."""
+    return define_object(
+        "items total page pageSize", items=define_array(ref(items)), total=INT32, page=INT32, pageSize=INT32
+    )
+
+
+def allow_null(schema: Document) -> Document:
+    return {**schema, "type": [schema["type"], "null"]}
 
 
 def ref(name: str) -> Document:

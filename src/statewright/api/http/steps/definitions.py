@@ -1,92 +1,95 @@
-"""Definitions over REST (spec/step-engine.md §11.2)."""
+"""Definitions over REST (docs/reference/steps.md#uploading-and-reading-definitions)."""
 
-from statewright.api.http.exchange import Answer, Exchange
+from statewright.api.http.request import Request
+from statewright.api.http.response import TEXT, Response
 from statewright.api.http.steps import parameters
-from statewright.api.http.steps.bodies import TEXT, reply
-from statewright.api.http.steps.refusals import error
+from statewright.api.http.steps.bodies import reply
+from statewright.api.http.steps.errors import build_error
 from statewright.failures import BodyTooLarge
+from statewright.instants import format_instant
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.services.processes.definitions import Summary
 from statewright.services.steps import definitions
-from statewright.services.steps.definitions import Summary
-from statewright.steps.core.lint import warnings as lint
-from statewright.steps.core.times import instant_text
-from statewright.steps.core.writing import to_document
+from statewright.steps.documents import definition_to_document
+from statewright.steps.lint import lint_definition as lint
 
 _XML = ("application/xml", "text/xml")
 
 
-async def upload(exchange: Exchange) -> Answer:
+async def upload(request: Request) -> Response:
     """Store a definition."""
-    content_type = exchange.header(b"content-type") or ""
+    content_type = request.header(b"content-type") or ""
     if any(kind in content_type.lower() for kind in _XML):
-        return error(415, "Only JSON workflow definitions are accepted")
-    raw = await exchange.body(excess=BodyTooLarge)
-    stored = await definitions.upload(exchange.runtime, exchange.caller, raw)
+        return build_error(415, "Only JSON workflow definitions are accepted")
+    raw = await request.body(excess=BodyTooLarge)
+    stored = await definitions.upload(request.runtime, request.caller, raw)
     summary: JsonObject = {
         "id": stored.id,
         "version": stored.version,
         "name": stored.name,
-        "uploadedAt": instant_text(stored.uploaded_at),
+        "uploadedAt": format_instant(stored.uploaded_at),
     }
-    if parameters.flag(exchange, "warnings"):
+    if parameters.read_flag(request, "warnings"):
         summary["warnings"] = list(stored.warnings)
     return reply(summary, 201)
 
 
-async def listing(exchange: Exchange) -> Answer:
+async def list_definitions(request: Request) -> Response:
     """A page of definitions."""
-    found = await definitions.listing(
-        exchange.runtime,
-        exchange.caller,
-        keyword=parameters.text(exchange, "keyword"),
-        page=parameters.number(exchange, "page"),
-        page_size=parameters.number(exchange, "pageSize"),
+    found = await definitions.list_definitions(
+        request.runtime,
+        request.caller,
+        keyword=parameters.read_text(request, "keyword"),
+        page=parameters.read_number(request, "page"),
+        page_size=parameters.read_number(request, "pageSize"),
     )
-    items: list[JsonValue] = [_item(summary) for summary in found.items]
+    items: list[JsonValue] = [_describe_summary(summary) for summary in found.items]
     return reply({"items": items, "page": found.page, "pageSize": found.page_size, "total": found.total})
 
 
-async def latest(exchange: Exchange) -> Answer:
+async def get_latest(request: Request) -> Response:
     """The latest version of a definition."""
-    return await _document(exchange, 0)
+    return await _get_document(request, 0)
 
 
-async def version(exchange: Exchange) -> Answer:
+async def get_version(request: Request) -> Response:
     """One version of a definition."""
-    return await _document(exchange, parameters.version(exchange))
+    return await _get_document(request, parameters.read_version(request))
 
 
-async def warnings(exchange: Exchange) -> Answer:
+async def list_warnings(request: Request) -> Response:
     """What looks like a mistake in the latest version."""
-    found = await definitions.published(exchange.runtime, exchange.caller, exchange.segments["id"])
-    return reply({"version": found.version, "warnings": list(lint(found.definition))})
+    found = await definitions.get_version(request.runtime, request.caller, parameters.read_definition_id(request))
+    return reply({"version": found.version, "warnings": list(lint(found.process.definition))})
 
 
-async def diagram(exchange: Exchange) -> Answer:
+async def draw_latest(request: Request) -> Response:
     """The latest version as a Mermaid flowchart."""
-    return await _diagram(exchange, 0)
+    return await _draw(request, 0)
 
 
-async def version_diagram(exchange: Exchange) -> Answer:
+async def draw_version(request: Request) -> Response:
     """One version as a Mermaid flowchart."""
-    return await _diagram(exchange, parameters.version(exchange))
+    return await _draw(request, parameters.read_version(request))
 
 
-async def _document(exchange: Exchange, wanted: int) -> Answer:
-    found = await definitions.published(exchange.runtime, exchange.caller, exchange.segments["id"], wanted)
-    return reply(to_document(found.definition, found.version))
+async def _get_document(request: Request, wanted: int) -> Response:
+    definition = parameters.read_definition_id(request)
+    found = await definitions.get_version(request.runtime, request.caller, definition, wanted)
+    return reply(definition_to_document(found.process.definition, found.version))
 
 
-async def _diagram(exchange: Exchange, wanted: int) -> Answer:
-    drawn = await definitions.diagram(exchange.runtime, exchange.caller, exchange.segments["id"], wanted)
-    return Answer(drawn.encode(), media_type=TEXT)
+async def _draw(request: Request, wanted: int) -> Response:
+    definition = parameters.read_definition_id(request)
+    drawn = await definitions.get_definition_diagram(request.runtime, request.caller, definition, wanted)
+    return Response(drawn.encode(), media_type=TEXT)
 
 
-def _item(summary: Summary) -> JsonObject:
+def _describe_summary(summary: Summary) -> JsonObject:
     return {
         "id": summary.id,
         "version": summary.version,
         "name": summary.name,
-        "uploadedAt": instant_text(summary.uploaded_at),
+        "uploadedAt": format_instant(summary.uploaded_at),
         "versions": list(summary.versions),
     }

@@ -1,107 +1,111 @@
-"""Instances over REST (spec/step-engine.md §11.3–11.5, §11.7, §14.3)."""
+"""Instances over REST (docs/reference/steps.md#starting-and-reading-instances,
+docs/reference/steps.md#user-tasks-and-signals, docs/reference/steps.md#retrying-a-failed-instance).
+"""
 
 from datetime import timedelta
 
-from statewright.api.http.exchange import Answer, Exchange
+from statewright.api.http.request import Request
+from statewright.api.http.response import TEXT, Response
 from statewright.api.http.steps import parameters
-from statewright.api.http.steps.bodies import NO_CONTENT, TEXT, read, read_lenient, read_optional, reply
-from statewright.failures import Forbidden, StepBadRequest
+from statewright.api.http.steps.bodies import NO_CONTENT, read, read_lenient, read_optional, reply
+from statewright.failures import Forbidden, ProcessBadRequest
 from statewright.jsonval.values import JsonValue
 from statewright.net import parse_delay
+from statewright.services.processes.instances import StartRequest
 from statewright.services.steps import instances
-from statewright.services.steps import purge as purging
-from statewright.services.steps.instances import Start
-from statewright.steps.core import history_item, instance_record
+from statewright.steps import render_history_item, render_instance
 
 ADMIN = "ROLE_ADMIN"
 
 
-async def start(exchange: Exchange) -> Answer:
+async def start_instance(request: Request) -> Response:
     """Start an instance."""
-    body = await read(exchange)
-    request = Start(
+    body = await read(request)
+    start = StartRequest(
         definition_id=body.text("definitionId"),
         definition_version=body.number("definitionVersion"),
         variables=body.object("variables") or {},
         business_key=body.text("businessKey"),
     )
-    if not request.definition_id:
-        raise StepBadRequest("definitionId is required")
-    return reply(instance_record(await instances.start(exchange.runtime, exchange.caller, request)), 201)
+    if not start.definition_id:
+        raise ProcessBadRequest("definitionId is required")
+    return reply(render_instance(await instances.start(request.runtime, request.caller, start)), 201)
 
 
-async def listing(exchange: Exchange) -> Answer:
+async def list_instances(request: Request) -> Response:
     """A page of instances."""
-    found = await instances.listing(
-        exchange.runtime,
-        exchange.caller,
-        definition_id=parameters.text(exchange, "definitionId"),
-        status=parameters.text(exchange, "status"),
-        business_key=parameters.text(exchange, "businessKey"),
-        page=parameters.number(exchange, "page"),
-        page_size=parameters.number(exchange, "pageSize"),
+    found = await instances.list_instances(
+        request.runtime,
+        request.caller,
+        definition_id=parameters.read_text(request, "definitionId"),
+        status=parameters.read_text(request, "status"),
+        business_key=parameters.read_text(request, "businessKey"),
+        page=parameters.read_number(request, "page"),
+        page_size=parameters.read_number(request, "pageSize"),
     )
-    items: list[JsonValue] = [instance_record(instance) for instance in found.items]
+    items: list[JsonValue] = [render_instance(instance) for instance in found.items]
     return reply({"items": items, "total": found.total, "page": found.page, "pageSize": found.page_size})
 
 
-async def one(exchange: Exchange) -> Answer:
+async def get_instance(request: Request) -> Response:
     """An instance."""
-    return reply(instance_record(await instances.instance(exchange.runtime, exchange.caller, exchange.segments["id"])))
+    return reply(
+        render_instance(await instances.get_instance(request.runtime, request.caller, request.path_params["id"]))
+    )
 
 
-async def history(exchange: Exchange) -> Answer:
+async def list_history(request: Request) -> Response:
     """The entries into steps."""
-    lines = await instances.history(exchange.runtime, exchange.caller, exchange.segments["id"])
-    return reply({"items": [history_item(line) for line in lines]})
+    lines = await instances.list_history(request.runtime, request.caller, request.path_params["id"])
+    return reply({"items": [render_history_item(line) for line in lines]})
 
 
-async def diagram(exchange: Exchange) -> Answer:
+async def draw_instance(request: Request) -> Response:
     """The instance on its definition as a Mermaid flowchart."""
-    drawn = await instances.diagram(exchange.runtime, exchange.caller, exchange.segments["id"])
-    return Answer(drawn.encode(), media_type=TEXT)
+    drawn = await instances.get_instance_diagram(request.runtime, request.caller, request.path_params["id"])
+    return Response(drawn.encode(), media_type=TEXT)
 
 
-async def cancel(exchange: Exchange) -> Answer:
+async def cancel_instance(request: Request) -> Response:
     """Stop an instance; a body that cannot be read is no reason."""
-    body = await read_lenient(exchange)
+    body = await read_lenient(request)
     try:
         reason = body.text("reason")
-    except StepBadRequest:
+    except ProcessBadRequest:
         reason = ""
-    cancelled = await instances.cancel(exchange.runtime, exchange.caller, exchange.segments["id"], reason)
-    return reply(instance_record(cancelled))
+    cancelled = await instances.cancel(request.runtime, request.caller, request.path_params["id"], reason)
+    return reply(render_instance(cancelled))
 
 
-async def retry(exchange: Exchange) -> Answer:
+async def retry_step(request: Request) -> Response:
     """Run the step again that failed an instance."""
-    variables = (await read_optional(exchange)).object("variables")
-    segments = exchange.segments
-    retried = await instances.retry(exchange.runtime, exchange.caller, segments["id"], segments["stepId"], variables)
-    return reply(instance_record(retried))
+    variables = (await read_optional(request)).object("variables")
+    segments = request.path_params
+    retried = await instances.retry(request.runtime, request.caller, segments["id"], segments["stepId"], variables)
+    return reply(render_instance(retried))
 
 
-async def signal(exchange: Exchange) -> Answer:
+async def signal_step(request: Request) -> Response:
     """Resume a WAIT step; the body is the variables themselves."""
-    variables = (await read_optional(exchange)).whole
-    segments = exchange.segments
-    await instances.signal(exchange.runtime, exchange.caller, segments["id"], segments["stepId"], variables)
+    variables = (await read_optional(request)).document
+    segments = request.path_params
+    await instances.signal(request.runtime, request.caller, segments["id"], segments["stepId"], variables)
     return NO_CONTENT
 
 
-async def purge(exchange: Exchange) -> Answer:
+async def purge_instances(request: Request) -> Response:
     """Remove finished instances of some age, for a few seconds; whether that was all. Only for administrators."""
-    if ADMIN not in exchange.principal.roles:
+    if ADMIN not in request.principal.roles:
         raise Forbidden("admin role required")
-    body = await read(exchange)
-    purged = await purging.purge(exchange.runtime, exchange.caller, older_than=_age(body.text("olderThan")))
+    body = await read(request)
+    purged = await instances.purge(request.runtime, request.caller, older_than=_read_age(body.text("olderThan")))
     return reply({"purged": purged.removed, "complete": purged.is_complete})
 
 
-def _age(given: str) -> timedelta:
+def _read_age(given: str) -> timedelta:
     if not given:
-        raise StepBadRequest("olderThan is required")
+        raise ProcessBadRequest("olderThan is required")
     delay = parse_delay(given)
     if delay is None or delay.months:
-        raise StepBadRequest("olderThan must be an ISO-8601 duration in weeks, days or less, such as P30D")
+        raise ProcessBadRequest("olderThan must be an ISO-8601 duration in weeks, days or less, such as P30D")
     return timedelta(microseconds=delay.microseconds)

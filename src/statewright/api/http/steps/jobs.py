@@ -1,4 +1,4 @@
-"""Jobs over REST: what workers call (spec/step-engine.md §11.6, §13).
+"""Jobs over REST: what workers call (docs/reference/steps.md#jobs, docs/reference/steps.md#workers).
 
 ``waitSeconds`` of a poll is ours: the same answer, given as soon as there is a job. Workers that do not know it are
 answered at once, and none of them minds the member, since the public engine ignores members it does not know.
@@ -7,78 +7,83 @@ answered at once, and none of them minds the member, since the public engine ign
 from datetime import timedelta
 from typing import Final
 
-from statewright.api.http.exchange import Answer, Exchange
-from statewright.api.http.steps.bodies import NO_CONTENT, Body, read, reply
-from statewright.failures import StepBadRequest
+from statewright.api.http.request import Request
+from statewright.api.http.response import Response
+from statewright.api.http.steps.bodies import NO_CONTENT, RequestMembers, read, reply
+from statewright.failures import ProcessBadRequest
+from statewright.instants import format_instant
+from statewright.processes.retries import FailureReport
+from statewright.services.processes.jobs import MAX_WAIT, JobClaim
 from statewright.services.steps import jobs
-from statewright.services.steps.jobs import LONGEST_WAIT, Claim, job_record
-from statewright.steps.core import FailureReport
-from statewright.steps.core.jobs import batch_size, lease_seconds
-from statewright.steps.core.times import instant_text
+from statewright.services.steps.jobs import clamp_batch_size, clamp_lease_s, to_job_record
 
-DEFAULT_BATCH: Final = 10
-"""``maxJobs`` when a worker does not say (§11.6)."""
+DEFAULT_BATCH_SIZE: Final = 10
+"""``maxJobs`` when a worker does not say (docs/reference/steps.md#jobs)."""
 
 
-async def poll(exchange: Exchange) -> Answer:
+async def poll_jobs(request: Request) -> Response:
     """Claim jobs."""
-    body = await read(exchange)
+    body = await read(request)
     worker, job_types = body.text("workerId"), body.texts("jobTypes")
     if not worker:
-        raise StepBadRequest("workerId is required")
+        raise ProcessBadRequest("workerId is required")
     if not job_types:
-        raise StepBadRequest("jobTypes must not be empty")
-    claim = Claim(
+        raise ProcessBadRequest("jobTypes must not be empty")
+    claim = JobClaim(
         worker_id=worker,
         job_types=job_types,
-        max_jobs=batch_size(body.number("maxJobs"), DEFAULT_BATCH),
-        lease=_lease(body),
-        wait=min(timedelta(seconds=max(body.number("waitSeconds"), 0)), LONGEST_WAIT),
+        max_jobs=clamp_batch_size(body.number("maxJobs"), DEFAULT_BATCH_SIZE),
+        lease=_read_lease(body),
+        wait=min(timedelta(seconds=max(body.number("waitSeconds"), 0)), MAX_WAIT),
     )
-    claimed = await jobs.claim(exchange.runtime, exchange.caller, claim)
-    return reply({"jobs": [job_record(job) for job in claimed]})
+    claimed = await jobs.claim(request.runtime, request.caller, claim)
+    return reply({"jobs": [to_job_record(job) for job in claimed]})
 
 
-async def complete(exchange: Exchange) -> Answer:
+async def complete_job(request: Request) -> Response:
     """Take a worker's result."""
-    body = await read(exchange)
+    body = await read(request)
     variables, worker = body.object("variables"), body.text("workerId")
-    await jobs.complete(exchange.runtime, exchange.caller, exchange.segments["id"], variables, worker_id=worker)
+    await jobs.complete(request.runtime, request.caller, request.path_params["id"], variables, worker_id=worker)
     return NO_CONTENT
 
 
-async def fail(exchange: Exchange) -> Answer:
+async def fail_job(request: Request) -> Response:
     """Take a worker's failure."""
-    body = await read(exchange)
+    body = await read(request)
     report = FailureReport(
-        worker_id=body.text("workerId"), message=body.text("errorMessage"), retryable=body.flag("retryable")
+        worker_id=body.text("workerId"), message=body.text("errorMessage"), retryable=body.flag("retryable") or False
     )
-    await jobs.fail(exchange.runtime, exchange.caller, exchange.segments["id"], report)
+    await jobs.fail(request.runtime, request.caller, request.path_params["id"], report)
     return NO_CONTENT
 
 
-async def renew(exchange: Exchange) -> Answer:
+async def renew_job(request: Request) -> Response:
     """Lengthen the lease of a job that its worker still works on."""
-    body = await read(exchange)
+    body = await read(request)
     expires = await jobs.renew(
-        exchange.runtime, exchange.caller, exchange.segments["id"], worker_id=_worker(body), lease=_lease(body)
+        request.runtime,
+        request.caller,
+        request.path_params["id"],
+        worker_id=_require_worker(body),
+        lease=_read_lease(body),
     )
-    return reply({"lockExpiresAt": instant_text(expires)})
+    return reply({"lockExpiresAt": format_instant(expires)})
 
 
-async def release(exchange: Exchange) -> Answer:
+async def release_job(request: Request) -> Response:
     """Take back a job that its worker will not begin."""
-    body = await read(exchange)
-    await jobs.release(exchange.runtime, exchange.caller, exchange.segments["id"], worker_id=_worker(body))
+    body = await read(request)
+    await jobs.release(request.runtime, request.caller, request.path_params["id"], worker_id=_require_worker(body))
     return NO_CONTENT
 
 
-def _worker(body: Body) -> str:
+def _require_worker(body: RequestMembers) -> str:
     worker = body.text("workerId")
     if not worker:
-        raise StepBadRequest("workerId is required")
+        raise ProcessBadRequest("workerId is required")
     return worker
 
 
-def _lease(body: Body) -> timedelta:
-    return timedelta(seconds=lease_seconds(body.number("leaseSeconds")))
+def _read_lease(body: RequestMembers) -> timedelta:
+    return timedelta(seconds=clamp_lease_s(body.number("leaseSeconds")))

@@ -1,45 +1,55 @@
-"""Query and path parameters of the step dialect. Nothing in a query is ever refused (spec/step-engine.md §11)."""
+"""Query and path parameters of the step dialect. Nothing in a query is refused but a NUL character
+(docs/reference/steps.md#rest).
+"""
 
 from typing import Final
 
-from statewright.api.http.exchange import Exchange
-from statewright.failures import StepBadRequest, StepNotFound
+from statewright.api.http.request import Request
+from statewright.failures import InvalidParameter, ProcessBadRequest, ProcessNotFound
 
-_LARGEST: Final = 2**31 - 1
-_DIGITS: Final = 18
+_MAX_INT32: Final = 2**31 - 1
+_MAX_DIGITS: Final = 18
 
 
-def text(exchange: Exchange, name: str) -> str:
+def read_text(request: Request, name: str) -> str:
     """The first value of a query parameter, empty when absent."""
-    values = exchange.query_all(name)
+    values = request.query_all(name)
     return values[0] if values else ""
 
 
-def number(exchange: Exchange, name: str) -> int:
+def read_number(request: Request, name: str) -> int:
     """A query parameter as an integer; 0 when absent or none."""
-    given = text(exchange, name)
-    return _clamped(int(given)) if _is_integer(given) else 0
+    given = read_text(request, name)
+    return _clamp(int(given)) if _is_integer(given) else 0
 
 
-def flag(exchange: Exchange, name: str) -> bool:
+def read_flag(request: Request, name: str) -> bool:
     """Whether a query parameter says ``true`` or ``1``."""
-    return text(exchange, name).lower() in {"true", "1"}
+    return read_text(request, name).lower() in {"true", "1"}
 
 
-def version(exchange: Exchange) -> int:
-    """The version in the path. Raises ``StepBadRequest``, and ``StepNotFound`` for what no version can be."""
-    given = exchange.segments["version"]
+def read_definition_id(request: Request) -> str:
+    """The id of a definition in the path. Raises ``InvalidParameter`` for a NUL, which PostgreSQL does not take."""
+    given = request.path_params["id"]
+    if "\0" in given:
+        raise InvalidParameter("id")
+    return given
+
+
+def read_version(request: Request) -> int:
+    """The version in the path. Raises ``ProcessBadRequest``, and ``ProcessNotFound`` for what no version can be."""
+    given = request.path_params["version"]
     if not _is_integer(given):
-        raise StepBadRequest("invalid version parameter")
-    if not 0 < int(given) <= _LARGEST:
-        raise StepNotFound("definition not found")
+        raise ProcessBadRequest("invalid version parameter")
+    if not 0 < int(given) <= _MAX_INT32:
+        raise ProcessNotFound("definition not found")
     return int(given)
 
 
 def _is_integer(given: str) -> bool:
     digits = given[1:] if given[:1] in {"+", "-"} else given
-    return digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS
+    return digits.isascii() and digits.isdecimal() and len(digits) <= _MAX_DIGITS
 
 
-def _clamped(value: int) -> int:
-    return min(max(value, -_LARGEST), _LARGEST)
+def _clamp(value: int) -> int:
+    return min(max(value, -_MAX_INT32), _MAX_INT32)

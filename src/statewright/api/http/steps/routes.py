@@ -1,23 +1,21 @@
-"""Every route of the step dialect (spec/step-engine.md §11.1): method, path, what it does, what its documentation says.
+"""Every route of the step dialect (docs/reference/steps.md#operations): method, path, what it does, what its
+documentation says.
 
-One table serves the door and the OpenAPI document. ``ours`` marks what the public engine does not have.
+One table serves the router and the OpenAPI document. ``ours`` marks what the public engine does not have.
 """
 
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Final, Literal
 
 from msgspec import Struct
 
-from statewright.api.http.exchange import JSON, Answer, Exchange
+from statewright.api.http.response import TEXT
+from statewright.api.http.router import Operation
 from statewright.api.http.steps import definitions, instances, jobs, tasks
-from statewright.api.http.steps.bodies import TEXT
-from statewright.services.steps.jobs import LONGEST_WAIT
+from statewright.services.processes.jobs import MAX_WAIT
 
-Endpoint = Callable[[Exchange], Awaitable[Answer]]
-
-WITHIN: Final = timedelta(seconds=30)
-"""How long the work of a request may take (§1)."""
+DEFAULT_TIMEOUT: Final = timedelta(seconds=30)
+"""How long the work of a request may take (docs/reference/steps.md#conventions)."""
 
 
 class Parameter(Struct, frozen=True):
@@ -28,26 +26,17 @@ class Parameter(Struct, frozen=True):
     description: str
 
 
-class StepRoute(Struct, frozen=True, kw_only=True):
-    """One operation. ``body`` and ``reply`` name schemas of the OpenAPI document, ``errors`` are the statuses of its
-    own. ``within``: its work is broken off after so long.
+class StepRoute(Operation, frozen=True, kw_only=True):
+    """An operation of the step engine. ``reply`` names a schema of the OpenAPI document, ``errors`` are the statuses of
+    its own.
     """
 
-    method: Literal["GET", "POST"]
-    path: str
-    endpoint: Endpoint
-    id: str
-    tag: str
-    summary: str
     query: tuple[Parameter, ...] = ()
-    body: str | None = None
-    body_required: bool = True
     status: int = 200
     reply: str | None = None
-    media_type: str = JSON
     errors: tuple[int, ...] = ()
-    within: timedelta = WITHIN
-    ours: bool = False
+    timeout: timedelta | None = DEFAULT_TIMEOUT
+    is_extension: bool = False
 
 
 PAGE: Final = (
@@ -75,7 +64,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
     StepRoute(
         method="GET",
         path="/v1/definitions",
-        endpoint=definitions.listing,
+        endpoint=definitions.list_definitions,
         id="listDefinitions",
         tag="Step definitions",
         summary="Definitions by id, each with its latest version",
@@ -85,7 +74,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
     StepRoute(
         method="GET",
         path=_DEFINITION,
-        endpoint=definitions.latest,
+        endpoint=definitions.get_latest,
         id="getDefinition",
         tag="Step definitions",
         summary="The latest version of a definition",
@@ -95,7 +84,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
     StepRoute(
         method="GET",
         path=f"{_DEFINITION}/versions/{{version}}",
-        endpoint=definitions.version,
+        endpoint=definitions.get_version,
         id="getDefinitionVersion",
         tag="Step definitions",
         summary="One version of a definition",
@@ -105,42 +94,42 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
     StepRoute(
         method="GET",
         path=f"{_DEFINITION}/warnings",
-        endpoint=definitions.warnings,
+        endpoint=definitions.list_warnings,
         id="lintDefinition",
         tag="Step definitions",
         summary="What looks like a mistake in the latest version",
         reply="StepWarnings",
         errors=(404,),
-        ours=True,
+        is_extension=True,
     ),
     StepRoute(
         method="GET",
         path=f"{_DEFINITION}/diagram",
-        endpoint=definitions.diagram,
+        endpoint=definitions.draw_latest,
         id="drawDefinition",
         tag="Step definitions",
         summary="The latest version as a Mermaid flowchart",
         reply="Mermaid",
         media_type=TEXT,
         errors=(404,),
-        ours=True,
+        is_extension=True,
     ),
     StepRoute(
         method="GET",
         path=f"{_DEFINITION}/versions/{{version}}/diagram",
-        endpoint=definitions.version_diagram,
+        endpoint=definitions.draw_version,
         id="drawDefinitionVersion",
         tag="Step definitions",
         summary="One version as a Mermaid flowchart",
         reply="Mermaid",
         media_type=TEXT,
         errors=(400, 404),
-        ours=True,
+        is_extension=True,
     ),
     StepRoute(
         method="POST",
         path="/v1/instances",
-        endpoint=instances.start,
+        endpoint=instances.start_instance,
         id="startInstance",
         tag="Step instances",
         summary="Start an instance; the answer is as it stands after all the steps that need nobody",
@@ -152,7 +141,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
     StepRoute(
         method="GET",
         path="/v1/instances",
-        endpoint=instances.listing,
+        endpoint=instances.list_instances,
         id="listInstances",
         tag="Step instances",
         summary="Instances, the newest first",
@@ -167,7 +156,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
     StepRoute(
         method="GET",
         path=_INSTANCE,
-        endpoint=instances.one,
+        endpoint=instances.get_instance,
         id="getInstance",
         tag="Step instances",
         summary="An instance as it is now",
@@ -177,7 +166,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
     StepRoute(
         method="GET",
         path=f"{_INSTANCE}/history",
-        endpoint=instances.history,
+        endpoint=instances.list_history,
         id="getInstanceHistory",
         tag="Step instances",
         summary="Every entry into a step, oldest first",
@@ -187,19 +176,19 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
     StepRoute(
         method="GET",
         path=f"{_INSTANCE}/diagram",
-        endpoint=instances.diagram,
+        endpoint=instances.draw_instance,
         id="drawInstance",
         tag="Step instances",
         summary="The instance on its definition as a Mermaid flowchart: done, active, failed",
         reply="Mermaid",
         media_type=TEXT,
         errors=(404,),
-        ours=True,
+        is_extension=True,
     ),
     StepRoute(
         method="POST",
         path=f"{_INSTANCE}/cancel",
-        endpoint=instances.cancel,
+        endpoint=instances.cancel_instance,
         id="cancelInstance",
         tag="Step instances",
         summary="Stop an instance and all it has going on",
@@ -211,7 +200,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
     StepRoute(
         method="POST",
         path=f"{_INSTANCE}/steps/{{stepId}}/retry",
-        endpoint=instances.retry,
+        endpoint=instances.retry_step,
         id="retryStep",
         tag="Step instances",
         summary="Run the step again that failed the instance, after a shallow merge of variables",
@@ -223,7 +212,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
     StepRoute(
         method="POST",
         path=f"{_INSTANCE}/signals/{{stepId}}",
-        endpoint=instances.signal,
+        endpoint=instances.signal_step,
         id="signalWait",
         tag="Step instances",
         summary="Resume a WAIT step; the body is the variables to merge, without a wrapper",
@@ -235,31 +224,31 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
     StepRoute(
         method="POST",
         path="/v1/instances/purge",
-        endpoint=instances.purge,
+        endpoint=instances.purge_instances,
         id="purgeInstances",
         tag="Step instances",
         summary="Remove completed and cancelled instances of some age for good, for a few seconds; administrators only",
         body="StepPurge",
         reply="StepPurged",
         errors=(400, 403, 413),
-        ours=True,
+        is_extension=True,
     ),
     StepRoute(
         method="POST",
         path="/v1/jobs/poll",
-        endpoint=jobs.poll,
+        endpoint=jobs.poll_jobs,
         id="pollJobs",
         tag="Step jobs",
         summary="Claim the oldest jobs of some types; with waitSeconds the answer waits for the first one",
         body="StepPoll",
         reply="StepJobs",
         errors=(400, 413),
-        within=WITHIN + LONGEST_WAIT,
+        timeout=DEFAULT_TIMEOUT + MAX_WAIT,
     ),
     StepRoute(
         method="POST",
         path=f"{_JOB}/complete",
-        endpoint=jobs.complete,
+        endpoint=jobs.complete_job,
         id="completeJob",
         tag="Step jobs",
         summary="A worker's result; late and repeated ones are accepted without effect",
@@ -270,7 +259,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
     StepRoute(
         method="POST",
         path=f"{_JOB}/fail",
-        endpoint=jobs.fail,
+        endpoint=jobs.fail_job,
         id="failJob",
         tag="Step jobs",
         summary="A worker's failure: another try, or the end of the instance",
@@ -281,31 +270,31 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
     StepRoute(
         method="POST",
         path=f"{_JOB}/renew",
-        endpoint=jobs.renew,
+        endpoint=jobs.renew_job,
         id="renewJob",
         tag="Step jobs",
         summary="Lengthen the lease of a job that its worker still works on",
         body="StepRenewal",
         reply="StepLease",
         errors=(400, 404, 409, 413),
-        ours=True,
+        is_extension=True,
     ),
     StepRoute(
         method="POST",
         path=f"{_JOB}/release",
-        endpoint=jobs.release,
+        endpoint=jobs.release_job,
         id="releaseJob",
         tag="Step jobs",
         summary="Give a claimed job back without using a retry",
         body="StepWorker",
         status=204,
         errors=(400, 413),
-        ours=True,
+        is_extension=True,
     ),
     StepRoute(
         method="GET",
         path="/v1/user-tasks",
-        endpoint=tasks.inbox,
+        endpoint=tasks.list_inbox,
         id="listUserTasks",
         tag="Step user tasks",
         summary="The inbox: open user tasks, the oldest first",
@@ -316,12 +305,12 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
             *PAGE,
         ),
         reply="StepInbox",
-        ours=True,
+        is_extension=True,
     ),
     StepRoute(
         method="POST",
         path=f"{_INSTANCE}/user-tasks/{{stepId}}/complete",
-        endpoint=tasks.complete,
+        endpoint=tasks.complete_task,
         id="completeUserTask",
         tag="Step user tasks",
         summary="A person's result for the task at a step, the oldest one if there are several",
@@ -333,7 +322,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
     StepRoute(
         method="POST",
         path="/v1/user-tasks/{taskId}/complete",
-        endpoint=tasks.complete_by_id,
+        endpoint=tasks.complete_task_by_id,
         id="completeUserTaskById",
         tag="Step user tasks",
         summary="A person's result for a task by its own id",

@@ -1,58 +1,63 @@
-"""User tasks over REST (spec/step-engine.md §11.7), and the inbox, which is ours."""
+"""User tasks over REST (docs/reference/steps.md#user-tasks-and-signals), and the inbox, which is ours."""
 
 from datetime import timedelta
 
-from statewright.api.http.exchange import Answer, Exchange
+from statewright.api.http.request import Request
+from statewright.api.http.response import Response
 from statewright.api.http.steps import parameters
-from statewright.api.http.steps.bodies import NO_CONTENT, Body, read_optional, reply
+from statewright.api.http.steps.bodies import NO_CONTENT, RequestMembers, read_optional, reply
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.services.steps import tasks
-from statewright.services.steps.tasks import task_record
+from statewright.services.steps.tasks import to_task_record
 
 
-async def inbox(exchange: Exchange) -> Answer:
+async def list_inbox(request: Request) -> Response:
     """A page of open tasks."""
-    found = await tasks.inbox(
-        exchange.runtime,
-        exchange.caller,
-        job_type=parameters.text(exchange, "jobType"),
-        definition_id=parameters.text(exchange, "definitionId"),
-        older_than=timedelta(seconds=max(parameters.number(exchange, "olderThanSeconds"), 0)),
-        page=parameters.number(exchange, "page"),
-        page_size=parameters.number(exchange, "pageSize"),
+    found = await tasks.list_open_tasks(
+        request.runtime,
+        request.caller,
+        job_type=parameters.read_text(request, "jobType"),
+        definition_id=parameters.read_text(request, "definitionId"),
+        older_than=timedelta(seconds=max(parameters.read_number(request, "olderThanSeconds"), 0)),
+        page=parameters.read_number(request, "page"),
+        page_size=parameters.read_number(request, "pageSize"),
     )
-    items: list[JsonValue] = [task_record(task) for task in found.items]
+    items: list[JsonValue] = [to_task_record(task) for task in found.items]
     return reply({"items": items, "total": found.total, "page": found.page, "pageSize": found.page_size})
 
 
-async def complete(exchange: Exchange) -> Answer:
+async def complete_task(request: Request) -> Response:
     """Take a person's result, for the task at a step of an instance."""
-    body = await read_optional(exchange)
-    segments = exchange.segments
+    body = await read_optional(request)
+    segments = request.path_params
     await tasks.complete(
-        exchange.runtime,
-        exchange.caller,
+        request.runtime,
+        request.caller,
         segments["id"],
         segments["stepId"],
-        _result(body),
-        completed_by=_person(body),
+        _read_result(body),
+        completed_by=_read_completed_by(body),
     )
     return NO_CONTENT
 
 
-async def complete_by_id(exchange: Exchange) -> Answer:
+async def complete_task_by_id(request: Request) -> Response:
     """Take a person's result, for a task by its own id."""
-    body = await read_optional(exchange)
+    body = await read_optional(request)
     await tasks.complete_by_id(
-        exchange.runtime, exchange.caller, exchange.segments["taskId"], _result(body), completed_by=_person(body)
+        request.runtime,
+        request.caller,
+        request.path_params["taskId"],
+        _read_result(body),
+        completed_by=_read_completed_by(body),
     )
     return NO_CONTENT
 
 
-def _result(body: Body) -> "JsonObject | None":
+def _read_result(body: RequestMembers) -> "JsonObject | None":
     variables = body.object("variables")
     return body.object("result") if variables is None else variables
 
 
-def _person(body: Body) -> str:
+def _read_completed_by(body: RequestMembers) -> str:
     return body.text("completedBy") or body.text("workerId")

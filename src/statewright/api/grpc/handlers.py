@@ -1,0 +1,220 @@
+"""The five RPCs that carry requests (docs/reference/grpc.md#envelope, docs/reference/grpc.md#event-types,
+docs/reference/grpc.md#failures): one path through all of them.
+
+The caller is authenticated, the transaction token is verified, the event is read, the operation is run. A defect of the
+call itself ends it with a gRPC status. A failure of the use case is a response of the type that success would have had,
+with ``success`` false.
+
+To add a request type, add a line to the :class:`RpcMethod` of its method (``entities.py``, ``collections.py``,
+``models.py``, ``search.py``); nothing changes here.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Final, NoReturn, Protocol, TypeVar
+
+import grpc
+import msgspec
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from statewright.api.grpc.calls import Context, authenticate_call, get_first_value
+from statewright.api.grpc.envelope import UnusableEvent, get_data, new_event
+from statewright.api.grpc.errors import to_client_error, to_server_error
+from statewright.api.grpc.forwarding import TransactionForwarder
+from statewright.api.grpc.payloads import InvalidPayload, make_decoder, read, read_first
+from statewright.api.grpc.responses import CorrelatedResponse, Error, Outcome, Response
+from statewright.auth import Authenticator
+from statewright.failures import Failure
+from statewright.proto.cloudevents_pb2 import CloudEvent
+from statewright.services.runtime import Caller, Runtime
+
+RequestT = TypeVar("RequestT", bound=Struct)
+
+TX_TOKEN: Final = "tx-token"  # noqa: S105 - its name
+"""The metadata that names the transaction to join."""
+
+
+METHODS: Final = {
+    "entity": "entityManage",
+    "collection": "entityManageCollection",
+    "search": "entitySearch",
+    "search collection": "entitySearchCollection",
+}
+"""The methods that accept transaction tokens, by kind."""
+
+
+class InvalidCall(Exception):
+    """A call that ends with ``INVALID_ARGUMENT`` and this text instead of an answer."""
+
+
+class PreparedRequest(Struct, frozen=True):
+    """A request that was read: the function that carries it out, and the response that a failure is put into."""
+
+    run: Callable[[Runtime, Caller], Awaitable[Outcome]]
+    blank: Response
+
+
+class EventOperation(Struct, frozen=True):
+    """The operation of an event type. ``prepare`` raises :class:`InvalidPayload`, and with ``first_value_counts``
+    ignores what follows the payload. ``request`` is what the payload is read as, None when it is not looked at.
+    """
+
+    prepare: Callable[[str | bytes, bool], PreparedRequest]
+    request: type[Struct] | None
+
+
+class RpcMethod(Struct, frozen=True, kw_only=True):
+    """A method of the service and the event types it takes.
+
+    ``kind`` names it in errors about event types. ``unjoined`` is the response to an invalid transaction token; None
+    where tokens are ignored. ``first_value_counts``: bytes after the payload are ignored.
+    """
+
+    kind: str
+    operations: Mapping[str, EventOperation]
+    unjoined: Response | None
+    first_value_counts: bool = False
+
+
+def build_operation(
+    request: type[RequestT],
+    run: Callable[[Runtime, Caller, RequestT], Awaitable[Outcome]],
+    *,
+    failing: Callable[[RequestT], Response],
+) -> EventOperation:
+    """An operation on a request; ``failing`` gives the answer that a failure is put into."""
+    decoder = make_decoder(request)
+
+    def prepare(data: str | bytes, first_value_counts: bool) -> PreparedRequest:
+        decoded = read_first(decoder, data) if first_value_counts else read(decoder, data)
+        return PreparedRequest(lambda runtime, caller: run(runtime, caller, decoded), failing(decoded))
+
+    return EventOperation(prepare, request)
+
+
+def build_unread_operation(
+    run: Callable[[Runtime, Caller], Awaitable[Outcome]], *, failing: Response
+) -> EventOperation:
+    """An operation whose payload is not read."""
+    prepared = PreparedRequest(run, failing)
+    return EventOperation(lambda _data, _first_value_counts: prepared, None)
+
+
+def always_respond(response: Response) -> Callable[[object], Response]:
+    """A function that gives the same response for every request."""
+    return lambda _request: response
+
+
+class RpcHandler(Protocol):
+    """Serves the requests of the service's methods."""
+
+    async def handle_one(self, rpc: RpcMethod, event: CloudEvent, context: Context) -> CloudEvent:
+        """The one response to a request."""
+        ...
+
+    async def handle_many(self, rpc: RpcMethod, event: CloudEvent, context: Context) -> Iterable[CloudEvent]:
+        """The responses to a request, in order."""
+        ...
+
+
+class MembersOnly:
+    """The handler of a server for calculation members only: every request is ``UNIMPLEMENTED``."""
+
+    async def handle_one(self, rpc: RpcMethod, event: CloudEvent, context: Context) -> CloudEvent:
+        """Ends the call."""
+        await _abort_unimplemented(context)
+
+    async def handle_many(self, rpc: RpcMethod, event: CloudEvent, context: Context) -> Iterable[CloudEvent]:
+        """Ends the call."""
+        await _abort_unimplemented(context)
+
+
+class RequestHandler:
+    """The requests of a running service. ``forwarder`` reaches the owners of other transactions; None in a service of
+    one node.
+    """
+
+    def __init__(
+        self, runtime: Runtime, authenticator: Authenticator, forwarder: TransactionForwarder | None = None
+    ) -> None:
+        self._runtime = runtime
+        self._authenticator = authenticator
+        self._forwarder = forwarder
+
+    async def handle_one(self, rpc: RpcMethod, event: CloudEvent, context: Context) -> CloudEvent:
+        """The one response to a request."""
+        try:
+            [response] = await self._handle(rpc, event, context, unjoined_id=event.id)
+        except InvalidCall as refused:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(refused))
+        return response
+
+    async def handle_many(self, rpc: RpcMethod, event: CloudEvent, context: Context) -> Iterable[CloudEvent]:
+        """The responses to a request, in order. A token is verified before the request is read, so the response to an
+        invalid one repeats no id.
+        """
+        try:
+            return await self._handle(rpc, event, context, unjoined_id="")
+        except InvalidCall as refused:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(refused))
+
+    async def _handle(
+        self, rpc: RpcMethod, event: CloudEvent, context: Context, *, unjoined_id: str
+    ) -> Iterable[CloudEvent]:
+        """The responses to a request, once its token and event are read. Raises :class:`InvalidCall`."""
+        principal = await authenticate_call(context, self._authenticator)
+        caller, token = Caller(principal), get_first_value(context, TX_TOKEN)
+        if rpc.unjoined is not None and token:
+            try:
+                if self._forwarder is not None and (owner := self._forwarder.find_owner(token)) is not None:
+                    return await self._forwarder.forward(owner, METHODS[rpc.kind], event, context)
+                caller = Caller(principal, self._runtime.transactions.find(token, principal))
+            except Failure as refused:
+                return _encode_responses(
+                    unjoined_id, [_mark_failed(rpc.unjoined, to_client_error(refused, event.type))]
+                )
+        outcome = await self._run(_prepare(rpc, event), caller, event.type)
+        return _encode_responses(event.id, outcome.responses, outcome.warnings)
+
+    async def _run(self, prepared: PreparedRequest, caller: Caller, event_type: str) -> Outcome:
+        try:
+            return await prepared.run(self._runtime, caller)
+        except InvalidCall:
+            raise
+        except Failure as failure:
+            return Outcome([_mark_failed(prepared.blank, to_client_error(failure, event_type))], failure.warnings)
+        except Exception as error:  # whatever went wrong, the client gets a response without details
+            return Outcome([_mark_failed(prepared.blank, to_server_error(error, event_type))])
+
+
+def _prepare(rpc: RpcMethod, event: CloudEvent) -> PreparedRequest:
+    try:
+        data = get_data(event)
+    except UnusableEvent as unusable:
+        raise InvalidCall(str(unusable)) from unusable
+    asked = rpc.operations.get(event.type)
+    if asked is None:
+        raise InvalidCall(f"unsupported {rpc.kind} event type: {event.type}")
+    try:
+        return asked.prepare(data, rpc.first_value_counts)
+    except InvalidPayload as invalid:
+        raise InvalidCall(f"invalid payload: {invalid}") from invalid
+
+
+def _mark_failed(blank: Response, error: Error) -> Response:
+    return replace(blank, success=False, error=error)
+
+
+def _encode_responses(
+    correlation: str, responses: Iterable[Response], warnings: tuple[str, ...] = ()
+) -> Iterator[CloudEvent]:
+    """Every response as an event, encoded when it is taken from the iterator."""
+    for response in responses:
+        known: dict[str, object] = {"id": correlation, "warnings": warnings or UNSET}
+        if isinstance(response, CorrelatedResponse):
+            known["request_id"] = correlation
+        yield new_event(type(response).__name__, msgspec.json.encode(replace(response, **known)))
+
+
+async def _abort_unimplemented(context: Context) -> NoReturn:
+    await context.abort(grpc.StatusCode.UNIMPLEMENTED, "not implemented")

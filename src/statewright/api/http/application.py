@@ -1,0 +1,313 @@
+"""The one HTTP application of a process, and the dialects that it serves.
+
+A request passes, in this order: CORS, routing, authentication, its endpoint. Of what routing has found a stranger is
+told nothing: the entity API turns it away before, so that it cannot even learn which paths exist
+(docs/reference/authentication.md#routes-without-credentials).
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
+from typing import Final
+from urllib.parse import unquote
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from statewright import logs
+from statewright.api.http.asgi import ClientGone, Headers, Receive, RequestStream, Scope, Send, cancel_on_disconnect
+from statewright.api.http.request import Request
+from statewright.api.http.response import (
+    CLIENT_GONE,
+    NOT_FOUND,
+    HeaderAdder,
+    Response,
+    prime_stream,
+    send_response,
+)
+from statewright.api.http.router import Operation, PublicRequest, PublicRoute, RouteEntry, Router
+from statewright.auth import AuthenticationFailed, Authenticator
+from statewright.cluster.http_proxy import HttpProxy
+from statewright.entity import Principal
+from statewright.failures import Failure, StorageUnavailable, TransactionNodeUnavailable
+from statewright.services.runtime import Caller, Runtime
+
+_LOOPBACK = re.compile(r"https?://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?")
+
+VARY: Headers = ((b"vary", b"Origin"),)
+ANY_ORIGIN: Headers = ((b"access-control-allow-origin", b"*"),)
+
+PREFLIGHT = Response(
+    b"",
+    204,
+    "",
+    (
+        (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE, OPTIONS"),
+        (b"access-control-allow-headers", b"Authorization, Content-Type, traceparent, tracestate"),
+        (b"access-control-max-age", b"86400"),
+    ),
+)
+
+
+class Cors(Struct, frozen=True):
+    """Which origins a browser may call from (docs/reference/service.md#cors): none configured = ``unconfigured``, or
+    loopback; ``*`` = all, else exactly these. ``preflight`` answers a browser that asks first.
+    """
+
+    origins: tuple[str, ...] = ()
+    preflight: Response = PREFLIGHT
+    unconfigured: Headers | None = None
+
+    def headers(self, origin: bytes | None) -> Headers:
+        """The headers of every response to a request with this ``Origin``."""
+        if not self.origins and self.unconfigured is not None:
+            return self.unconfigured
+        if origin is None or not self._allows(origin.decode("latin-1")):
+            return VARY
+        return (*VARY, (b"access-control-allow-origin", b"*" if self.origins == ("*",) else origin))
+
+    def _allows(self, origin: str) -> bool:
+        if not self.origins:
+            return _LOOPBACK.fullmatch(origin) is not None
+        return self.origins == ("*",) or origin in self.origins
+
+
+def is_preflight(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a browser asks with ``OPTIONS`` for permission rather than for the resource."""
+    return b"origin" in headers and b"access-control-request-method" in headers
+
+
+Observe = Callable[[str, str, int, float], None]
+"""Is told method, path of the route (empty when there is none), status and seconds of every answer."""
+
+
+class ErrorFormat(Struct, frozen=True, kw_only=True):
+    """How failures become responses. Each function is given the path of the request as its clients know it."""
+
+    failure: Callable[[Failure, str], Response]
+    unauthenticated: Callable[[Failure, str], Response]
+    defect: Callable[[BaseException, str, bool], Response]
+    """The last argument: whether the client may see the cause."""
+    timeout: Callable[[], Response] | None = None
+    """Of work that has taken too long; None: that is a defect."""
+
+
+class Dialect(Struct, frozen=True, kw_only=True):
+    """An API: its routes, all below ``base``, and what its clients expect: errors, origins, and what they learn before
+    they have said who they are.
+
+    ``is_closed``: a stranger is turned away before it could learn which paths exist. ``answers_options``: every path
+    has the method ``OPTIONS``. ``joins_transactions``: a token in a header names the transaction to work in.
+    """
+
+    base: str
+    errors: ErrorFormat
+    observe: Observe
+    routes: Sequence[Operation] = ()
+    public: Sequence[PublicRoute] = ()
+    authenticator: Authenticator | None = None
+    cors: Cors | None = None
+    is_closed: bool = False
+    answers_options: bool = False
+    joins_transactions: bool = False
+    roots: tuple[str, ...] = ()
+    """Paths that this dialect answers with everything below them; none: all that no other dialect answers."""
+
+    def owns(self, path: str) -> bool:
+        """Whether a path is at or below one of the roots."""
+        return any(path.startswith(root) and path[len(root) : len(root) + 1] in {"", "/"} for root in self.roots)
+
+
+METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
+OTHER_METHOD: Final = "OTHER"
+"""What any further method is counted as: clients invent them at will."""
+
+log = logs.logger(__name__)
+
+
+class HttpApplication:
+    """Serves dialects; the last one answers whatever no other does. Without a ``runtime`` only public routes work."""
+
+    def __init__(
+        self,
+        dialects: Sequence[Dialect],
+        runtime: Runtime | None = None,
+        *,
+        proxy: HttpProxy | None = None,
+        verbose_errors: bool = False,
+    ) -> None:
+        self._dialects = dialects
+        self._roots = tuple(root for dialect in dialects for root in dialect.roots)
+        self.runtime = runtime
+        self.proxy = proxy
+        self.verbose_errors = verbose_errors
+        operations = [(dialect.base, route) for dialect in dialects for route in dialect.routes]
+        public = [("", route) for dialect in dialects for route in dialect.public]
+        self._router = Router([*operations, *public])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, as ASGI wants it."""
+        if scope["type"] != "http":
+            return
+        begun = perf_counter()
+        method: str = scope["method"]
+        raw: bytes = scope.get("raw_path") or scope["path"].encode()
+        path = raw.decode("latin-1").partition("?")[0]
+        dialect = self._find_dialect(path)
+        found = self._router.find(method, path)
+        status = await _Call(self, dialect, found, path, scope, receive, send).answer()
+        pattern = found.route.path if isinstance(found, RouteEntry) else ""
+        dialect.observe(method if method in METHODS else OTHER_METHOD, pattern, status, perf_counter() - begun)
+
+    def _find_dialect(self, path: str) -> Dialect:
+        if path.startswith(self._roots):
+            for dialect in self._dialects:
+                if dialect.owns(path):
+                    return dialect
+        return self._dialects[-1]
+
+
+class _Call:
+    """One request on its way through an application."""
+
+    __slots__ = ("_application", "_dialect", "_extra", "_found", "_headers", "_path", "_receive", "_scope", "_send")
+
+    def __init__(
+        self,
+        application: HttpApplication,
+        dialect: Dialect,
+        found: RouteEntry | tuple[str, ...],
+        path: str,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        self._application = application
+        self._dialect = dialect
+        self._found = found
+        self._path = path
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._headers = receive.headers if isinstance(receive, RequestStream) else dict(scope["headers"])
+        self._extra: Headers = dialect.cors.headers(self._headers.get(b"origin")) if dialect.cors is not None else ()
+
+    async def answer(self) -> int:
+        """Send the response; its status."""
+        dialect, found = self._dialect, self._found
+        entry, methods = (found, ()) if isinstance(found, RouteEntry) else (None, found)
+        if dialect.cors is not None and self._scope["method"] == "OPTIONS" and is_preflight(self._headers):
+            return await self._respond(dialect.cors.preflight)
+        if entry is not None and isinstance(entry.route, PublicRoute):
+            return await self._respond(await self._run_public(entry.route))
+        if not self._path.startswith(f"{dialect.base}/"):
+            return await self._respond(NOT_FOUND)
+        if entry is None and not dialect.is_closed:
+            return await self._respond(self._refuse_path(methods))
+        try:
+            principal = self._authenticate()
+        except AuthenticationFailed as refused:
+            return await self._respond(self._refuse_stranger(refused))
+        if dialect.joins_transactions and b"x-tx-token" in self._headers:
+            status = await self._forward()
+            if status is not None:
+                return status
+        if entry is None:
+            return await self._respond(self._refuse_path(methods))
+        return await self._respond(await self._run(entry, principal))
+
+    async def _respond(self, response: Response) -> int:
+        return await send_response(response, self._extra, self._scope, self._receive, self._send)
+
+    async def _run_public(self, route: PublicRoute) -> Response:
+        path = self._scope["path"]
+        try:
+            return await route.endpoint(PublicRequest(self._scope, self._receive))
+        except ClientGone:
+            return CLIENT_GONE
+        except Failure as failure:
+            return self._dialect.errors.failure(failure, path)
+        except Exception as error:  # whatever went wrong, the client gets an answer without details
+            return self._dialect.errors.defect(error, path, self._application.verbose_errors)
+
+    async def _run(self, entry: RouteEntry, principal: Principal) -> Response:
+        """Run an endpoint. Whatever happens becomes a response."""
+        errors, route = self._dialect.errors, entry.route
+        assert isinstance(route, Operation)  # noqa: S101 - public routes went another way
+        try:
+            with cancel_on_disconnect(self._receive):
+                if route.timeout is None:
+                    response = await route.endpoint(self._build_request(entry, principal))
+                else:
+                    async with asyncio.timeout(route.timeout.total_seconds()):
+                        response = await route.endpoint(self._build_request(entry, principal))
+                if isinstance(response.body, bytes):
+                    return response
+                return replace(response, body=await prime_stream(response.body))
+        except ClientGone:
+            log.info("client_gone", method=self._scope["method"], path=self._shown_path)
+            return CLIENT_GONE
+        except asyncio.CancelledError:  # not the client: the server cuts off what outlasts its shutdown
+            return errors.failure(StorageUnavailable("the service is stopping"), self._shown_path)
+        except Failure as failure:
+            return errors.failure(failure, self._shown_path)
+        except Exception as error:  # whatever went wrong, the client gets an answer without details
+            if isinstance(error, TimeoutError) and errors.timeout is not None:
+                log.error("request_timed_out", method=self._scope["method"], path=self._shown_path)  # noqa: TRY400
+                return errors.timeout()
+            return errors.defect(error, self._shown_path, self._application.verbose_errors)
+
+    def _build_request(self, entry: RouteEntry, principal: Principal) -> Request:
+        runtime = self._application.runtime
+        assert runtime is not None  # noqa: S101 - an application with operations has one
+        caller = Caller(principal)
+        if self._dialect.joins_transactions and (token := self._get_header(b"x-tx-token")):
+            caller = Caller(principal, runtime.transactions.find(token, principal))
+        params = entry.path_params(self._path)
+        return Request(self._scope, self._receive, runtime=runtime, caller=caller, path_params=params)
+
+    def _authenticate(self) -> Principal:
+        authenticator = self._dialect.authenticator
+        assert authenticator is not None  # noqa: S101 - a dialect with operations has one
+        return authenticator.authenticate(self._get_header(b"authorization"))
+
+    async def _forward(self) -> int | None:
+        """Let the node answer that owns the transaction a request joins; the status. None when that is this one."""
+        runtime, proxy = self._application.runtime, self._application.proxy
+        token = self._get_header(b"x-tx-token") or ""
+        owner = runtime.transactions.find_owner(token) if runtime is not None else None
+        if owner is None or proxy is None:
+            return None
+        try:
+            return await proxy.forward(owner, self._scope, self._receive, HeaderAdder(self._extra, self._send))
+        except TransactionNodeUnavailable as gone:
+            return await self._respond(self._dialect.errors.failure(gone, self._shown_path))
+
+    def _refuse_stranger(self, refused: AuthenticationFailed) -> Response:
+        log.warning(
+            "authentication_failed",
+            reason=refused.reason,
+            detail=refused.detail_for_log,
+            method=self._scope["method"],
+            path=self._shown_path,
+        )
+        return self._dialect.errors.unauthenticated(refused, self._shown_path)
+
+    def _refuse_path(self, methods: Sequence[str]) -> Response:
+        """There is no such path, or it has other methods."""
+        if not methods:
+            return NOT_FOUND
+        if self._dialect.answers_options:
+            methods = sorted([*methods, "OPTIONS"])
+        status = 204 if self._scope["method"] == "OPTIONS" and self._dialect.answers_options else 405
+        return Response(b"", status, "", ((b"allow", ", ".join(methods).encode()),))
+
+    def _get_header(self, name: bytes) -> str | None:
+        value = self._headers.get(name)
+        return value.decode("latin-1") if value is not None else None
+
+    @property
+    def _shown_path(self) -> str:
+        """The path below the base, as the client meant it."""
+        return unquote(self._path[len(self._dialect.base) :])

@@ -1,0 +1,358 @@
+"""What stands between the server and every application it serves.
+
+Granian parses HTTP and asks an ASGI application. What it leaves to applications, and every one of ours needs, is done
+here: requests that RFC 9112 tells to refuse, the limit on the time a body may take, learning that the client has gone,
+and the end of all connections when the service stops.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from time import monotonic
+from types import TracebackType
+from typing import Any, Final
+
+from statewright import logs
+from statewright.api.http.connections import Client, close_connection, reset_connection
+from statewright.failures import BadRequest
+
+Scope = MutableMapping[str, Any]  # Any: what an ASGI scope or message holds is the server's business
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+Headers = tuple[tuple[bytes, bytes], ...]
+
+MAX_DISCARDED_BYTES: Final = 16 * 1024 * 1024
+"""Of a body that was refused: read, so that its sender comes to read why. After them the connection ends."""
+
+MAX_SMALL_PARTS: Final = 1000
+MIN_PART_BYTES: Final = 64
+"""Parts of a body cost by their number: so many may be small, after that they must be so long on average."""
+
+DISCARD_TIMEOUT_S: Final = 5.0
+
+CLOSE_DELAY_S: Final = 0.5
+"""In which a response leaves, before the connection of a client that stopped in the middle of a body is closed."""
+
+WATCH_INTERVAL_S: Final = 0.1
+"""Requests that take longer are watched for the loss of their client. Most do not, and watching costs a task."""
+
+_SERVER: Final = ((b"server", b"statewright"),)
+_CLOSING: Final = ((b"connection", b"close"),)
+_BROKEN: Final = b"the body of the request is broken or incomplete"
+"""To a client that is still there, though its body has come to no good end."""
+
+_SINGLE: Final = (b"host", b"authorization", b"content-length")
+
+log = logs.logger(__name__)
+
+
+class ClientGone(Exception):
+    """The client has gone away before its answer."""
+
+
+class ResponseTorn(Exception):
+    """A response has failed after it had begun, and that was logged: its connection must end before its body does."""
+
+
+class RequestStream:
+    """The ASGI messages of one request: the parts of its body, then the loss of its client.
+
+    ``length`` is the length of the body, None where only its end will tell. Knowing it saves asking the server once
+    more for the end. Raises ``BadRequest`` when no part comes for a time that the server sets.
+    """
+
+    __slots__ = (
+        "_ahead",
+        "_end",
+        "_left",
+        "_receive",
+        "_small",
+        "_watcher",
+        "headers",
+        "is_begun",
+        "is_complete",
+        "is_guarded",
+        "is_stalled",
+        "task",
+        "waiting_since",
+    )
+
+    def __init__(
+        self, receive: Receive, headers: dict[bytes, bytes], length: int | None, task: "asyncio.Task[object]"
+    ) -> None:
+        self._receive = receive
+        self.headers = headers
+        """Of the request, the last value of each."""
+        self._left = length
+        self._small = 0
+        self._ahead: asyncio.Task[Message] | None = None
+        self._watcher: asyncio.Task[None] | None = None
+        self._end: Exception | None = None
+        self.task = task
+        self.waiting_since: float | None = None
+        """When the wait for the next part began."""
+        self.is_begun = False
+        self.is_complete = False
+        """Whether all of the body was taken."""
+        self.is_guarded = False
+        """Whether the request is to end with its client."""
+        self.is_stalled = False
+        """Whether the client has stopped in the middle of the body."""
+
+    async def __call__(self) -> Message:
+        self.is_begun = True
+        if self._left == 0 and self._ahead is None:
+            if self.is_complete:
+                return await self._wait_for_loss()
+            self.is_complete = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+        self.waiting_since = monotonic()
+        try:
+            if self._ahead is None:
+                message = self._count(await self._receive())
+            else:
+                message = await self._ahead
+                self._ahead = None
+        except asyncio.CancelledError:
+            if self._end is not None:
+                self._raise_end()
+            raise
+        finally:
+            self.waiting_since = None
+        self.is_complete = not message.get("more_body", False)
+        self._small += MIN_PART_BYTES - len(message.get("body", b""))
+        if self._small > MAX_SMALL_PARTS * MIN_PART_BYTES:
+            raise BadRequest("the request body comes in too many small parts")
+        return message
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of the body is to come."""
+        return self._left == 0
+
+    def end(self, reason: Exception) -> None:
+        """Cancel the request, whose task raises the reason."""
+        if self._end is None:
+            self._end = reason
+            self.task.cancel()
+
+    def guard(self) -> None:
+        """The request is to end with its client."""
+        self.is_guarded = True
+
+    def unguard(self, error: BaseException | None) -> None:
+        """The request goes on without its client. Raises why it was ended, if it was."""
+        self.is_guarded = False
+        if self._watcher is not None:
+            self._watcher.cancel()
+            self._watcher = None
+        if self._end is not None:
+            self._raise_end(error)
+
+    def watch(self) -> None:
+        """Look out for the loss of the client from now on."""
+        if self._watcher is None:
+            self._watcher = asyncio.create_task(self._watch())
+
+    async def discard(self) -> None:
+        """Read what was left of the body, up to a limit."""
+        discarded = 0
+        async with asyncio.timeout(DISCARD_TIMEOUT_S):
+            while not self.is_complete and discarded < MAX_DISCARDED_BYTES:
+                discarded += len((await self()).get("body", b""))
+
+    def close(self) -> None:
+        """The request is over."""
+        if self._ahead is not None:
+            self._ahead.cancel()
+
+    def _count(self, message: Message) -> Message:
+        """The message, which says itself whether it is the last one."""
+        if message["type"] != "http.request" or not message.get("more_body"):
+            self._left = 0
+        elif self._left is not None:
+            self._left -= len(message.get("body", b""))
+            message["more_body"] = self._left > 0
+        return message
+
+    def _raise_end(self, error: BaseException | None = None) -> None:
+        """Raise why the request was ended, unless it was also cancelled otherwise."""
+        reason, self._end = self._end, None
+        assert reason is not None  # noqa: S101 - asked for only then
+        if self.task.uncancel() == 0 and (error is None or isinstance(error, asyncio.CancelledError)):
+            raise reason from error
+
+    async def _watch(self) -> None:
+        """Read at most one part of the body ahead, so as to see the end behind it."""
+        while self._left != 0:
+            if self.waiting_since is None and self._ahead is None:
+                self._ahead = asyncio.create_task(self._read_ahead())
+                await asyncio.wait([self._ahead])
+            else:  # the reading endpoint learns of the loss, and what is there must be taken first
+                await asyncio.sleep(WATCH_INTERVAL_S)
+        await self._wait_for_loss()
+        self.end(ClientGone())
+
+    async def _read_ahead(self) -> Message:
+        return self._count(await self._receive())
+
+    async def _wait_for_loss(self) -> Message:
+        while (message := await self._receive())["type"] != "http.disconnect":
+            pass
+        return message
+
+
+class cancel_on_disconnect:  # noqa: N801 - reads as the function it replaces
+    """Cancel what runs inside the block when the client goes away. Raises ``ClientGone`` then.
+
+    Under another server than ours nothing is watched.
+    """
+
+    __slots__ = ("_stream",)
+
+    def __init__(self, receive: Receive) -> None:
+        self._stream = receive if isinstance(receive, RequestStream) else None
+
+    def __enter__(self) -> None:
+        if self._stream is not None:
+            self._stream.guard()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._stream is not None:
+            self._stream.unguard(error)
+
+
+class Requests:
+    """The requests of one server, as an ASGI application around ``application``."""
+
+    def __init__(self, application: Application, body_timeout_s: float) -> None:
+        self._application = application
+        self._body_timeout_s = body_timeout_s
+        self._under_way: dict[RequestStream, Client] = {}
+        self.is_draining = False
+        """Whether every further response is the last one of its connection."""
+
+    @property
+    def clients(self) -> set[Client]:
+        """Who has a request under way."""
+        return set(self._under_way.values())
+
+    def abandon(self, client: Client) -> None:
+        """End what a client has asked for that has gone."""
+        for stream, asker in self._under_way.items():
+            if asker == client and stream.is_guarded:
+                stream.end(ClientGone())
+
+    def cancel(self) -> None:
+        """Cut off all that is under way."""
+        for stream in self._under_way:
+            stream.task.cancel()
+
+    async def watch(self) -> None:
+        """Have clients watched whose requests take long, and end requests whose bodies do not come."""
+        seen: set[RequestStream] = set()
+        while True:
+            await asyncio.sleep(WATCH_INTERVAL_S)
+            overdue = monotonic() - self._body_timeout_s
+            for stream in self._under_way:
+                if stream.waiting_since is not None and stream.waiting_since < overdue:
+                    stream.is_stalled = True
+                    stream.end(BadRequest(f"no part of the request body came for {self._body_timeout_s:g} s"))
+                elif stream.is_guarded and stream in seen:
+                    stream.watch()
+            seen = set(self._under_way)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers, length, fault = _examine(scope)
+        if fault is not None:
+            await _refuse(400, fault, send)
+            return
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - the server makes one for each request
+        stream = RequestStream(receive, headers, length, task)
+        self._under_way[stream] = scope["client"]
+        try:
+            await self._answer(scope, stream, send)
+        except asyncio.CancelledError:
+            log.info("request_cut_off", method=scope["method"])
+            _tear_response(scope)
+        except ResponseTorn:
+            _tear_response(scope)
+        except Exception:
+            log.exception("request_failed", method=scope["method"])
+            with suppress(RuntimeError):  # it may have begun to answer
+                await _refuse(500, b"Internal Server Error", send)
+            _tear_response(scope)
+        finally:
+            del self._under_way[stream]
+            stream.close()
+
+    async def _answer(self, scope: Scope, stream: RequestStream, send: Send) -> None:
+        is_answered = False
+
+        def send_marked(message: Message) -> Awaitable[None]:
+            nonlocal is_answered
+            if message["type"] == "http.response.start":
+                is_answered = True
+                is_last = (self.is_draining or stream.is_stalled) and scope["http_version"] != "2"
+                closing = _CLOSING if is_last else ()
+                message = {**message, "headers": [*message.get("headers", ()), *_SERVER, *closing]}
+            return send(message)
+
+        await self._application(scope, stream, send_marked)
+        if not is_answered:
+            await _refuse(400, _BROKEN, send)
+        elif stream.is_stalled and scope["http_version"] != "2":  # the server may go on waiting for the rest
+            later = asyncio.get_running_loop().call_later
+            later(CLOSE_DELAY_S, close_connection, int(scope["server"][1]), scope["client"])
+        elif not stream.is_complete and _is_sending(scope, stream):
+            with suppress(TimeoutError, BadRequest):
+                await stream.discard()
+
+
+def _examine(scope: Scope) -> tuple[dict[bytes, bytes], int | None, bytes | None]:
+    """The headers, the length of the body if it is known, and why the request must be refused (RFC 9112 §3.2, §6.1)."""
+    headers: dict[bytes, bytes] = dict(scope["headers"])
+    if len(headers) < len(scope["headers"]):
+        names = [name for name, _ in scope["headers"]]
+        for name in _SINGLE:
+            if names.count(name) > 1:
+                return headers, None, b"more than one " + name
+    is_http2 = scope["http_version"] == "2"
+    if not headers.get(b"host") and scope["http_version"] != "1":
+        return headers, None, b"no host"
+    is_chunked = b"transfer-encoding" in headers
+    length = headers.get(b"content-length")
+    if length is None:
+        return headers, None if is_chunked or is_http2 else 0, None
+    if is_chunked:
+        return headers, None, b"content-length beside transfer-encoding"
+    return headers, int(length), None
+
+
+def _is_sending(scope: Scope, stream: RequestStream) -> bool:
+    """Whether a client goes on sending a body that was not read, and reads no answer before the end of it."""
+    if scope["http_version"] == "2" or stream.is_empty or stream.is_stalled:  # HTTP/2 can tell it to stop
+        return False
+    return stream.is_begun or b"expect" not in stream.headers
+
+
+def _tear_response(scope: Scope) -> None:
+    """The server ends the connection of a response that lacks its end in good order, which some take for the end."""
+    if scope["http_version"] != "2":
+        reset_connection(int(scope["server"][1]), scope["client"])
+
+
+async def _refuse(status: int, reason: bytes, send: Send) -> None:
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", b"%d" % len(reason)),
+        *_SERVER,
+        *_CLOSING,
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": reason})

@@ -1,0 +1,124 @@
+"""The audit trail over REST (docs/reference/workflows.md#audit, docs/reference/workflows.md#the-finish-event)."""
+
+from statewright.api.http.request import Request, uuid_text
+from statewright.api.http.response import Response, encode_json
+from statewright.api.http.router import TRANSACTION, Query, Route
+from statewright.entity import AuditEvent
+from statewright.failures import BadRequest
+from statewright.ids import EntityId, TransactionId
+from statewright.instants import to_rfc3339
+from statewright.services import audit
+from statewright.services.audit import AuditQuery, EntityChanged, TrailItem
+
+DEFAULT_LIMIT = 20
+MAX_LIMIT = 1000
+
+
+async def get_finish_event(request: Request) -> Response:
+    """How a run ended."""
+    entity_id = request.entity_id()
+    transaction = TransactionId(uuid_text("transactionId", request.path_params["transactionId"]))
+    event = await audit.find_finish_event(request.runtime, request.principal, entity_id, transaction)
+    return Response(encode_json(_describe_event(entity_id, transaction, event)))
+
+
+async def list_audit_events(request: Request) -> Response:
+    """Change history and events of an entity in one list, newest first."""
+    entity_id = request.entity_id()
+    query = AuditQuery(
+        types=frozenset(request.query_all("eventType") or ("StateMachine", "EntityChange")),
+        severity=request.query("severity"),
+        since=request.query_instant("fromUtcTime"),
+        before=request.query_instant("toUtcTime"),
+        transaction=request.query_transaction("transactionId"),
+    )
+    items = await audit.list_trail(request.runtime, request.principal, entity_id, query)
+    limit, offset = _parse_limit(request.query("limit")), _parse_offset(request.query("cursor"))
+    page = items[offset : offset + limit]
+    more = len(items) > offset + limit
+    pagination = {"hasNext": True, "nextCursor": str(offset + limit)} if more else {"hasNext": False}
+    tenant = request.principal.tenant
+    return Response(
+        encode_json({"items": [_describe_item(entity_id, tenant, item) for item in page], "pagination": pagination})
+    )
+
+
+def _describe_item(entity_id: EntityId, tenant: str, item: TrailItem) -> dict[str, object]:
+    if isinstance(item, EntityChanged):
+        return {
+            "auditEventType": "EntityChange",
+            "changeType": item.change.type,
+            "severity": "INFO",
+            "utcTime": to_rfc3339(item.at),
+            "microsTime": item.at,
+            "system": False,
+            "entityId": entity_id,
+            "transactionId": item.transaction,
+            "actor": {"id": item.change.attributed.id, "name": item.change.attributed.id, "legalId": tenant},
+        }
+    return _describe_event(entity_id, item.transaction, item.event)
+
+
+def _describe_event(entity_id: EntityId, transaction: TransactionId, event: AuditEvent) -> dict[str, object]:
+    item: dict[str, object] = {
+        "auditEventType": "StateMachine",
+        "eventType": event.type,
+        "severity": "INFO",
+        "utcTime": to_rfc3339(event.at),
+        "microsTime": event.at,
+        "entityId": entity_id,
+        "transactionId": transaction,
+        "details": event.details,
+        "data": event.data,
+    }
+    return item if event.state is None else item | {"state": event.state}
+
+
+def _parse_limit(text: str | None) -> int:
+    if text is None:
+        return DEFAULT_LIMIT
+    if not text.isascii() or not text.isdecimal() or int(text) < 1:
+        raise BadRequest("invalid limit parameter")
+    return min(int(text), MAX_LIMIT)
+
+
+def _parse_offset(cursor: str | None) -> int:
+    """An unusable cursor is the start (docs/reference/workflows.md#audit)."""
+    return int(cursor) if cursor and cursor.isascii() and cursor.isdecimal() and len(cursor) < 10 else 0
+
+
+# Routes on what has happened to an entity (docs/reference/entities.md#entities-and-messages).
+
+AUDIT: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/audit/entity/{entityId}",
+        endpoint=list_audit_events,
+        id="searchEntityAuditEvents",
+        tag="Audit",
+        summary="Change history and workflow events of an entity, newest first",
+        query=(
+            Query(
+                "eventType", "string", "StateMachine, EntityChange, System; the first two when absent", repeatable=True
+            ),
+            Query("severity", "string", "every event is INFO"),
+            Query("fromUtcTime", "string", "inclusive", "date-time"),
+            Query("toUtcTime", "string", "exclusive", "date-time"),
+            TRANSACTION,
+            Query("limit", "integer", "1 to 1000, 20 when absent", "int32"),
+            Query("cursor", "string", "nextCursor of the page before"),
+        ),
+        reply="AuditPage",
+        problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),
+    ),
+    Route(
+        method="GET",
+        path="/audit/entity/{entityId}/workflow/{transactionId}/finished",
+        endpoint=get_finish_event,
+        id="getStateMachineFinishedEvent",
+        tag="Audit",
+        summary="How a run ended",
+        reply="AuditItem",
+        problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),
+    ),
+)

@@ -1,0 +1,114 @@
+"""The dialects of a service: the entity API, the step engine beside it, and the probes of load balancers.
+
+The routes of the entity API are one table, which serves routing and the OpenAPI document, so none of them can know a
+route the other does not. Each module has the routes of one tag.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from statewright.api.http.account import ACCOUNT
+from statewright.api.http.administration import ADMINISTRATION
+from statewright.api.http.application import ANY_ORIGIN, Cors, Dialect, Observe
+from statewright.api.http.audit import AUDIT
+from statewright.api.http.entities import ENTITIES
+from statewright.api.http.errors import ENTITY_ERRORS
+from statewright.api.http.messages import MESSAGES
+from statewright.api.http.models import MODELS
+from statewright.api.http.response import Response
+from statewright.api.http.router import PublicRequest, PublicRoute, Route
+from statewright.api.http.search import SEARCH
+from statewright.api.http.statistics import STATISTICS
+from statewright.api.http.steps.errors import STEP_ERRORS
+from statewright.api.http.steps.routes import STEP_ROUTES
+from statewright.api.http.workflows import WORKFLOWS
+from statewright.auth import Authenticator
+
+ROUTES: tuple[Route, ...] = (
+    *MODELS,
+    *WORKFLOWS,
+    *ENTITIES,
+    *STATISTICS,
+    *AUDIT,
+    *SEARCH,
+    *MESSAGES,
+    *ADMINISTRATION,
+    *ACCOUNT,
+)
+
+
+Ready = Callable[[], Awaitable[bool]]
+
+STEP_PREFLIGHT: Final = Response(
+    b"",
+    200,
+    "",
+    (
+        (b"access-control-allow-methods", b"GET, POST, OPTIONS"),
+        (b"access-control-allow-headers", b"Accept, Authorization, Content-Type"),
+        (b"access-control-max-age", b"300"),
+    ),
+)
+
+
+def build_entity_dialect(
+    context_path: str,
+    authenticator: Authenticator,
+    *,
+    public: Sequence[PublicRoute],
+    origins: tuple[str, ...] | None,
+    observe: Observe,
+) -> Dialect:
+    """The entity API below the context path. ``origins`` is None where CORS is switched off."""
+    return Dialect(
+        base=context_path,
+        routes=ROUTES,
+        public=public,
+        authenticator=authenticator,
+        errors=ENTITY_ERRORS,
+        observe=observe,
+        cors=None if origins is None else Cors(origins),
+        is_closed=True,
+        answers_options=True,
+        joins_transactions=True,
+    )
+
+
+def build_step_dialect(authenticator: Authenticator, *, origins: tuple[str, ...] | None, observe: Observe) -> Dialect:
+    """The REST dialect of the step engine, at ``/v1``; without configured origins any may call, as its clients expect
+    (docs/reference/steps.md#conventions).
+    """
+    return Dialect(
+        base="",
+        roots=("/v1",),
+        routes=STEP_ROUTES,
+        authenticator=authenticator,
+        errors=STEP_ERRORS,
+        observe=observe,
+        cors=None if origins is None else Cors(origins, STEP_PREFLIGHT, ANY_ORIGIN),
+    )
+
+
+def build_probe_dialect(ready: Ready) -> Dialect:
+    """``/healthz`` and ``/readyz`` beside the APIs, with empty answers."""
+
+    async def check_life(_request: PublicRequest) -> Response:
+        return Response(b"", 200, "")
+
+    async def check_readiness(_request: PublicRequest) -> Response:
+        return Response(b"", 200 if await ready() else 503, "")
+
+    return Dialect(
+        base="",
+        roots=("/healthz", "/readyz"),
+        public=(
+            PublicRoute(method="GET", path="/healthz", endpoint=check_life),
+            PublicRoute(method="GET", path="/readyz", endpoint=check_readiness),
+        ),
+        errors=ENTITY_ERRORS,
+        observe=_observe_nothing,
+    )
+
+
+def _observe_nothing(_method: str, _path: str, _status: int, _seconds: float) -> None:
+    """Probes are not counted."""

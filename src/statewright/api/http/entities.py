@@ -1,0 +1,404 @@
+"""Entities over REST (docs/reference/entities.md#create, docs/reference/entities.md#change-history)."""
+
+from msgspec.structs import replace
+
+from statewright.api.http import entity_collections, entity_patches
+from statewright.api.http.entity_collections import create_array
+from statewright.api.http.request import MAX_BODY_BYTES, Request, uuid_text
+from statewright.api.http.response import Response, encode_entities, encode_entity, encode_json, encode_saved
+from statewright.api.http.router import (
+    POINT_IN_TIME,
+    TIMEOUT,
+    TRANSACTION,
+    Query,
+    Route,
+    bind_window,
+    bind_write_parameters,
+    check_window,
+)
+from statewright.entity import Entity, EntityChange, Page
+from statewright.failures import BadRequest, EntityNotFound, InvalidParameter
+from statewright.ids import EntityId
+from statewright.instants import to_rfc3339
+from statewright.services import entities
+
+
+async def create_entity(request: Request) -> Response:
+    """Create one entity, or all items of an array."""
+    key = request.model_key()
+    bind_write_parameters(request)
+    window = check_window(bind_window(request))
+    body = await request.body(MAX_BODY_BYTES)
+    if request.path_params["format"] == "JSON" and body.startswith(b"["):
+        return await create_array(request, key, body, window)
+    saved = await entities.create(
+        request.runtime, request.caller, key=key, media=request.path_params["format"], body=body
+    )
+    return Response(b"[" + encode_saved(saved)[:-1] + b"]\n")
+
+
+async def read_entity(request: Request) -> Response:
+    """The current version of an entity, or the one valid at a time or written by a transaction."""
+    entity_id = request.entity_id()
+    entity = await _read_version(request, entity_id)
+    definition = await entities.get_governing_definition(request.runtime, request.caller, entity)
+    return Response(encode_entity(entity, definition.stored.key))
+
+
+async def list_entities(request: Request) -> Response:
+    """One page of a model's entities."""
+    key = request.model_key()
+    size, number = request.query_int32("pageSize", 20), request.query_int32("pageNumber", 0)
+    instant, after = request.query_instant("pointInTime"), request.query("afterId")
+    cut = Page(size=size, number=number)
+    if after is not None:
+        cut = replace(cut, after=EntityId(uuid_text("afterId", after)))
+    found = await entities.list_page(request.runtime, request.caller, key, cut, instant=instant)
+    return Response(encode_entities(found, key, instant=instant))
+
+
+async def update_entity(request: Request) -> Response:
+    """Replace an entity's document; with a transition in the path, fire it."""
+    entity_id = request.entity_id()
+    bind_write_parameters(request)
+    if_match = request.header(b"if-match") or None
+    body = await request.body(MAX_BODY_BYTES)
+    saved = await entities.update(
+        request.runtime,
+        request.caller,
+        entity_id,
+        media=request.path_params["format"],
+        body=body,
+        transition=request.path_params.get("transition"),
+        if_match=if_match,
+    )
+    return Response(encode_saved(saved))
+
+
+async def delete_entity(request: Request) -> Response:
+    """Delete an entity; its history stays."""
+    deleted = await entities.delete(request.runtime, request.caller, request.entity_id())
+    key = {"name": deleted.model.name, "version": deleted.model.version}
+    return Response(encode_json({"id": deleted.entity_id, "modelKey": key, "transactionId": deleted.transaction_id}))
+
+
+async def list_changes(request: Request) -> Response:
+    """The entity's versions, newest first."""
+    entity_id = request.entity_id()
+    history = await entities.list_changes(
+        request.runtime, request.caller, entity_id, until=request.query_instant("pointInTime")
+    )
+    return Response(encode_json([_describe_change(change) for change in history]))
+
+
+async def list_transitions(request: Request) -> Response:
+    """Names of all transitions declared in the entity's state."""
+    # Any text that is no known entity is "not found" here; the id is not bound as a parameter
+    # (docs/reference/entities.md#list-transitions).
+    return await _list_transitions(request, request.path_params["entityId"])
+
+
+async def list_transitions_by_class(request: Request) -> Response:
+    """The same for older libraries, which name the entity by query parameters."""
+    entity_class, entity_id = request.query("entityClass"), request.query("entityId")
+    if not entity_class or not entity_id:
+        raise BadRequest("entityClass and entityId are required")
+    name, _, version = entity_class.rpartition(".")
+    if not name or not version:
+        raise BadRequest("entityClass must be in format Name.Version (e.g., Offer.1)")
+    return await _list_transitions(request, entity_id)
+
+
+async def fire_by_class_name(request: Request) -> Response:
+    """Fire a transition on an entity whose document stays as it is, as older libraries ask for it (decision S12)."""
+    entity_text, transition = request.query("entityId"), request.query("transitionName")
+    if not entity_text or not transition:
+        raise BadRequest("entityId and transitionName are required")
+    entity_id = EntityId(uuid_text("entityId", entity_text))
+    return Response(
+        encode_saved(await entities.fire_transition(request.runtime, request.caller, entity_id, transition=transition))
+    )
+
+
+async def _list_transitions(request: Request, entity_text: str) -> Response:
+    request.query_instant("pointInTime", takes_dates=False)  # decision S18
+    try:
+        entity_id = EntityId(uuid_text("entityId", entity_text))
+        entity = await _read_version(request, entity_id)
+    except (InvalidParameter, EntityNotFound) as failure:
+        if isinstance(failure, InvalidParameter) and failure.properties["parameter"] != "entityId":
+            raise
+        if (
+            isinstance(failure, EntityNotFound)
+            and request.query("transactionId")
+            and await _has_existed(request, entity_text)
+        ):
+            raise BadRequest("the transaction wrote no version of the entity") from failure
+        raise EntityNotFound(f"entity {entity_text} not found") from failure
+    names = await entities.list_transitions(request.runtime, request.caller, entity)
+    return Response(encode_json(names))
+
+
+async def _has_existed(request: Request, entity_text: str) -> bool:
+    """Whether the entity exists or ever did."""
+    entity_id = EntityId(uuid_text("entityId", entity_text))
+    try:
+        return bool(await entities.list_changes(request.runtime, request.caller, entity_id))
+    except EntityNotFound:
+        return False
+
+
+async def _read_version(request: Request, entity_id: EntityId) -> Entity:
+    """The version the query asks for. Both scopes at once are refused before anything is looked up."""
+    instant, transaction = request.query_instant("pointInTime"), request.query_transaction("transactionId")
+    if instant is not None and transaction is not None:
+        raise BadRequest("pointInTime and transactionId are mutually exclusive")
+    runtime, caller = request.runtime, request.caller
+    if instant is not None:
+        return await entities.read_at(runtime, caller, entity_id, instant)
+    if transaction is not None:
+        return await entities.read_by_transaction(runtime, caller, entity_id, transaction)
+    return await entities.read(runtime, caller, entity_id)
+
+
+def _describe_change(change: EntityChange) -> dict[str, object]:
+    entry: dict[str, object] = {
+        "changeType": change.type,
+        "timeOfChange": to_rfc3339(change.at),
+        "user": change.attributed.id,
+        "attributedKind": change.attributed.kind,
+        "executedBy": {"id": change.executor.id, "kind": change.executor.kind},
+    }
+    return entry if change.type == "DELETE" else entry | {"transactionId": change.transaction_id}
+
+
+# Routes on entities (docs/reference/entities.md#entities-and-messages).
+
+WAIT = Query("waitForConsistencyAfter", "boolean", "accepted for compatibility; writes are always readable at once")
+WINDOW = Query("transactionWindow", "integer", "items per transaction, 1 to 1000", "int32")
+WRITE_PROBLEMS = (
+    "BAD_REQUEST",
+    "INCOMPATIBLE_TYPE",
+    "POLYMORPHIC_SLOT",
+    "WORKFLOW_FAILED",
+    "CONFLICT",
+    "UNIQUE_VIOLATION",
+    "INVALID_UNIQUE_KEY",
+    "INVALID_UNIQUE_KEY_DEFINITION",
+    "NO_COMPUTE_MEMBER_FOR_TAG",
+    "COMPUTE_MEMBER_DISCONNECTED",
+    "DISPATCH_FORWARD_FAILED",
+    "DISPATCH_TIMEOUT",
+    "STORAGE_UNAVAILABLE",
+)
+PATCH_PROBLEMS = (
+    "ENTITY_NOT_FOUND",
+    "ENTITY_MODIFIED",
+    "UNSUPPORTED_MEDIA_TYPE",
+    "PRECONDITION_REQUIRED",
+    *(code for code in WRITE_PROBLEMS if code not in {"POLYMORPHIC_SLOT", "INVALID_UNIQUE_KEY_DEFINITION"}),
+)
+
+ENTITIES: tuple[Route, ...] = (
+    Route(
+        method="POST",
+        path="/entity/{format}/{entityName}/{modelVersion}",
+        endpoint=create_entity,
+        id="create",
+        tag="Entities",
+        summary="Create an entity and run its workflow; an array creates one entity of the model for each item",
+        query=(WINDOW, WAIT, TIMEOUT),
+        body="Document",
+        reply="TransactionResults",
+        problems=("MODEL_NOT_FOUND", "MODEL_NOT_LOCKED", *WRITE_PROBLEMS),
+    ),
+    Route(
+        method="POST",
+        path="/entity/{format}",
+        endpoint=entity_collections.create_collection,
+        id="createCollection",
+        tag="Entities",
+        summary="Create entities of any models, a transaction for every transactionWindow of them",
+        query=(WINDOW, WAIT, TIMEOUT),
+        body="NewItems",
+        reply="TransactionResults",
+        problems=("MODEL_NOT_FOUND", "MODEL_NOT_LOCKED", *WRITE_PROBLEMS),
+    ),
+    Route(
+        method="PUT",
+        path="/entity/{format}",
+        endpoint=entity_collections.update_collection,
+        id="updateCollection",
+        tag="Entities",
+        summary="Update entities of any models, a transaction for every transactionWindow of them",
+        query=(WINDOW, WAIT, TIMEOUT),
+        body="ChangedItems",
+        reply="TransactionResults",
+        problems=("ENTITY_NOT_FOUND", "TRANSITION_NOT_FOUND", *WRITE_PROBLEMS),
+    ),
+    Route(
+        method="GET",
+        path="/entity/{entityId}",
+        endpoint=read_entity,
+        id="getOneEntity",
+        tag="Entities",
+        summary="Read an entity as it is, was at an instant, or was left by a transaction",
+        query=(POINT_IN_TIME, TRANSACTION),
+        reply="Envelope",
+        problems=("HISTORY_PRUNED", "BAD_REQUEST", "ENTITY_NOT_FOUND"),
+    ),
+    Route(
+        method="GET",
+        path="/entity/{entityName}/{modelVersion}",
+        endpoint=list_entities,
+        id="getAllEntities",
+        tag="Entities",
+        summary="List the entities of a model, a page at a time",
+        query=(
+            Query("pageSize", "integer", "0 to 10000, 20 when absent", "int32"),
+            Query("pageNumber", "integer", "from 0", "int32"),
+            Query("afterId", "string", "only entities with a greater id: how to read very many", "uuid"),
+            POINT_IN_TIME,
+        ),
+        reply="Envelopes",
+        problems=("HISTORY_PRUNED", "BAD_REQUEST", "MODEL_NOT_FOUND"),
+    ),
+    Route(
+        method="PUT",
+        path="/entity/{format}/{entityId}",
+        endpoint=update_entity,
+        id="updateSingleWithLoopback",
+        tag="Entities",
+        summary="Replace an entity's document and let automated transitions run",
+        query=(WAIT, TIMEOUT),
+        if_match=True,
+        body="Document",
+        reply="TransactionResult",
+        problems=("ENTITY_NOT_FOUND", "ENTITY_MODIFIED", *WRITE_PROBLEMS),
+    ),
+    Route(
+        method="PUT",
+        path="/entity/{format}/{entityId}/{transition}",
+        endpoint=update_entity,
+        id="updateSingle",
+        tag="Entities",
+        summary="Replace an entity's document and fire a transition",
+        query=(WAIT, TIMEOUT),
+        if_match=True,
+        body="Document",
+        reply="TransactionResult",
+        problems=("ENTITY_NOT_FOUND", "TRANSITION_NOT_FOUND", "ENTITY_MODIFIED", *WRITE_PROBLEMS),
+    ),
+    Route(
+        method="PATCH",
+        path="/entity/{format}/{entityId}",
+        endpoint=entity_patches.patch_entity,
+        id="patchSingleWithLoopback",
+        tag="Entities",
+        summary="Change a part of an entity's document and let automated transitions run",
+        query=(WAIT, TIMEOUT),
+        if_match=True,
+        body="Patch",
+        body_types=(entity_patches.MERGE_PATCH, entity_patches.JSON_PATCH),
+        reply="TransactionResult",
+        problems=PATCH_PROBLEMS,
+    ),
+    Route(
+        method="PATCH",
+        path="/entity/{format}/{entityId}/{transition}",
+        endpoint=entity_patches.patch_entity,
+        id="patchSingle",
+        tag="Entities",
+        summary="Change a part of an entity's document and fire a transition",
+        query=(WAIT, TIMEOUT),
+        if_match=True,
+        body="Patch",
+        body_types=(entity_patches.MERGE_PATCH, entity_patches.JSON_PATCH),
+        reply="TransactionResult",
+        problems=("TRANSITION_NOT_FOUND", *PATCH_PROBLEMS),
+    ),
+    Route(
+        method="DELETE",
+        path="/entity/{entityId}",
+        endpoint=delete_entity,
+        id="deleteSingleEntity",
+        tag="Entities",
+        summary="Delete an entity; its history stays readable",
+        reply="Deleted",
+        problems=("BAD_REQUEST", "ENTITY_NOT_FOUND", "CONFLICT"),
+    ),
+    Route(
+        method="DELETE",
+        path="/entity/{entityName}/{modelVersion}",
+        endpoint=entity_collections.delete_entities,
+        id="deleteEntities",
+        tag="Entities",
+        summary="Delete the entities of a model: all without a body, else those that satisfy the condition",
+        query=(
+            Query("verbose", "boolean", "list the ids that the condition found"),
+            Query("transactionSize", "integer", "accepted for compatibility", "int32"),
+            POINT_IN_TIME,
+        ),
+        body="Condition",
+        body_required=False,
+        reply="ModelDeletion",
+        problems=(
+            "HISTORY_PRUNED",
+            "BAD_REQUEST",
+            "INVALID_CONDITION",
+            "INVALID_FIELD_PATH",
+            "CONDITION_TYPE_MISMATCH",
+            "SCAN_BUDGET_EXHAUSTED",
+            "MODEL_NOT_FOUND",
+            "CONFLICT",
+        ),
+    ),
+    Route(
+        method="GET",
+        path="/entity/{entityId}/changes",
+        endpoint=list_changes,
+        id="getEntityChangesMetadata",
+        tag="Entities",
+        summary="List the versions of an entity, newest first",
+        query=(POINT_IN_TIME,),
+        reply="Changes",
+        problems=("HISTORY_PRUNED", "BAD_REQUEST", "ENTITY_NOT_FOUND"),
+    ),
+    Route(
+        method="GET",
+        path="/entity/{entityId}/transitions",
+        endpoint=list_transitions,
+        id="getAvailableTransitions",
+        tag="Entities",
+        summary="Name all transitions declared in the entity's state",
+        query=(POINT_IN_TIME, TRANSACTION),
+        reply="Names",
+        problems=("HISTORY_PRUNED", "BAD_REQUEST", "ENTITY_NOT_FOUND"),
+    ),
+    Route(
+        method="GET",
+        path="/platform-api/entity/fetch/transitions",
+        endpoint=list_transitions_by_class,
+        id="fetchTransitions",
+        tag="Entities",
+        summary="The same, for older libraries",
+        query=(Query("entityClass", "string", "Name.Version"), Query("entityId", "string", "the entity", "uuid")),
+        reply="Names",
+        problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),
+    ),
+    Route(
+        method="PUT",
+        path="/platform-api/entity/transition",
+        endpoint=fire_by_class_name,
+        id="fireTransition",
+        tag="Entities",
+        summary="Fire a transition on an entity whose document stays as it is",
+        query=(
+            Query("entityId", "string", "the entity", "uuid"),
+            Query("transitionName", "string", "the transition"),
+            Query("entityClass", "string", "accepted for compatibility"),
+        ),
+        reply="TransactionResult",
+        problems=("ENTITY_NOT_FOUND", "TRANSITION_NOT_FOUND", *WRITE_PROBLEMS),
+    ),
+)

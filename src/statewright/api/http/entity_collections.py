@@ -1,0 +1,58 @@
+"""Many entities at once over REST (docs/reference/entities.md#create-an-array, docs/reference/entities.md#chunks,
+docs/reference/entities.md#update-a-collection).
+"""
+
+from statewright.api.http.request import Request
+from statewright.api.http.response import Response, encode_json, encode_results
+from statewright.api.http.router import bind_window, bind_write_parameters, check_window
+from statewright.entity import ModelKey
+from statewright.failures import BadRequest
+from statewright.services import collections, deletions
+
+
+async def create_collection(request: Request) -> Response:
+    """Create entities of any models; ``{format}`` is not looked at."""
+    bind_write_parameters(request)
+    window = check_window(bind_window(request))
+    items = collections.read_new_items(await request.body())
+    return Response(encode_results(await collections.create_all(request.runtime, request.caller, items, window=window)))
+
+
+async def create_array(request: Request, key: ModelKey, body: bytes, window: int) -> Response:
+    """Create the items of an array body, all of one model."""
+    items = collections.read_array(body, key)
+    return Response(encode_results(await collections.create_all(request.runtime, request.caller, items, window=window)))
+
+
+async def update_collection(request: Request) -> Response:
+    """Replace documents and fire transitions of many entities."""
+    media = request.path_params["format"]
+    bind_write_parameters(request)
+    window = bind_window(request)
+    if media != "JSON":
+        raise BadRequest(f"unsupported format: {media}")
+    check_window(window)
+    items = collections.read_changed_items(await request.body())
+    return Response(encode_results(await collections.update_all(request.runtime, request.caller, items, window=window)))
+
+
+# Deleting the entities of a model over REST (docs/reference/entities.md#delete-by-model).
+
+MAX_CONDITION_BYTES = 64 * 1024 * 1024
+"""The dialect knows no limit for this body; this one only protects the process."""
+
+
+async def delete_entities(request: Request) -> Response:
+    """Delete all entities of a model, or those that satisfy the condition in the body."""
+    key = request.model_key()
+    request.query_int32("transactionSize", 1000)
+    verbose, instant = request.query_flag("verbose"), request.query_instant("pointInTime")
+    condition = deletions.read_optional_condition(await request.body(MAX_CONDITION_BYTES))
+    deletion = await deletions.delete_all(request.runtime, request.caller, key, condition=condition, instant=instant)
+    result = {
+        "numberOfEntitites": deletion.found,
+        "numberOfEntititesRemoved": deletion.removed,
+        "idToError": {},
+    }
+    answer: dict[str, object] = {"entityModelClassId": deletion.model, "deleteResult": result}
+    return Response(encode_json(answer | {"ids": deletion.matched} if verbose else answer))

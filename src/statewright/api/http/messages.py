@@ -1,0 +1,192 @@
+"""Edge messages over REST (docs/reference/entities.md#edge-messages)."""
+
+from collections.abc import AsyncIterator
+
+from msgspec import ValidationError as WrongType
+from msgspec import convert
+
+from statewright.api.http.request import MAX_BODY_BYTES, Request, uuid_text
+from statewright.api.http.response import Response, encode_json
+from statewright.api.http.router import TIMEOUT, Query, Route
+from statewright.failures import BadRequest, BodyTooLarge, InvalidParameter
+from statewright.jsonval.codec import MalformedJson, decode
+from statewright.services import messages
+from statewright.services.messages import Header, MessageReading, NotUtf8, TempFile
+
+_INT64 = 2**63
+_OPTIONAL_HEADERS = {
+    "message_id": b"x-message-id",
+    "user_id": b"x-user-id",
+    "recipient": b"x-recipient",
+    "reply_to": b"x-reply-to",
+    "correlation_id": b"x-correlation-id",
+}
+
+
+async def create_message(request: Request) -> Response:
+    """Store a message."""
+    request.query_int64("transactionTimeoutMillis")
+    header = _read_header(request)
+    if header.content_length > MAX_BODY_BYTES:
+        raise BodyTooLarge(f"request body exceeds {MAX_BODY_BYTES} bytes")
+    with TempFile() as spool:
+        await _write_to_file(request, spool)
+        receipt = await messages.create(request.runtime, request.principal, header, spool)
+    return Response(encode_json([{"entityIds": [receipt.message], "transactionId": receipt.transaction}]))
+
+
+async def read_message(request: Request) -> Response:
+    """A message; one with a long payload is sent as it is read."""
+    reading = await messages.read(request.runtime, request.principal, _read_message_id(request))
+    parts = _stream_parts(reading)
+    return Response(b"".join([part async for part in parts]) if reading.pieces == 1 else parts)
+
+
+async def delete_message(request: Request) -> Response:
+    """Delete one message."""
+    message_id = _read_message_id(request)
+    await messages.delete(request.runtime, request.principal, message_id)
+    return Response(encode_json({"entityIds": [message_id]}))
+
+
+async def delete_messages(request: Request) -> Response:
+    """Delete messages by their ids, which are echoed as they were sent."""
+    request.query_int32("transactionSize", 1000)
+    sent = _parse_ids(await request.body(excess=BodyTooLarge))
+    await messages.delete_all(request.runtime, request.principal, [_parse_message_id(text) for text in sent])
+    return Response(encode_json([{"entityIds": sent, "success": True}]))
+
+
+def _read_header(request: Request) -> Header:
+    return Header(
+        subject=request.path_params["subject"],
+        content_type=_require_header(request, b"content-type"),
+        content_length=_parse_length(_require_header(request, b"content-length")),
+        content_encoding=_decode_header(request, b"content-encoding") or "UTF-8",
+        **{name: _decode_header(request, header) or "" for name, header in _OPTIONAL_HEADERS.items()},
+    )
+
+
+def _require_header(request: Request, name: bytes) -> str:
+    value = _decode_header(request, name)
+    if value is None:
+        raise BadRequest(f"header {name.decode()} is required")
+    return value
+
+
+def _decode_header(request: Request, name: bytes) -> str | None:
+    """A header as its sender wrote it: UTF-8 where it can be, else Latin-1 (RFC 9110 §5.5)."""
+    value = request.header(name)
+    try:
+        return None if value is None else value.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        return value
+
+
+def _parse_length(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or int(text) >= _INT64:
+        raise BadRequest("header content-length is no length")
+    return int(text)
+
+
+async def _write_to_file(request: Request, spool: TempFile) -> None:
+    try:
+        async for part in request.parts(excess=BodyTooLarge):
+            spool.write(part)
+    except NotUtf8 as malformed:
+        raise BadRequest(f"invalid JSON: {malformed}") from malformed
+
+
+async def _stream_parts(reading: MessageReading) -> AsyncIterator[bytes]:
+    yield b'{"content":'
+    async for piece in reading.content:
+        yield piece
+    yield b',"header":%b,"metaData":%b}\n' % (reading.header, reading.metadata)
+
+
+def _read_message_id(request: Request) -> str:
+    return uuid_text("messageId", request.path_params["messageId"])
+
+
+def _parse_ids(body: bytes) -> list[str]:
+    try:
+        return convert(decode(body), list[str])
+    except (MalformedJson, WrongType) as malformed:
+        raise BadRequest(f"the body must be an array of message ids: {malformed}") from malformed
+
+
+def _parse_message_id(text: str) -> str:
+    try:
+        return uuid_text("", text)
+    except InvalidParameter as malformed:
+        raise BadRequest(f"{text!r} is no message id") from malformed
+
+
+# Routes on edge messages (docs/reference/entities.md#entities-and-messages).
+
+MESSAGES: tuple[Route, ...] = (
+    Route(
+        method="POST",
+        path="/message/new/{subject}",
+        endpoint=create_message,
+        id="newMessage",
+        tag="Messages",
+        summary="Store an edge message; its headers are kept with it",
+        query=(TIMEOUT,),
+        headers=(
+            "Content-Encoding",
+            "X-Message-ID",
+            "X-User-ID",
+            "X-Recipient",
+            "X-Reply-To",
+            "X-Correlation-ID",
+        ),
+        body="NewMessage",
+        body_limited=True,
+        reply="TransactionResults",
+        problems=("BAD_REQUEST",),
+    ),
+    Route(
+        method="GET",
+        path="/message/{messageId}",
+        endpoint=read_message,
+        id="getMessage",
+        tag="Messages",
+        summary="Read an edge message",
+        reply="Message",
+        problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),
+    ),
+    Route(
+        method="GET",
+        path="/message/get/{messageId}",
+        endpoint=read_message,
+        id="getMessageAsBefore",
+        tag="Messages",
+        summary="The same, for older libraries",
+        reply="Message",
+        problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),
+    ),
+    Route(
+        method="DELETE",
+        path="/message/{messageId}",
+        endpoint=delete_message,
+        id="deleteMessage",
+        tag="Messages",
+        summary="Delete an edge message",
+        reply="DeletedMessage",
+        problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),
+    ),
+    Route(
+        method="DELETE",
+        path="/message",
+        endpoint=delete_messages,
+        id="deleteMessages",
+        tag="Messages",
+        summary="Delete edge messages by their ids; unknown ones are ignored",
+        query=(Query("transactionSize", "integer", "accepted for compatibility", "int32"),),
+        body="Ids",
+        body_limited=True,
+        reply="DeletedMessages",
+        problems=("BAD_REQUEST",),
+    ),
+)

@@ -1,0 +1,411 @@
+"""Bodies and answers about models (docs/reference/models.md#models)."""
+
+from typing import Final
+
+from statewright.api.http.openapi.shapes import (
+    FLAG,
+    INSTANT,
+    INT32,
+    INT64,
+    TEXT,
+    UUID,
+    Document,
+    define_array,
+    define_object,
+    ref,
+)
+from statewright.conditions.vocabulary import META_FIELDS, OPERATORS
+
+MODELS: Final[Document] = {
+    "Document": {"description": "a JSON document of the model", "type": ["object", "array"]},
+    "ModelKey": define_object("name version", name=TEXT, version=INT32),
+    "Model": define_object(
+        "id modelName modelVersion currentState modelUpdateDate",
+        id=UUID,
+        modelName=TEXT,
+        modelVersion=INT32,
+        currentState={"type": "string", "enum": ["LOCKED", "UNLOCKED"]},
+        modelUpdateDate=INSTANT,
+    ),
+    "Models": define_array(ref("Model")),
+    "ModelId": UUID,
+    "ModelExport": define_object(
+        "currentState model", currentState=TEXT, model={"type": "object"}, uniqueKeys=define_array({"type": "object"})
+    ),
+    "ModelAction": define_object(
+        "success message modelId modelKey", success=FLAG, message=TEXT, modelId=UUID, modelKey=ref("ModelKey")
+    ),
+    "UniqueKeys": {
+        "type": "object",
+        "properties": {
+            "uniqueKeys": {
+                "type": ["array", "null"],
+                "items": define_object(
+                    "id fields", id=TEXT, fields=define_array({"type": "string", "examples": ["$.orderNo"]})
+                ),
+            }
+        },
+    },
+}
+
+
+# Bodies and answers about workflows (docs/reference/workflows.md#workflows).
+
+WORKFLOWS: Final[Document] = {
+    "WorkflowImport": {
+        "type": "object",
+        "properties": {
+            "importMode": {"type": "string", "enum": ["MERGE", "REPLACE", "ACTIVATE"], "default": "MERGE"},
+            "allowCycles": FLAG,
+            "workflows": define_array({"type": "object"}),
+            "entityName": TEXT | {"description": "of an export that is sent as it is; that of the path"},
+            "modelVersion": INT32 | {"description": "of an export that is sent as it is; that of the path"},
+        },
+    },
+    "WorkflowExport": define_object(
+        "entityName modelVersion workflows",
+        entityName=TEXT,
+        modelVersion=INT32,
+        workflows=define_array({"type": "object"}),
+    ),
+}
+
+
+# Bodies and answers about entities (docs/reference/entities.md#entities-and-messages).
+
+ENTITIES: Final[Document] = {
+    "Meta": define_object(
+        "id modelKey state creationDate lastUpdateTime transactionId",
+        id=UUID,
+        modelKey=ref("ModelKey"),
+        state=TEXT,
+        creationDate=INSTANT,
+        lastUpdateTime=INSTANT,
+        transactionId=UUID,
+        transitionForLatestSave=TEXT,
+        pointInTime=INSTANT,
+    ),
+    "Envelope": define_object("type data meta", type={"const": "ENTITY"}, data={}, meta=ref("Meta")),
+    "Envelopes": define_array(ref("Envelope")),
+    "TransactionResult": define_object("transactionId entityIds", transactionId=UUID, entityIds=define_array(UUID)),
+    "ChunkResult": {
+        "description": "a committed transaction, or as the last one why a later chunk was not committed",
+        "type": "object",
+        "properties": {
+            "transactionId": UUID,
+            "entityIds": define_array(UUID),
+            "failed": define_array(
+                define_object(
+                    "entityId error",
+                    entityId=UUID,
+                    error=define_object("code message itemIndex", code=TEXT, message=TEXT, itemIndex=INT32),
+                )
+            ),
+            "error": define_object("code message chunkIndex", code=TEXT, message=TEXT, chunkIndex=INT32),
+        },
+        "required": ["entityIds"],
+        "additionalProperties": False,
+    },
+    "TransactionResults": define_array(ref("ChunkResult")),
+    "NewItems": define_array(
+        {
+            "type": "object",
+            "properties": {
+                "model": ref("ModelKey"),
+                "payload": {"type": "string", "description": "the document as JSON text"},
+            },
+            "required": ["model", "payload"],
+        }
+    ),
+    "ChangedItems": define_array(
+        {
+            "type": "object",
+            "properties": {
+                "id": UUID,
+                "payload": {"type": "string", "description": "the document as JSON text"},
+                "transition": {"type": ["string", "null"], "description": "none: a loopback"},
+                "ifMatch": {"type": ["string", "null"], "description": "the transactionId it must still have"},
+            },
+            "required": ["id", "payload"],
+        }
+    ),
+    "Patch": {"description": "a JSON Merge Patch, or an array of JSON Patch operations"},
+    "ModelDeletion": define_object(
+        "entityModelClassId deleteResult",
+        entityModelClassId=UUID,
+        deleteResult=define_object(
+            "numberOfEntitites numberOfEntititesRemoved idToError",
+            numberOfEntitites=INT64,
+            numberOfEntititesRemoved=INT64,
+            idToError={"type": "object", "additionalProperties": TEXT},
+        ),
+        ids=define_array(UUID),
+    ),
+    "Deleted": define_object("id modelKey transactionId", id=UUID, modelKey=ref("ModelKey"), transactionId=UUID),
+    "Actor": define_object("id kind", id=TEXT, kind={"type": "string", "enum": ["user", "service", "system"]}),
+    "Change": define_object(
+        "changeType timeOfChange user",
+        changeType={"type": "string", "enum": ["CREATE", "UPDATE", "DELETE"]},
+        timeOfChange=INSTANT,
+        user=TEXT,
+        attributedKind=TEXT,
+        executedBy=ref("Actor"),
+        transactionId=UUID,
+    ),
+    "Changes": define_array(ref("Change")),
+    "Names": define_array(TEXT),
+}
+
+
+# Bodies and answers of statistics (docs/reference/entities.md#entities-and-messages).
+
+STATISTICS: Final[Document] = {
+    "Count": define_object("modelName modelVersion count", modelName=TEXT, modelVersion=INT32, count=INT64),
+    "Counts": define_array(ref("Count")),
+    "StateCounts": define_array(
+        define_object("modelName modelVersion state count", modelName=TEXT, modelVersion=INT32, state=TEXT, count=INT64)
+    ),
+    "GroupedQuery": define_object(
+        "groupBy",
+        groupBy=define_array(TEXT)
+        | {"minItems": 1, "description": "`state`, or paths of scalars such as `$.warehouse`"},
+        condition={"type": ["object", "null"], "description": "a search condition"},
+        aggregations=define_array(
+            {
+                "type": "object",
+                "properties": {
+                    "op": {"type": "string", "enum": ["sum", "avg", "min", "max", "stdev"]},
+                    "field": TEXT,
+                    "as": TEXT,
+                },
+                "required": ["op", "field"],
+                "additionalProperties": False,
+            }
+        ),
+        pointInTime=INSTANT,
+        limit={"type": "integer", "minimum": 1},
+    ),
+    "Groups": define_array(
+        define_object(
+            "groupKey count",
+            groupKey=define_array(define_object("path value", path=TEXT, value={"type": ["string", "null"]})),
+            count=INT64,
+            aggregations={"type": "object", "additionalProperties": {"type": ["number", "null"]}},
+        )
+    ),
+}
+
+
+# Answers about what has happened to an entity (docs/reference/entities.md#entities-and-messages).
+
+AUDIT: Final[Document] = {
+    "AuditItem": define_object(
+        "auditEventType severity utcTime microsTime entityId",
+        auditEventType=TEXT,
+        eventType=TEXT,
+        changeType=TEXT,
+        severity=TEXT,
+        utcTime=INSTANT,
+        microsTime={"type": "integer", "format": "int64"},
+        system=FLAG,
+        entityId=UUID,
+        transactionId=UUID,
+        actor={"type": "object"},
+        state=TEXT,
+        details=TEXT,
+        data={"type": ["object", "null"]},
+    ),
+    "AuditPage": define_object(
+        "items pagination",
+        items=define_array(ref("AuditItem")),
+        pagination=define_object("hasNext", hasNext=FLAG, nextCursor=TEXT),
+    ),
+}
+
+
+# Conditions (docs/reference/search.md#search, docs/reference/conditions.md).
+
+_PATH = {"type": "string", "description": "the field; `city` and `$.city` mean the same", "examples": ["$.year"]}
+_META = {"type": "string", "enum": ["state", *(name for name in META_FIELDS if name != "state")]}
+_OPERATOR = {"type": "string", "enum": list(OPERATORS)}
+
+
+def _define_condition(kind: str, required: str, **members: object) -> Document:
+    return {
+        "type": "object",
+        "properties": {"type": {"const": kind}, **members},
+        "required": ["type", *required.split()],
+    }
+
+
+CONDITIONS: Final[Document] = {
+    "Condition": {
+        "description": "a condition; see docs/reference/conditions.md",
+        "oneOf": [ref(name) for name in ("SimpleCondition", "LifecycleCondition", "GroupCondition", "ArrayCondition")],
+    },
+    "SimpleCondition": _define_condition(
+        "simple", "jsonPath operatorType", jsonPath=_PATH, operatorType=_OPERATOR, value={}
+    ),
+    "LifecycleCondition": _define_condition(
+        "lifecycle", "field operatorType", field=_META, operatorType=_OPERATOR, value={}
+    ),
+    "GroupCondition": _define_condition(
+        "group",
+        "operator conditions",
+        operator={"type": "string", "enum": ["AND", "OR"]},
+        conditions=define_array(ref("Condition")),
+    ),
+    "ArrayCondition": _define_condition("array", "jsonPath values", jsonPath=_PATH, values={"type": "array"}),
+}
+
+
+# Bodies and answers of searches, search jobs and indexes (docs/reference/search.md#search).
+
+_JOB_STATES = {"type": "string", "enum": ["RUNNING", "SUCCESSFUL", "FAILED", "CANCELLED"]}
+_INDEX_TYPES = {"type": "string", "enum": ["TEXT", "NUMBER", "BOOLEAN", "DOCUMENT"]}
+_JOB_MEMBERS: Final = "createTime entitiesCount calculationTimeMillis expirationDate"
+_JOB: Final = {
+    "createTime": INSTANT,
+    "finishTime": INSTANT,
+    "entitiesCount": INT64,
+    "calculationTimeMillis": INT64,
+    "expirationDate": INSTANT,
+}
+
+SEARCH: Final[Document] = {
+    "WantedIndex": {
+        "type": "object",
+        "properties": {
+            "path": {"type": "string", "description": "the field; `$` for the whole document"},
+            "type": _INDEX_TYPES,
+            "state": {"type": "string", "description": "only entities in this state"},
+        },
+        "required": ["path"],
+        "additionalProperties": False,
+    },
+    "SearchIndex": define_object(
+        "id path type status",
+        id=TEXT,
+        path=TEXT,
+        type=_INDEX_TYPES,
+        state=TEXT,
+        status={"type": "string", "enum": ["BUILDING", "READY", "FAILED", "DROPPING"]},
+        failure=TEXT,
+        progress=define_object("phase percent", phase=TEXT, percent=INT32),
+    ),
+    "Explanation": define_object(
+        "sql arguments judged plan",
+        sql=TEXT,
+        arguments=define_array(TEXT),
+        judged=define_array(TEXT),
+        plan=define_array(TEXT),
+    ),
+    "SearchIndexes": define_array(ref("SearchIndex")),
+    "JobId": UUID,
+    "JobStatus": define_object(f"searchJobStatus {_JOB_MEMBERS}", searchJobStatus=_JOB_STATES, **_JOB),
+    "SnapshotStatus": define_object(f"snapshotStatus {_JOB_MEMBERS}", snapshotStatus=_JOB_STATES, **_JOB),
+    "JobResults": define_object("content page", content=define_array(ref("Envelope")), page=ref("Page")),
+    "SnapshotResults": define_object(
+        "_embedded page",
+        _embedded=define_object("objectNodes", objectNodes=define_array(ref("Envelope"))),
+        page=ref("Page"),
+    ),
+    "Page": define_object(
+        "number size totalElements totalPages", number=INT32, size=INT32, totalElements=INT64, totalPages=INT32
+    ),
+    "JobCancellation": define_object(
+        "isCancelled cancelled currentSearchJobStatus",
+        isCancelled=FLAG,
+        cancelled=FLAG,
+        currentSearchJobStatus=_JOB_STATES,
+    ),
+    "JobFailure": define_object(
+        "searchJobStatus reason", searchJobStatus=_JOB_STATES, reason={"type": ["string", "null"]}
+    ),
+}
+
+
+# Bodies and answers of edge messages (docs/reference/entities.md#entities-and-messages).
+
+MESSAGES: Final[Document] = {
+    "NewMessage": {
+        "type": "object",
+        "properties": {"payload": {"description": "any JSON"}, "metaData": {"type": "object"}},
+        "required": ["payload"],
+    },
+    "Message": define_object(
+        "header metaData content",
+        header=define_object(
+            "subject contentType contentLength contentEncoding",
+            subject=TEXT,
+            contentType=TEXT,
+            contentLength=INT64,
+            contentEncoding=TEXT,
+            messageId=TEXT,
+            userId=TEXT,
+            recipient=TEXT,
+            replyTo=TEXT,
+            correlationId=TEXT,
+        ),
+        metaData={"type": "object"},
+        content={"description": "the payload as it came"},
+    ),
+    "Ids": define_array(UUID),
+    "DeletedMessage": define_object("entityIds", entityIds=define_array(UUID)),
+    "DeletedMessages": define_array(define_object("entityIds success", entityIds=define_array(UUID), success=FLAG)),
+}
+
+
+# Bodies and answers of operating the service, and what several kinds of requests have in common.
+
+_LEVEL: Final = {"type": "string", "enum": ["debug", "info", "warn", "error"]}
+
+OPERATIONS: Final[Document] = {
+    "Success": define_object("success", success=FLAG),
+    "Pruning": define_object("removed keptFrom complete", removed=INT64, keptFrom=INSTANT, complete=FLAG),
+    "LogLevel": define_object("level", level=_LEVEL),
+    "LogLevelChange": define_object("level previous", level=_LEVEL, previous=_LEVEL),
+    "Account": define_object("userAccountInfo", userAccountInfo={"type": "object"}),
+    "HelpTopic": define_object(
+        "topic path title synopsis body sections see_also stability actions",
+        topic=TEXT,
+        path=define_array(TEXT),
+        title=TEXT,
+        synopsis=TEXT,
+        body=TEXT,
+        sections=define_array(define_object("name body", name=TEXT, body=TEXT)),
+        see_also=define_array(TEXT),
+        stability={"type": "string", "enum": ["stable", "evolving", "experimental"]},
+        actions=define_array(TEXT),
+        children=define_array(TEXT),
+    ),
+    "Problem": define_object(
+        "type title status detail instance properties",
+        type={"const": "about:blank"},
+        title=TEXT,
+        status={"type": "integer"},
+        detail=TEXT,
+        instance=TEXT,
+        ticket=UUID,
+        properties={
+            "type": "object",
+            "properties": {"errorCode": TEXT, "retryable": FLAG},
+            "required": ["errorCode"],
+        },
+    ),
+}
+
+
+# Every schema that the operations of the REST API refer to, by name; the step engine's are in ``openapi.steps``.
+
+SCHEMAS: Final[Document] = {
+    **MODELS,
+    **WORKFLOWS,
+    **ENTITIES,
+    **STATISTICS,
+    **AUDIT,
+    **CONDITIONS,
+    **SEARCH,
+    **MESSAGES,
+    **OPERATIONS,
+}

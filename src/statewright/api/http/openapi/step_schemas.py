@@ -1,0 +1,180 @@
+"""Schemas of the step dialect. Requests are open objects, since unknown members are ignored; only definitions are
+closed.
+"""
+
+from typing import Final
+
+from statewright.api.http.openapi.shapes import (
+    FLAG,
+    INSTANT,
+    INT32,
+    TEXT,
+    Document,
+    allow_null,
+    define_array,
+    define_object,
+    define_open_object,
+    define_page,
+    ref,
+)
+from statewright.api.http.steps.errors import INTERNAL, KINDS
+from statewright.steps.definition import STEP_TYPES
+
+_ULID: Final = {"type": "string", "pattern": "^[0-9A-HJKMNP-TV-Z]{26}$"}
+_MAP: Final = {"type": "object", "additionalProperties": True}
+_STATUS: Final = {"type": "string", "enum": ["ACTIVE", "WAITING", "COMPLETED", "FAILED", "CANCELLED"]}
+_EXECUTION_STATUS: Final = {"type": "string", "enum": ["RUNNING", "COMPLETED", "FAILED", "SKIPPED"]}
+_HIT_POLICY: Final = {"type": "string", "enum": ["U", "F", "A", "R", "C", "C+", "C#", "C>", "C<"], "default": "U"}
+
+
+def _add_capitalised(**members: object) -> Document:
+    """Members in camel case and capitalised (decision J7)."""
+    capitals = {name.replace("Id", "ID") if name != "id" else "ID": schema for name, schema in members.items()}
+    return {**members, **{name[0].upper() + name[1:]: schema for name, schema in capitals.items()}}
+
+
+STEP_SCHEMAS: Final[Document] = {
+    "StepError": define_object(
+        "error reason", error={"type": "string", "enum": [*dict.fromkeys(KINDS.values()), INTERNAL]}, reason=TEXT
+    ),
+    "StepDefinition": define_object(
+        "id name steps",
+        id={"type": "string", "maxLength": 256, "pattern": "^[A-Za-z0-9_:\\-]+$"},
+        version={"type": "integer", "description": "set by the engine; ignored in uploads"},
+        name=TEXT,
+        description=TEXT,
+        autoStartNextWorkflow=FLAG,
+        nextWorkflowId=TEXT,
+        steps=define_array(ref("StepNode")),
+        metadata=_MAP,
+    ),
+    "StepNode": define_object(
+        "id name type",
+        id=TEXT,
+        name=TEXT,
+        type={"type": "string", "enum": list(STEP_TYPES)},
+        description=TEXT,
+        nextStep=TEXT,
+        parallelNextSteps=define_array(TEXT),
+        joinStep=TEXT,
+        conditionalNextSteps={
+            "type": "object",
+            "additionalProperties": TEXT,
+            "description": "expression to step id; order counts",
+        },
+        transformations={**_MAP, "description": "variable to literal or `${expression}`; order counts"},
+        jobType=TEXT,
+        delegateClass=TEXT,
+        retryCount=INT32,
+        boundaryEvents=define_array(ref("StepBoundaryEvent")),
+        hitPolicy=_HIT_POLICY,
+        decisionTable=define_object(rules=define_array(define_object(when=_MAP, outputs=_MAP))),
+    ),
+    "StepBoundaryEvent": define_object(
+        "type duration interrupting targetStepId",
+        type={"const": "TIMER"},
+        duration={"type": "string", "examples": ["PT48H", "P7D"]},
+        interrupting=FLAG,
+        targetStepId=TEXT,
+    ),
+    "StepUpload": define_object(
+        "id version name uploadedAt",
+        id=TEXT,
+        version=INT32,
+        name=TEXT,
+        uploadedAt=INSTANT,
+        warnings={**define_array(TEXT), "description": "only with ?warnings=true"},
+    ),
+    "StepSummary": define_object(
+        "id version name uploadedAt versions",
+        id=TEXT,
+        version=INT32,
+        name=TEXT,
+        uploadedAt=INSTANT,
+        versions=define_array(INT32),
+    ),
+    "StepSummaries": define_page("StepSummary"),
+    "StepWarnings": define_object("version warnings", version=INT32, warnings=define_array(TEXT)),
+    "Mermaid": {"type": "string", "description": "a flowchart in Mermaid's notation"},
+    "StepStart": define_open_object(
+        "definitionId",
+        definitionId=TEXT,
+        definitionVersion={**INT32, "description": "the latest when absent or not positive"},
+        variables=allow_null(_MAP),
+        businessKey={**TEXT, "description": "unique among the instances in flight of a definition"},
+    ),
+    "StepInstance": define_object(
+        "id definitionId definitionVersion status currentStepIds variables startedAt",
+        id=_ULID,
+        definitionId=TEXT,
+        definitionVersion=INT32,
+        status=_STATUS,
+        currentStepIds=define_array(TEXT),
+        variables=_MAP,
+        startedAt=INSTANT,
+        completedAt=INSTANT,
+        failureReason=TEXT,
+        businessKey=TEXT,
+    ),
+    "StepInstances": define_page("StepInstance"),
+    "StepHistory": define_object("items", items=define_array(ref("StepExecution"))),
+    "StepExecution": define_object(
+        "id instanceId stepId stepType attemptNumber status startedAt",
+        **_add_capitalised(
+            id=_ULID,
+            instanceId=_ULID,
+            stepId=TEXT,
+            stepType=TEXT,
+            attemptNumber=INT32,
+            status=_EXECUTION_STATUS,
+            startedAt=INSTANT,
+            endedAt=allow_null(INSTANT),
+            inputSnapshot={},
+            outputSnapshot={},
+            failureReason=allow_null(TEXT),
+        ),
+    ),
+    "StepCancel": define_open_object(reason=TEXT),
+    "StepVariables": define_open_object(variables=allow_null(_MAP)),
+    "StepVariableMap": _MAP,
+    "StepPurge": define_open_object("olderThan", olderThan={"type": "string", "format": "duration"}),
+    "StepPurged": define_object("purged complete", purged=INT32, complete=FLAG),
+    "StepPoll": define_open_object(
+        "workerId jobTypes",
+        workerId=TEXT,
+        jobTypes=define_array(TEXT),
+        maxJobs={**INT32, "description": "10 when absent or not positive, at most 1000"},
+        leaseSeconds={**INT32, "description": "30 when absent or 0, else within 5 and 3600"},
+        waitSeconds={**INT32, "description": "ours: how long the answer may wait for the first job, at most 60"},
+    ),
+    "StepJobs": define_object("jobs", jobs=define_array(ref("StepJob"))),
+    "StepJob": define_object(
+        "id instanceId stepId stepExecutionId jobType status retriesRemaining variables createdAt",
+        id=_ULID,
+        instanceId=_ULID,
+        stepId=TEXT,
+        stepExecutionId=_ULID,
+        jobType=TEXT,
+        status={"const": "LOCKED"},
+        workerId=TEXT,
+        lockedAt=INSTANT,
+        lockExpiresAt=INSTANT,
+        retriesRemaining=INT32,
+        variables=_MAP,
+        createdAt=INSTANT,
+    ),
+    "StepResult": define_open_object(workerId=TEXT, variables=allow_null(_MAP)),
+    "StepFailure": define_open_object(workerId=TEXT, errorMessage=TEXT, retryable={**FLAG, "default": False}),
+    "StepRenewal": define_open_object("workerId", workerId=TEXT, leaseSeconds=INT32),
+    "StepLease": define_object("lockExpiresAt", lockExpiresAt=INSTANT),
+    "StepWorker": define_open_object("workerId", workerId=TEXT),
+    "StepInbox": define_page("StepUserTask"),
+    "StepUserTask": define_open_object(
+        "id instanceId stepId definitionId createdAt", id=_ULID, instanceId=_ULID, stepId=TEXT
+    ),
+    "StepTaskResult": define_open_object(
+        variables=allow_null(_MAP),
+        result={**allow_null(_MAP), "description": "the same, where there are no variables"},
+        completedBy=TEXT,
+    ),
+}

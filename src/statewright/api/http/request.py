@@ -1,0 +1,185 @@
+"""One HTTP request as the endpoints see it.
+
+Parameters bind by the rules of docs/reference/entities.md#parameters, which are those of the dialect's clients rather
+than of any
+framework: what does not bind is a 400 that names the parameter.
+"""
+
+import re
+from collections.abc import AsyncIterator, Mapping
+from functools import cached_property
+from urllib.parse import parse_qs
+
+from statewright.api.http.asgi import ClientGone, Message, Receive, Scope
+from statewright.entity import ModelKey, Principal
+from statewright.failures import BadRequest, InvalidParameter
+from statewright.ids import EntityId, TransactionId
+from statewright.instants import from_rfc3339, is_date
+from statewright.services.runtime import Caller, Runtime
+
+MAX_BODY_BYTES = 10 * 1024 * 1024
+
+_INT = re.compile(r"[+-]?[0-9]{1,20}")
+_UUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
+_TRUE = {"1", "t", "T", "TRUE", "true", "True"}
+_FALSE = {"0", "f", "F", "FALSE", "false", "False"}
+
+
+class Request:
+    """A request of an authenticated principal; ``path_params`` are the decoded path parameters by name."""
+
+    def __init__(
+        self, scope: Scope, receive: Receive, *, runtime: Runtime, caller: Caller, path_params: Mapping[str, str]
+    ) -> None:
+        self._scope = scope
+        self._receive = receive
+        self.runtime = runtime
+        self.caller = caller
+        self.path_params = path_params
+
+    @property
+    def principal(self) -> Principal:
+        """Whom the request acts for."""
+        return self.caller.principal
+
+    def header(self, name: bytes) -> str | None:
+        """A header by its lower-case name; None when absent. Raises ``BadRequest`` when it is repeated."""
+        values = [value for key, value in self._scope["headers"] if key == name]
+        if len(values) > 1:
+            raise BadRequest(f"header {name.decode()} is given more than once")
+        return values[0].decode("latin-1") if values else None
+
+    async def body(self, limit: int = MAX_BODY_BYTES, *, excess: type[BadRequest] = BadRequest) -> bytes:
+        """The whole request body. Raises ``excess`` beyond ``limit`` bytes, without reading on."""
+        first = await self._next()
+        if not first.get("more_body") and len(body := first.get("body", b"")) <= limit:  # nearly all there are
+            return bytes(body)
+        return b"".join([part async for part in self._parts(first, limit, excess)])
+
+    async def parts(
+        self, limit: int = MAX_BODY_BYTES, *, excess: type[BadRequest] = BadRequest
+    ) -> AsyncIterator[bytes]:
+        """The request body as it arrives. Raises ``excess`` beyond ``limit`` bytes, without reading on."""
+        async for part in self._parts(await self._next(), limit, excess):
+            yield part
+
+    async def _parts(self, message: Message, limit: int, excess: type[BadRequest]) -> AsyncIterator[bytes]:
+        size = 0
+        while True:
+            part: bytes = message.get("body", b"")
+            size += len(part)
+            if size > limit:
+                raise excess(f"request body exceeds {limit} bytes")
+            yield part
+            if not message.get("more_body"):
+                return
+            message = await self._next()
+
+    async def _next(self) -> Message:
+        """More of the body. Raises ``ClientGone``. The server sees to it that it does not take for ever."""
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone  # what came so far is not the body
+        return message
+
+    @property
+    def has_query(self) -> bool:
+        """Whether there are query parameters at all."""
+        return bool(self._scope["query_string"])
+
+    @cached_property
+    def _query(self) -> dict[str, list[str]]:
+        if not self._scope["query_string"]:
+            return {}
+        return parse_qs(self._scope["query_string"].decode("latin-1"), keep_blank_values=True)
+
+    def query(self, name: str) -> str | None:
+        """A query parameter; None when absent. Raises ``InvalidParameter`` when it is repeated or has a NUL."""
+        values = self.query_all(name)
+        if len(values) > 1:
+            raise InvalidParameter(name)
+        return values[0] if values else None
+
+    def query_all(self, name: str) -> tuple[str, ...]:
+        """All values of a repeatable query parameter, in order; a comma separates nothing. Raises ``InvalidParameter``
+        for a NUL, which PostgreSQL does not take.
+        """
+        values = tuple(self._query.get(name, ()))
+        if any("\0" in value for value in values):
+            raise InvalidParameter(name)
+        return values
+
+    def query_int32(self, name: str, default: int) -> int:
+        """An integer query parameter."""
+        text = self.query(name)
+        return default if text is None else int32(name, text)
+
+    def query_int64(self, name: str) -> int | None:
+        """A 64-bit integer query parameter."""
+        text = self.query(name)
+        return None if text is None else int64(name, text)
+
+    def query_flag(self, name: str) -> bool:
+        """A boolean query parameter, false when absent."""
+        text = self.query(name)
+        if text is None or text in _FALSE:
+            return False
+        if text in _TRUE:
+            return True
+        raise InvalidParameter(name)
+
+    def query_instant(self, name: str, *, takes_dates: bool = True) -> int | None:
+        """A date-time query parameter in epoch microseconds; a bare date is midnight UTC where those are taken."""
+        text = self.query(name)
+        if text is None:
+            return None
+        instant = from_rfc3339(text)
+        if instant is None or (is_date(text) and not takes_dates):
+            raise InvalidParameter(name)
+        return instant
+
+    def query_transaction(self, name: str) -> TransactionId | None:
+        """A transaction id as a query parameter."""
+        text = self.query(name)
+        return None if text is None else TransactionId(uuid_text(name, text))
+
+    def model_key(self) -> ModelKey:
+        """The model named by the path."""
+        key = ModelKey(self.path_params["entityName"], int32("modelVersion", self.path_params["modelVersion"]))
+        if "\0" in key.name:  # PostgreSQL stores none
+            raise InvalidParameter("entityName")
+        return key
+
+    def entity_id(self) -> EntityId:
+        """The entity named by the path."""
+        return EntityId(uuid_text("entityId", self.path_params["entityId"]))
+
+
+def int32(name: str, text: str) -> int:
+    """A decimal 32-bit integer; a sign and leading zeros are fine. Raises ``InvalidParameter``."""
+    return _integer(name, text, bits=32)
+
+
+def int64(name: str, text: str) -> int:
+    """The same with 64 bits."""
+    return _integer(name, text, bits=64)
+
+
+def _integer(name: str, text: str, *, bits: int) -> int:
+    limit = 1 << (bits - 1)
+    if not _INT.fullmatch(text) or not -limit <= (number := int(text)) < limit:
+        raise InvalidParameter(name)
+    return number
+
+
+def uuid_text(name: str, text: str) -> str:
+    """A UUID in canonical form, from any of the four accepted spellings. Raises ``InvalidParameter``."""
+    if len(text) == 36 and _UUID.fullmatch(text):  # what clients send, in one test
+        return text
+    plain = text.lower().removeprefix("urn:uuid:")
+    if plain.startswith("{") and plain.endswith("}"):
+        plain = plain[1:-1]
+    if not _UUID.fullmatch(plain) or len(plain) not in {32, 36}:
+        raise InvalidParameter(name)
+    digits = plain.replace("-", "")
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

@@ -1,0 +1,228 @@
+"""Responses: how they are sent, and what the bodies of the entity API are, byte by byte.
+
+Nothing of a response in parts is sent before the first part is there, so that a failure can still become an error
+document. After that the status is out: a failure then tears the response, or the client would take half of it for the
+whole. Either way the source of the parts is closed, also when the client goes away in the middle.
+
+Bodies are compact JSON with ascending keys and one trailing newline (docs/reference/entities.md#media-types).
+"""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import aclosing
+from decimal import Decimal
+from typing import Final, Self
+
+import msgspec
+from msgspec import Struct
+
+from statewright import logs
+from statewright.api.http.asgi import (
+    ClientGone,
+    Headers,
+    Message,
+    Receive,
+    ResponseTorn,
+    Scope,
+    Send,
+    cancel_on_disconnect,
+)
+from statewright.entity import EntityView, ModelKey
+from statewright.instants import to_rfc3339
+from statewright.jsonval.codec import decode, encode
+from statewright.services.collections import FailedChunk
+from statewright.services.writing import Saved
+
+JSON: Final = "application/json"
+TEXT: Final = "text/plain; charset=utf-8"
+
+_WITHOUT_LENGTH: Final = frozenset({204, 304})
+
+log = logs.logger(__name__)
+
+
+class Response(Struct, frozen=True):
+    """What goes back to the client: a body, or the parts of one that is too long to be held."""
+
+    body: bytes | AsyncIterator[bytes]
+    status: int = 200
+    media_type: str = JSON
+    headers: Headers = ()
+
+
+NOT_FOUND: Final = Response(b"404 page not found\n", 404, TEXT)
+
+CLIENT_GONE: Final = Response(b"", 499, TEXT)
+"""Never sent; the status is what access logs of proxies say for it."""
+
+
+class PrimedStream:
+    """Parts of a body, of which the first is there already."""
+
+    def __init__(self, first: bytes, rest: AsyncIterator[bytes]) -> None:
+        self._first: bytes | None = first
+        self._rest = rest
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        first, self._first = self._first, None
+        return await anext(self._rest) if first is None else first
+
+    async def aclose(self) -> None:
+        """Let go of what the source holds; a source that holds nothing need not have anything to close."""
+        close = getattr(self._rest, "aclose", None)
+        if close is not None:
+            await close()
+
+
+async def prime_stream(parts: AsyncIterator[bytes]) -> PrimedStream:
+    """Waits for the first part. Raises what making it raises; the source is closed then."""
+    try:
+        return PrimedStream(await anext(parts, b""), parts)
+    except BaseException:
+        await PrimedStream(b"", parts).aclose()
+        raise
+
+
+async def send_response(response: Response, extra: Headers, scope: Scope, receive: Receive, send: Send) -> int:
+    """Send a response with additional headers; its status. Raises ``ResponseTorn``."""
+    if response is CLIENT_GONE:
+        return response.status
+    headers = [*extra, *response.headers]
+    if response.media_type:
+        headers.append((b"content-type", response.media_type.encode()))
+    if isinstance(response.body, bytes):
+        if response.status not in _WITHOUT_LENGTH:
+            headers.append((b"content-length", b"%d" % len(response.body)))
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
+        await send({"type": "http.response.body", "body": response.body})
+    else:
+        await stream_response(response.body, response.status, headers, scope, receive, send)
+    return response.status
+
+
+async def stream_response(
+    body: AsyncIterator[bytes],
+    status: int,
+    headers: Sequence[tuple[bytes, bytes]],
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+) -> None:
+    """Send a response in parts. A failure in the middle is logged; raises ``ResponseTorn`` then."""
+    async with aclosing(body if isinstance(body, PrimedStream) else PrimedStream(b"", body)) as parts:
+        try:
+            with cancel_on_disconnect(receive):
+                await send({"type": "http.response.start", "status": status, "headers": headers})
+                async for part in parts:
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        except ClientGone:
+            return
+        except Exception as error:
+            log.error("answer_cut_off", method=scope["method"], path=scope["path"], error=repr(error))  # noqa: TRY400
+            raise ResponseTorn from error
+
+
+class HeaderAdder:
+    """``send`` with headers added to the response, whose ``status`` it remembers."""
+
+    def __init__(self, extra: Headers, send: Send) -> None:
+        self.status = 500
+        self._extra = extra
+        self._send = send
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message = {**message, "headers": [*message.get("headers", ()), *self._extra]}
+        await self._send(message)
+
+
+_encode_sorted = msgspec.json.Encoder(order="sorted", decimal_format="number").encode
+_decode_stored = msgspec.json.Decoder(float_hook=Decimal).decode
+_encode_in_order = msgspec.json.Encoder(decimal_format="number").encode
+_encode_text = msgspec.json.Encoder().encode
+
+
+def encode_json(value: object) -> bytes:
+    """Any value of structs, dicts and scalars."""
+    return _encode_sorted(value) + b"\n"
+
+
+def encode_json_in_order(value: object) -> bytes:
+    """Any value, with the members of its objects in the order they are in."""
+    return _encode_in_order(value) + b"\n"
+
+
+def encode_envelope(entity: EntityView, model: ModelKey, *, instant: int | None = None) -> bytes:
+    """An entity with its metadata (docs/reference/entities.md#the-envelope); ``instant`` only on a list of the past.
+
+    No trailing newline.
+    """
+    moment = f'"pointInTime":"{to_rfc3339(instant)}",' if instant is not None else ""
+    transition = f',"transitionForLatestSave":{_quote(entity.transition)}' if entity.transition else ""
+    meta = (
+        f'"creationDate":"{to_rfc3339(entity.created_at)}","id":"{entity.id}",'
+        f'"lastUpdateTime":"{to_rfc3339(entity.updated_at)}",'
+        f'"modelKey":{{"name":{_quote(model.name)},"version":{model.version}}},{moment}"state":{_quote(entity.state)},'
+        f'"transactionId":"{entity.transaction_id}"{transition}'
+    )
+    return b'{"data":%b,"meta":{%b},"type":"ENTITY"}' % (_encode_document(entity.document), meta.encode())
+
+
+def encode_entity(entity: EntityView, model: ModelKey) -> bytes:
+    """One entity."""
+    return encode_envelope(entity, model) + b"\n"
+
+
+def encode_entities(entities: Iterable[EntityView], model: ModelKey, *, instant: int | None = None) -> bytes:
+    """A list of entities of one model."""
+    return b"[" + b",".join(encode_envelope(entity, model, instant=instant) for entity in entities) + b"]\n"
+
+
+def encode_saved(saved: Saved) -> bytes:
+    """A transaction result (docs/reference/entities.md#transaction-results)."""
+    ids = ",".join(f'"{entity_id}"' for entity_id in saved.entity_ids)
+    return f'{{"entityIds":[{ids}],"transactionId":"{saved.transaction_id}"}}\n'.encode()
+
+
+def encode_results(results: Iterable[Saved | FailedChunk]) -> bytes:
+    """What became of the chunks of a collection (docs/reference/entities.md#chunks,
+    docs/reference/entities.md#update-a-collection).
+    """
+    return encode_json(
+        [_describe_saved(each) if isinstance(each, Saved) else _describe_failed(each) for each in results]
+    )
+
+
+def _describe_saved(saved: Saved) -> dict[str, object]:
+    result: dict[str, object] = {"transactionId": saved.transaction_id, "entityIds": saved.entity_ids}
+    if saved.failed:
+        message = "entity changed since the given transaction"
+        result["failed"] = [
+            {
+                "entityId": item.entity_id,
+                "error": {"code": "ENTITY_MODIFIED", "message": message, "itemIndex": item.index},
+            }
+            for item in saved.failed
+        ]
+    return result
+
+
+def _describe_failed(refused: FailedChunk) -> dict[str, object]:
+    error = {"code": refused.code, "message": refused.message, "chunkIndex": refused.chunk}
+    return {"entityIds": [], "error": error}
+
+
+def _encode_document(stored: str) -> bytes:
+    """A stored document with its keys in order. The database holds only what was examined on its way in."""
+    try:
+        return encode(_decode_stored(stored))
+    except msgspec.DecodeError:  # an integer of thousands of digits: msgspec reads none, the codec does
+        return encode(decode(stored))
+
+
+def _quote(text: str) -> str:
+    return _encode_text(text).decode()

@@ -1,0 +1,156 @@
+"""Statistics over REST (docs/reference/entities.md#counts, docs/reference/entities.md#grouped-statistics)."""
+
+from statewright.api.http.request import Request
+from statewright.api.http.response import Response, encode_json
+from statewright.api.http.router import POINT_IN_TIME, Query, Route
+from statewright.entity import EntityCount, EntityGroup
+from statewright.failures import BodyTooLarge
+from statewright.services import statistics
+from statewright.services.grouped_query import GroupedQuery, read_query
+
+
+async def count_entities(request: Request) -> Response:
+    """How many entities each model has."""
+    instant = request.query_instant("pointInTime")
+    counts = await statistics.count_models(request.runtime, request.caller, instant=instant)
+    return Response(encode_json([_describe_count(count) for count in counts]))
+
+
+async def count_model_entities(request: Request) -> Response:
+    """How many entities one model has."""
+    key = request.model_key()
+    instant = request.query_instant("pointInTime")
+    count = await statistics.count_model(request.runtime, request.caller, key, instant=instant)
+    return Response(encode_json(_describe_count(count)))
+
+
+async def count_states(request: Request) -> Response:
+    """How many entities each model has in each state."""
+    instant, states = request.query_instant("pointInTime"), request.query_all("states")
+    counts = await statistics.count_by_state(request.runtime, request.caller, states=states, instant=instant)
+    return Response(encode_json([_describe_count(count) for count in counts]))
+
+
+async def count_model_states(request: Request) -> Response:
+    """How many entities one model has in each state."""
+    key = request.model_key()
+    instant, states = request.query_instant("pointInTime"), request.query_all("states")
+    counts = await statistics.count_by_state(request.runtime, request.caller, key=key, states=states, instant=instant)
+    return Response(encode_json([_describe_count(count) for count in counts]))
+
+
+async def group_entities(request: Request) -> Response:
+    """Group the entities of a model. The version is no bound parameter here
+    (docs/reference/entities.md#the-request-of-a-grouped-statistic).
+    """
+    body = await request.body(excess=BodyTooLarge)
+    wanted = read_query(body, max_limit=request.runtime.max_stats_groups)
+    groups = await statistics.group_entities(
+        request.runtime,
+        request.caller,
+        name=request.path_params["entityName"],
+        version=request.path_params["modelVersion"],
+        query=wanted,
+    )
+    return Response(encode_json([_describe_group(group, wanted) for group in groups.first]))
+
+
+def _describe_count(count: EntityCount) -> dict[str, object]:
+    row: dict[str, object] = {
+        "modelName": count.model.name,
+        "modelVersion": count.model.version,
+        "count": count.count,
+    }
+    return row if count.state is None else row | {"state": count.state}
+
+
+def _describe_group(group: EntityGroup, wanted: GroupedQuery) -> dict[str, object]:
+    keys = zip(wanted.group_by, group.keys, strict=True)
+    bucket: dict[str, object] = {
+        "groupKey": [{"path": path, "value": value} for path, value in keys],
+        "count": group.count,
+    }
+    if wanted.aggregations:
+        bucket["aggregations"] = dict(zip(wanted.aggregations, group.values, strict=True))
+    return bucket
+
+
+# Routes that count and group entities (docs/reference/entities.md#counts).
+
+STATES = Query("states", "string", "only these states, 1000 at most", repeatable=True)
+
+STATISTICS: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/entity/stats",
+        endpoint=count_entities,
+        id="getEntityStatistics",
+        tag="Statistics",
+        summary="Count the entities of every model",
+        query=(POINT_IN_TIME,),
+        reply="Counts",
+        problems=("HISTORY_PRUNED", "BAD_REQUEST", "SEARCH_SHARD_TIMEOUT"),
+    ),
+    Route(
+        method="GET",
+        path="/entity/stats/states",
+        endpoint=count_states,
+        id="getEntityStatisticsByState",
+        tag="Statistics",
+        summary="Count the entities of every model in each state that has any",
+        query=(STATES, POINT_IN_TIME),
+        reply="StateCounts",
+        problems=("HISTORY_PRUNED", "BAD_REQUEST", "SEARCH_SHARD_TIMEOUT"),
+    ),
+    Route(
+        method="GET",
+        path="/entity/stats/{entityName}/{modelVersion}",
+        endpoint=count_model_entities,
+        id="getEntityStatisticsForModel",
+        tag="Statistics",
+        summary="Count the entities of a model",
+        query=(POINT_IN_TIME,),
+        reply="Count",
+        problems=("HISTORY_PRUNED", "BAD_REQUEST", "MODEL_NOT_FOUND", "SEARCH_SHARD_TIMEOUT"),
+    ),
+    Route(
+        method="GET",
+        path="/entity/stats/states/{entityName}/{modelVersion}",
+        endpoint=count_model_states,
+        id="getEntityStatisticsByStateForModel",
+        tag="Statistics",
+        summary="Count the entities of a model in each state that has any",
+        query=(STATES, POINT_IN_TIME),
+        reply="StateCounts",
+        problems=("HISTORY_PRUNED", "BAD_REQUEST", "MODEL_NOT_FOUND", "SEARCH_SHARD_TIMEOUT"),
+    ),
+    Route(
+        method="POST",
+        path="/entity/stats/{entityName}/{modelVersion}/query",
+        endpoint=group_entities,
+        id="queryEntityStatistics",
+        tag="Statistics",
+        summary="Group the entities of a model and work out numbers for each group",
+        body="GroupedQuery",
+        body_limited=True,
+        reply="Groups",
+        problems=(
+            "HISTORY_PRUNED",
+            "MALFORMED_REQUEST",
+            "MISSING_GROUP_BY",
+            "INVALID_GROUP_BY_PATH",
+            "DUPLICATE_GROUP_BY",
+            "INVALID_AGGREGATION_OP",
+            "INVALID_AGGREGATION_FIELD",
+            "DUPLICATE_AGGREGATION_ALIAS",
+            "INVALID_LIMIT",
+            "MODEL_NOT_FOUND",
+            "INVALID_CONDITION",
+            "INVALID_FIELD_PATH",
+            "CONDITION_TYPE_MISMATCH",
+            "SCAN_BUDGET_EXHAUSTED",
+            "GROUP_CARDINALITY_EXCEEDED",
+            "SEARCH_SHARD_TIMEOUT",
+        ),
+    ),
+)

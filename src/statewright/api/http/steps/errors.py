@@ -1,0 +1,58 @@
+"""Failures as errors of the step dialect: ``error`` and ``reason``, never a third member
+(docs/reference/steps.md#conventions).
+"""
+
+from typing import Final
+
+from statewright import logs
+from statewright.api.http.application import ErrorFormat
+from statewright.api.http.response import Response
+from statewright.api.http.steps.bodies import reply
+from statewright.failures import Failure
+
+KINDS: Final = {
+    400: "bad-request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not-found",
+    409: "conflict",
+    413: "too-large",
+    415: "unsupported-format",
+    503: "unavailable",
+    504: "timeout",
+}
+"""What ``error`` says for a status; 401, 403, 413, 503 and 504 are ours."""
+
+INTERNAL: Final = "internal-error"
+RETRY_AFTER: Final = ((b"retry-after", b"1"),)
+
+log = logs.logger(__name__)
+
+
+def build_failure(failure: Failure, path: str) -> Response:
+    """The error of an expected failure."""
+    if failure.status not in KINDS:
+        return build_internal_error(failure, path, False)
+    log.info("request_refused", status=failure.status, code=failure.code, message=failure.message, path=path)
+    headers = RETRY_AFTER if failure.retryable else ()
+    return build_error(failure.status, failure.message, headers)
+
+
+def build_error(status: int, reason: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Response:
+    """An error with the reason as its clients know it."""
+    answer = reply({"error": KINDS.get(status, INTERNAL), "reason": reason}, status)
+    return Response(answer.body, status, answer.media_type, headers)
+
+
+def build_internal_error(cause: BaseException, path: str, verbose: bool) -> Response:
+    """The error of a defect: a ticket to the client, the cause to the log."""
+    ticket = log.error_with_ticket("internal_error", path=path, exc_info=cause)
+    return build_error(500, repr(cause) if verbose else f"internal error [ticket: {ticket}]")
+
+
+STEP_ERRORS: Final = ErrorFormat(
+    failure=build_failure,
+    unauthenticated=lambda _failure, _path: build_error(401, "authentication required"),
+    timeout=lambda: build_error(504, "the request took too long"),
+    defect=build_internal_error,
+)

@@ -1,0 +1,60 @@
+"""Workflows over REST (docs/reference/workflows.md#import, docs/reference/workflows.md#export)."""
+
+from statewright.api.http.request import Request
+from statewright.api.http.response import Response, encode_json, encode_json_in_order
+from statewright.api.http.router import MODEL, Route
+from statewright.failures import BadRequest
+from statewright.jsonval.codec import encode
+from statewright.services import workflows
+from statewright.workflow import MAX_IMPORT_BYTES, describe_versions
+
+
+async def import_workflows(request: Request) -> Response:
+    """Import workflows for a model."""
+    key = request.model_key()
+    try:
+        body = await request.body(MAX_IMPORT_BYTES)
+    except BadRequest as oversized:
+        raise BadRequest("failed to read request body") from oversized
+    await workflows.import_workflows(request.runtime, request.principal, key=key, body=body)
+    return Response(encode_json({"success": True}))
+
+
+async def export_workflows(request: Request) -> Response:
+    """Export the workflows of a model; the order of members is part of the format
+    (docs/reference/workflows.md#export).
+    """
+    document = await workflows.export_workflows(request.runtime, request.principal, key=request.model_key())
+    return Response(encode_json_in_order(document))
+
+
+def encode_schema_versions() -> bytes:
+    """Which import contracts this server knows."""
+    return encode(describe_versions()) + b"\n"
+
+
+# Routes on the workflows of a model (docs/reference/workflows.md#workflows).
+
+WORKFLOWS: tuple[Route, ...] = (
+    Route(
+        method="POST",
+        path=f"{MODEL}/workflow/import",
+        endpoint=import_workflows,
+        id="importEntityModelWorkflow",
+        tag="Workflows",
+        summary="Import workflows for a model",
+        body="WorkflowImport",
+        reply="Success",
+        problems=("BAD_REQUEST", "VALIDATION_FAILED", "WORKFLOW_SCHEMA_VERSION_UNSUPPORTED", "MODEL_NOT_FOUND"),
+    ),
+    Route(
+        method="GET",
+        path=f"{MODEL}/workflow/export",
+        endpoint=export_workflows,
+        id="exportEntityModelWorkflow",
+        tag="Workflows",
+        summary="Export the workflows of a model",
+        reply="WorkflowExport",
+        problems=("BAD_REQUEST", "MODEL_NOT_FOUND", "WORKFLOW_NOT_FOUND"),
+    ),
+)

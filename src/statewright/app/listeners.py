@@ -1,0 +1,145 @@
+"""Where callers come in: other nodes, gRPC, HTTP, and the admin listener."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import timedelta
+
+from statewright.api.grpc.forwarding import TransactionForwarder
+from statewright.api.grpc.handlers import RequestHandler
+from statewright.api.grpc.members import KeepAlive, MemberStreams
+from statewright.api.grpc.server import CloudEventsService, GrpcListenConfig, start_grpc_server
+from statewright.api.grpc.steps.service import WorkflowEngineService
+from statewright.api.http.admin import build_admin_application
+from statewright.api.http.application import HttpApplication
+from statewright.api.http.dialects import build_entity_dialect, build_probe_dialect, build_step_dialect
+from statewright.api.http.public import build_public_routes
+from statewright.api.http.server import Limits, serve_http
+from statewright.app.authentication import Authentication
+from statewright.app.database import StartFailed
+from statewright.background import ShutdownBudget
+from statewright.cluster.node import ClusterNode
+from statewright.compute.members import Members
+from statewright.metrics import Metrics
+from statewright.proto.cyoda_cloud_api_pb2_grpc import add_CloudEventsServiceServicer_to_server
+from statewright.services.runtime import Runtime
+from statewright.settings import Settings
+from statewright.sockets import bind_listening_socket
+from statewright.tls import build_server_context
+
+ADMIN_GRACE = ShutdownBudget(timedelta(seconds=1))
+
+Ready = Callable[[], Awaitable[bool]]
+
+
+class Listeners:
+    """The listeners of one service, each opened by a method of its own."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        runtime: Runtime,
+        node: ClusterNode,
+        members: Members,
+        identity: Authentication,
+        metrics: Metrics,
+        ready: Ready,
+    ) -> None:
+        self._settings = settings
+        self._runtime = runtime
+        self._node = node
+        self._identity = identity
+        self._metrics = metrics
+        self._streams = MemberStreams(members, identity.authenticator, keep_alive=_keep_alive(settings))
+        self._application = self._build_application(ready)
+
+    async def open_to_nodes(self) -> None:
+        """Let other nodes in; what they bring is answered by this one, and never sent on. Raises ``StartFailed``."""
+        service = CloudEventsService(self._streams, RequestHandler(self._runtime, self._identity.authenticator))
+        try:
+            await self._node.open(
+                self._application, lambda server: add_CloudEventsServiceServicer_to_server(service, server)
+            )
+        except TimeoutError as late:
+            raise StartFailed("the database took too long to know this node") from late
+
+    @asynccontextmanager
+    async def grpc(self, grace: ShutdownBudget, *, shared: bool) -> AsyncIterator[int]:
+        """Serve gRPC inside the block; gives the port, which is ``shared`` with other processes or ours alone."""
+        settings = self._settings
+        listening = GrpcListenConfig(
+            host=settings.host,
+            port=settings.grpc_port,
+            max_receive_bytes=settings.grpc_max_message_bytes,
+            reuse_port=shared,
+            tls=build_server_context(settings.tls, protocols=("h2",)) if settings.tls else None,
+        )
+        joining = TransactionForwarder(self._runtime.transactions, self._node.channels, limit=settings.proxy_timeout)
+        requests = RequestHandler(self._runtime, self._identity.authenticator, joining)
+        steps = WorkflowEngineService(self._runtime, self._identity.steps, self._metrics.step_calls.observe_grpc)
+        server = await start_grpc_server(CloudEventsService(self._streams, requests), listening, steps=steps)
+        try:
+            yield server.port
+        finally:
+            await server.stop(self._streams, self._node.local, grace=grace.remaining_s)
+
+    def http(
+        self, listener: socket.socket, stopped: asyncio.Event, grace: ShutdownBudget
+    ) -> AbstractAsyncContextManager[int]:
+        """Serve HTTP on a bound socket inside the block; gives the port."""
+        return serve_http(
+            self._application,
+            listener,
+            stopped,
+            _build_limits(self._settings),
+            grace=grace,
+            drain_window=self._settings.drain_window,
+            tls=self._settings.tls,
+        )
+
+    def _build_application(self, ready: Ready) -> HttpApplication:
+        settings, identity, metrics = self._settings, self._identity, self._metrics
+        origins = settings.cors_allowed_origins if settings.cors_enabled else None
+        public = build_public_routes(settings.context_path, tokens=identity.tokens, keys=identity.published_keys)
+        entities = build_entity_dialect(
+            settings.context_path,
+            identity.authenticator,
+            public=public,
+            origins=origins,
+            observe=lambda method, _path, status, seconds: metrics.requests.observe(method, status, seconds),
+        )
+        steps = build_step_dialect(identity.steps, origins=origins, observe=metrics.step_calls.observe_http)
+        return HttpApplication(
+            [steps, build_probe_dialect(ready), entities],
+            self._runtime,
+            proxy=self._node.http_proxy,
+            verbose_errors=settings.error_response_mode == "verbose",
+        )
+
+
+def serve_admin(
+    settings: Settings, ready: Ready, metrics: Callable[[], bytes | Awaitable[bytes]], stopped: asyncio.Event
+) -> AbstractAsyncContextManager[int]:
+    """Serve the admin listener inside the block; gives the port."""
+    application = build_admin_application(ready=ready, metrics=metrics, bearer=settings.metrics_bearer)
+    listener = bind_listening_socket(settings.admin_bind_address, settings.admin_port)
+    return serve_http(application, listener, stopped, _build_limits(settings), grace=ADMIN_GRACE)
+
+
+def bind_http(settings: Settings) -> socket.socket:
+    """The socket of the API, and proof that gRPC can have its port. Raises ``OSError``."""
+    bind_listening_socket(settings.host, settings.grpc_port).close()
+    return bind_listening_socket(settings.host, settings.http_port)
+
+
+def _build_limits(settings: Settings) -> Limits:
+    return Limits(
+        head_bytes=settings.http_max_header_bytes, head_timeout_s=settings.http_header_timeout.total_seconds()
+    )
+
+
+def _keep_alive(settings: Settings) -> KeepAlive:
+    return KeepAlive(
+        interval=settings.keepalive_interval.total_seconds(), timeout=settings.keepalive_timeout.total_seconds()
+    )

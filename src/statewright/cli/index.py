@@ -1,0 +1,124 @@
+"""Commands about searches: ``statewright index …`` and ``statewright explain-search``."""
+
+import json
+import time
+from typing import Annotated
+from urllib.parse import quote, urlencode
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from statewright.cli.client import (
+    DEFAULT_URL,
+    Json,
+    Model,
+    RestClient,
+    Token,
+    TokenFile,
+    Url,
+    build_model_path,
+    connect,
+    report_failures,
+)
+
+POLL_S = 0.2
+
+index = typer.Typer(help="Indexes that make searches fast.", no_args_is_help=True)
+
+
+@index.command()
+def create(
+    model: Model,
+    path: Annotated[str, typer.Argument(help="The field, like `$.buyer.city`; `$` for the whole document.")],
+    type_: Annotated[
+        str | None, typer.Option("--type", help="TEXT, NUMBER, BOOLEAN or DOCUMENT; from the model when it is clear.")
+    ] = None,
+    state: Annotated[str | None, typer.Option(help="Only entities in this state.")] = None,
+    wait: Annotated[bool, typer.Option(help="Stay until the index is built.")] = True,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Have an index built, without stopping anybody."""
+    given = {"path": path, "type": type_, "state": state}
+    with report_failures():
+        service = connect(url, token, token_file)
+        wanted = {name: value for name, value in given.items() if value is not None}
+        declared = service.request_json("POST", _build_index_path(model), wanted)
+        if wait:
+            declared = _wait_until_built(service, model, declared["id"])
+    typer.echo(f"{declared['id']} {declared['status']}")
+
+
+@index.command(name="list")
+def list_(model: Model, url: Url = DEFAULT_URL, token: Token = None, token_file: TokenFile = None) -> None:
+    """List the indexes of a model."""
+    table = Table("id", "path", "type", "state", "status", box=None)
+    with report_failures():
+        found = connect(url, token, token_file).request_json("GET", _build_index_path(model))
+    for one in found:
+        progress = one.get("progress")
+        status = f"{one['status']} {progress['phase']} {progress['percent']} %" if progress else one["status"]
+        table.add_row(one["id"], one["path"], one["type"], one.get("state", ""), one.get("failure") or status)
+    Console(soft_wrap=True).print(table)
+
+
+@index.command()
+def drop(
+    model: Model,
+    id_: Annotated[str, typer.Argument(help="As `list` shows it.", metavar="ID")],
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Have an index dropped."""
+    with report_failures():
+        connect(url, token, token_file).request_json("DELETE", f"{_build_index_path(model)}/{quote(id_, safe='')}")
+
+
+def explain_search(
+    model: Model,
+    condition: Annotated[
+        typer.FileText, typer.Argument(help="File with the condition as JSON; `-` for standard input.")
+    ],
+    point_in_time: Annotated[str | None, typer.Option(help="The instant to look at.", metavar="RFC3339")] = None,
+    analyze: Annotated[bool, typer.Option("--analyze", help="Run the statement and show what it took.")] = False,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Show how a direct search is carried out: SQL, what is judged row by row, PostgreSQL's plan."""
+    query = {"explain": "analyze" if analyze else "plan"} | ({"pointInTime": point_in_time} if point_in_time else {})
+    path = f"/search/direct/{build_model_path(model)}?{urlencode(query)}"
+    with report_failures():
+        answer = connect(url, token, token_file).request_json("POST", path, json.loads(condition.read()))
+    typer.echo(answer["sql"])
+    for number, argument in enumerate(answer["arguments"], start=1):
+        typer.echo(f"  ${number} = {argument}")
+    typer.echo(f"judged row by row: {', '.join(answer['judged']) or 'nothing'}")
+    for line in answer["plan"]:
+        typer.echo(line)
+
+
+def _wait_until_built(service: RestClient, model: str, wanted: str) -> Json:
+    """The index once it is ready. Raises ``ValueError`` when it cannot be built."""
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("waiting", total=100)
+        while True:
+            found = next(
+                (one for one in service.request_json("GET", _build_index_path(model)) if one["id"] == wanted), None
+            )
+            if found is None or found["status"] == "FAILED":
+                raise ValueError(found.get("failure", "it failed") if found else "the index was dropped meanwhile")
+            if found["status"] == "READY":
+                return found
+            now = found.get("progress", {})
+            progress.update(task, description=now.get("phase", "waiting"), completed=now.get("percent", 0))
+            time.sleep(POLL_S)
+
+
+def _build_index_path(model: str) -> str:
+    return f"/model/{build_model_path(model)}/index"

@@ -1,0 +1,233 @@
+"""The ``statewright`` program (docs/reference/service.md#command-line, docs/reference/service.md#start-and-stop).
+
+Without a command it serves, so that a launcher that knows only environment variables can run it. Exit codes: 0 is a
+clean stop, 1 a failure, 2 a command line that cannot be understood or a stop forced by a second signal. A failure is
+one line on stderr. What a command needs is imported by that command: ``--help`` and ``health`` must answer at once.
+"""
+
+import http.client
+import json
+import os
+import platform
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from importlib import metadata
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from statewright.cli import index, retention, steps
+from statewright.cli.client import fail
+from statewright.cli.transfer import commands as transfer
+
+if TYPE_CHECKING:
+    from statewright.settings import Settings
+
+_HEALTH_TIMEOUT_S = 2.0
+"""Seconds."""
+
+program = typer.Typer(
+    name="statewright",
+    help="Entities, versioned models and transactional workflows on PostgreSQL. Without a command: serve.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+program.add_typer(index.index, name="index")
+program.add_typer(steps.steps, name="steps")
+program.command(name="explain-search")(index.explain_search)
+program.command()(retention.prune)
+steps.steps.command()(retention.purge)
+program.command()(transfer.export)
+program.command(name="import")(transfer.import_)
+
+
+def main() -> None:
+    """The entry point of the installed program."""
+    program(prog_name="statewright")
+
+
+@program.callback(invoke_without_command=True)
+def _program(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", "-v", help="Show the version and exit.")] = False,
+) -> None:
+    if version:
+        show_version()
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        serve(None)
+
+
+@program.command()
+def serve(
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=256, help="Processes that share the ports.", show_default=False)
+    ] = None,
+) -> None:
+    """Start the service. Everything is configured by environment variables."""
+    with _report_failures():
+        from msgspec.structs import replace
+
+        from statewright.settings import Settings
+
+        settings = Settings.from_environment(os.environ)
+        settings = replace(settings, workers=workers or settings.workers)
+        _configure_logs(settings)
+        if settings.workers > 1:
+            with _require_server("serve"):
+                from statewright.supervisor import serving
+
+            raise typer.Exit(_run(serving.serve(settings)))
+        with _require_server("serve"):
+            from statewright import app
+
+        raise typer.Exit(_run(app.serve(settings)))
+
+
+@program.command()
+def migrate(
+    timeout: Annotated[str, typer.Option(help="Give up after this time.", metavar="DURATION")] = "5m",
+) -> None:
+    """Apply pending database migrations and exit. Safe beside running nodes."""
+    limit = _parse_duration(timeout)
+    with _report_failures():
+        from statewright.settings import Settings
+
+        settings = Settings.for_migration(os.environ)
+        _configure_logs(settings)
+        with _require_server("migrate"):
+            from statewright import app
+
+        raise typer.Exit(_run(app.apply_migrations(settings, limit)))
+
+
+@program.command()
+def health() -> None:
+    """Succeed, silently, if the service on this machine is ready."""
+    with _report_failures():
+        from statewright.settings import Settings
+
+        port = Settings.read_partial(os.environ, ["admin_port"]).admin_port
+        problem = _find_readiness_problem(port)
+    if problem is not None:
+        fail(problem)
+
+
+@program.command(name="version")
+def show_version() -> None:
+    """Show the version and exit."""
+    try:
+        version = metadata.version("statewright")
+    except metadata.PackageNotFoundError:
+        version = "(not installed: running from sources)"
+    typer.echo(f"statewright {version}, Python {platform.python_version()}")
+
+
+@program.command()
+def openapi() -> None:
+    """Print the OpenAPI document of the REST API as JSON."""
+    with _report_failures():
+        with _require_server("openapi"):
+            from statewright.api.http.openapi import build_openapi_document
+
+        typer.echo(json.dumps(build_openapi_document(), indent=2, ensure_ascii=False))
+
+
+@program.command()
+def node(
+    target: Annotated[str, typer.Argument(help="Where the calculation node is defined.", metavar="MODULE:APP")],
+    endpoint: Annotated[
+        str | None, typer.Option(help="gRPC address of the service.", metavar="HOST:PORT", show_default=False)
+    ] = None,
+    api: Annotated[
+        str | None, typer.Option(help="Address of its REST API, for callbacks.", metavar="URL", show_default=False)
+    ] = None,
+) -> None:
+    """Run a calculation node that was written with the SDK."""
+    with _report_failures():
+        from statewright.sdk import cli as sdk
+
+        raise typer.Exit(sdk.run(target, endpoint=endpoint, api=api))
+
+
+class ServerNotInstalled(Exception):
+    """A command of the service, where only the SDK and the client commands are installed."""
+
+
+@contextmanager
+def _require_server(command: str) -> Iterator[None]:
+    """Tells which extra is missing when an import in the block fails."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        raise ServerNotInstalled(
+            f"{command} needs the service, which is not installed here ({missing.name}): pip install"
+            ' "statewright[server]"'
+        ) from missing
+
+
+def _run(work: Coroutine[object, object, int]) -> int:
+    import uvloop
+
+    return uvloop.run(work)
+
+
+def _configure_logs(settings: "Settings") -> None:
+    from statewright import logs
+
+    logs.configure(settings.log_level, settings.log_format)
+
+
+def _parse_duration(text: str) -> timedelta:
+    from statewright.settings import read_duration
+
+    try:
+        return read_duration(text)
+    except ValueError as malformed:
+        raise typer.BadParameter(f'"{text}" {malformed}', param_hint="--timeout") from None
+
+
+def _find_readiness_problem(port: int) -> str | None:
+    """Why the service is not ready, as seen from this machine; ``None`` if it is. Proxies are not asked."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_HEALTH_TIMEOUT_S)
+    try:
+        connection.request("GET", "/readyz")
+        status = connection.getresponse().status
+    except (OSError, http.client.HTTPException) as unreachable:
+        return f"http://127.0.0.1:{port}/readyz: {unreachable or type(unreachable).__name__}"
+    finally:
+        connection.close()
+    return None if status == 200 else f"http://127.0.0.1:{port}/readyz: status {status}"
+
+
+@contextmanager
+def _report_failures() -> Iterator[None]:
+    """Ends the program with code 1 and one line when the block fails; the traceback is for the log, at level debug."""
+    try:
+        yield
+    except (typer.Exit, typer.BadParameter):
+        raise
+    except KeyboardInterrupt:
+        raise typer.Exit(0) from None
+    except Exception as failure:  # the outermost handler: no failure may show an operator a traceback
+        causes = _list_causes(failure)
+        from statewright import logs
+
+        if logs.get_level() == "debug":
+            logs.logger(__name__).exception("command_failed")
+        fail("; ".join(causes))
+
+
+def _list_causes(failure: BaseException) -> Sequence[str]:
+    """What happened, in the words of the exceptions; a class name stands in where there are none."""
+    if isinstance(failure, BaseExceptionGroup):
+        return [cause for part in failure.exceptions for cause in _list_causes(part)]
+    text = " ".join(str(failure).split())
+    is_expected = isinstance(failure, ValueError | OSError | ImportError) or type(failure).__module__ != "builtins"
+    name = type(failure).__name__
+    if not text:
+        return [name]
+    return [text if is_expected else f"{name}: {text}"]

@@ -1,0 +1,213 @@
+"""Keeps a node's claim to be alive, and its table of the others.
+
+*Beats.* Several times per lease the node renews its claim and looks at the others. Between beats it looks when another
+node announces a change, and it publishes its own members as soon as they change. All that happens in one task, one
+after the other, on one connection.
+
+*Leases.* A claim counts from the moment it was sent, so the node knows no later than the others that its lease is over;
+no two clocks are compared. No node takes anything over from one whose lease has ended: its transactions are in its
+memory, and what it does in the database is checked by the statements that do it. So losing the lease means only that
+others stop sending it work. The node itself says that it is not ready, forgets the others, and works with its own
+members alone until the database answers again. Then it goes on under its own id: its tokens are good again.
+
+*Endings.* A node that stops marks itself as draining first: the others ask its members no more, and it can still be
+reached by callbacks into its transactions. Its row goes last. The row of a node that was killed stays until its lease
+ends; then it does not count, and the next beat of any node removes it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, suppress
+from datetime import timedelta
+from random import Random
+
+from msgspec.structs import replace
+
+from statewright import logs
+from statewright.cluster.peer_table import Peer, PeerTable, RemoteMember
+from statewright.compute.members import Members
+from statewright.ids import NodeId
+from statewright.storage.connections import DatabaseUrl
+from statewright.storage.nodes import MemberRow, NodeRow, NodeTable, open_node_table
+
+_jitter = Random()  # noqa: S311 - our own: tests of laws reset the module's shared state, and compare it
+
+BEATS_PER_LEASE = 4
+
+RETRY_AFTER_S = 0.5
+
+LEAVE_TIMEOUT_S = 2.0
+"""For the last words of a node that stops; without them its lease ends by itself."""
+
+UNPUBLISHED = -1
+"""The revision of a node that has not published its members yet."""
+
+log = logs.logger(__name__)
+
+
+class Heartbeat:
+    """The presence of this node. ``gone`` is told of nodes that are no more."""
+
+    def __init__(
+        self,
+        node: NodeRow,
+        database: DatabaseUrl,
+        members: Members,
+        peer_table: PeerTable,
+        *,
+        lease: timedelta,
+        on_gone: Callable[[NodeId], None],
+    ) -> None:
+        self._node = node
+        self._database = database
+        self._members = members
+        self._peer_table = peer_table
+        self._lease = lease
+        self._on_gone = on_gone
+        self._lease_until = 0.0
+        self._published: frozenset[MemberRow] = frozenset()
+        self._revision = UNPUBLISHED
+        self._cache: dict[NodeId, tuple[int, tuple[RemoteMember, ...]]] = {}
+        self._refresh_requested = asyncio.Event()
+        self._started = asyncio.Event()
+        self._unreachable: set[NodeId] = set()
+        self._cleanup_at = 0.0
+        members.observers.append(self._on_members_changed)
+        peer_table.request_refresh = self._refresh_requested.set
+
+    @property
+    def has_lease(self) -> bool:
+        """Whether the others can still take this node for alive."""
+        return asyncio.get_running_loop().time() < self._lease_until
+
+    async def run(self) -> None:
+        """Keep the claim until cancelled."""
+        while True:
+            try:
+                async with self._connect() as connection:
+                    while True:
+                        await self.beat_once(connection)
+                        await self._pause()
+            except Exception as away:  # a background loop must outlive whatever becomes of one connection
+                log.warning("presence_interrupted", node=self._node.id, error=repr(away))
+            self._forget_peers_if_expired()
+            await asyncio.sleep(RETRY_AFTER_S)
+
+    async def wait_started(self) -> None:
+        """Returns when the node has claimed to be alive for the first time, and has seen the others."""
+        await self._started.wait()
+
+    async def beat_once(self, connection: NodeTable) -> None:
+        """One beat, one look."""
+        self._refresh_requested.clear()
+        loop = asyncio.get_running_loop()
+        sent = loop.time()
+        async with asyncio.timeout(self._lease.total_seconds() / 2):
+            stored = await connection.renew_lease(self._node, lease=self._lease)
+            if loop.time() >= self._cleanup_at:
+                await self._remove_expired(connection)
+            await self._publish(connection, stored)
+            await self._refresh_peers(connection)
+        if not self._lease_until:
+            log.info("node_joined", node=self._node.id, name=self._node.name, peers=len(self._peer_table.peers))
+        self._lease_until = sent + self._lease.total_seconds()
+        self._started.set()
+
+    def drain(self) -> None:
+        """Stop taking callouts of others: the node is about to stop."""
+        self._node = replace(self._node, draining=True)
+        self._revision = UNPUBLISHED  # published anew, which is what others hear
+        self._refresh_requested.set()
+
+    async def leave(self) -> None:
+        """Say goodbye."""
+        with suppress(Exception):  # the lease ends by itself
+            async with asyncio.timeout(LEAVE_TIMEOUT_S), self._connect() as connection:
+                await connection.leave(self._node.id)
+
+    def _connect(self) -> AbstractAsyncContextManager[NodeTable]:
+        return open_node_table(self._database, self._receive_announcement, self._refresh_requested.set)
+
+    def _receive_announcement(self, node: NodeId) -> None:
+        if node != self._node.id:
+            self._cache.pop(node, None)
+            self._refresh_requested.set()
+
+    def _on_members_changed(self) -> None:
+        self._refresh_requested.set()
+        self._peer_table.notify()
+
+    async def _pause(self) -> None:
+        pause = self._lease.total_seconds() / BEATS_PER_LEASE * _jitter.uniform(0.8, 1.0)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await self._refresh_requested.wait()
+
+    async def _remove_expired(self, connection: NodeTable) -> None:
+        for node, name in (await connection.remove_expired()).items():
+            log.warning("node_lost", node=node, name=name)
+        self._cleanup_at = asyncio.get_running_loop().time() + self._lease.total_seconds() / BEATS_PER_LEASE
+
+    async def _publish(self, connection: NodeTable, stored: int) -> None:
+        connected = frozenset(MemberRow(m.tenant, m.id, m.tags) for m in self._members.iterate_all())
+        if stored == self._revision != UNPUBLISHED and connected == self._published:
+            return
+        revision = max(stored, self._revision) + 1
+        if await connection.publish(self._node.id, connected, revision):
+            self._published, self._revision = connected, revision
+
+    async def _refresh_peers(self, connection: NodeTable) -> None:
+        rows = [row for row in await connection.list_peers(self._node.id) if self._can_reach(row)]
+        stale = [row.id for row in rows if row.id not in self._cache or self._cache[row.id][0] != row.revision]
+        fresh = await connection.list_members(stale) if stale else {}
+        cache: dict[NodeId, tuple[int, tuple[RemoteMember, ...]]] = {}
+        for row in rows:
+            members = self._cache[row.id][1] if row.id not in fresh else _to_members(row.id, fresh[row.id])
+            cache[row.id] = (row.revision, members)
+        self._cache = cache
+        self._update_peers([_to_peer(row, cache[row.id][1]) for row in rows])
+
+    def _update_peers(self, peers: list[Peer]) -> None:
+        for node in self._peer_table.replace_peers(peers):
+            log.info("node_gone", node=node)
+            self._on_gone(node)
+
+    def _can_reach(self, row: NodeRow) -> bool:
+        host = row.address.rpartition(":")[0].strip("[]")
+        if row.machine == self._node.machine or not (host == "localhost" or host.startswith("127.") or host == "::1"):
+            return True
+        if row.id not in self._unreachable:
+            self._unreachable.add(row.id)
+            log.warning("node_unreachable", node=row.id, name=row.name, reason="it announces a loopback address")
+        return False
+
+    def _forget_peers_if_expired(self) -> None:
+        if self._lease_until and not self.has_lease and self._peer_table:
+            log.error("node_lease_lost", node=self._node.id)
+            self._cache = {}
+            self._update_peers([])
+
+
+def _to_members(node: NodeId, rows: tuple[MemberRow, ...]) -> tuple[RemoteMember, ...]:
+    return tuple(RemoteMember(node, row.tenant, row.id, row.tags) for row in rows)
+
+
+def _to_peer(row: NodeRow, members: tuple[RemoteMember, ...]) -> Peer:
+    return Peer(
+        id=row.id, name=row.name, address=row.address, draining=row.draining, revision=row.revision, members=members
+    )
+
+
+async def start_heartbeat(heartbeat: Heartbeat, *, within: timedelta) -> "asyncio.Task[None]":
+    """The task that keeps a node present, which it is by now; the caller's to cancel.
+
+    Raises ``TimeoutError`` when the database does not answer in time.
+    """
+    task = asyncio.create_task(heartbeat.run(), name="presence")
+    try:
+        async with asyncio.timeout(within.total_seconds()):
+            await heartbeat.wait_started()
+    except BaseException:
+        task.cancel()
+        raise
+    return task

@@ -1,0 +1,94 @@
+"""The gRPC server for other nodes, on an address that no client needs to reach.
+
+Every call must prove that it comes from a node of this cluster (``authentication``). The requests of clients that come
+through here are authenticated all the same, by their own credentials: knowing the secret makes no caller a principal.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+import grpc
+import grpc.aio
+
+from statewright import logs
+from statewright.cluster.authentication import NodeAuthenticator
+from statewright.cluster.channels import MAX_MESSAGE_BYTES
+from statewright.cluster.http_proxy import Application, serve_proxied_request
+from statewright.cluster.wire import decode_callout, encode_failure, encode_result
+from statewright.compute.dispatch import Dispatcher
+from statewright.failures import Failure
+from statewright.proto import cluster_pb2 as pb
+from statewright.proto.cluster_pb2_grpc import NodeServicer, add_NodeServicer_to_server
+from statewright.rpc.headers import Metadata
+from statewright.rpc.http2 import Limits
+from statewright.rpc.server import Server
+
+LIMITS: Final = Limits(message_bytes=MAX_MESSAGE_BYTES, concurrent_calls=10_000, unread_bytes=32 * MAX_MESSAGE_BYTES)
+"""All callouts and requests of one node share a connection, and nodes trust each other."""
+
+STOP_GRACE_S: Final = 1.0
+
+RegisterServices = Callable[[grpc.aio.Server], None]
+
+log = logs.logger(__name__)
+
+
+class NodeService(NodeServicer):
+    """What other nodes ask of this one."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        self.application: Application | None = None
+        """Answers HTTP requests; None until the service is there."""
+
+    async def Dispatch(  # noqa: N802 - the name in the proto file
+        self, request: pb.DispatchRequest, context: "grpc.aio.ServicerContext[pb.DispatchRequest, pb.DispatchReply]", /
+    ) -> pb.DispatchReply:
+        try:
+            return encode_result(await self._dispatcher.dispatch(decode_callout(request), avoiding=request.avoiding))
+        except Failure as failure:
+            return encode_failure(failure)
+
+    async def Relay(  # noqa: N802 - the name in the proto file
+        self,
+        request: AsyncIterator[pb.RelayRequest],
+        context: "grpc.aio.ServicerContext[pb.RelayRequest, pb.RelayResponse]",
+        /,
+    ) -> None:
+        if self.application is None:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "not ready")
+        await serve_proxied_request(self.application, request, context.write)
+
+
+class NodeServer:
+    """A server that listens."""
+
+    def __init__(self, server: Server, port: int) -> None:
+        self._server = server
+        self.port = port
+
+    async def stop(self) -> None:
+        """Let calls finish for a moment, then cut them off."""
+        await self._server.stop(STOP_GRACE_S)
+
+
+async def start_node_server(
+    service: NodeService, authenticator: NodeAuthenticator, register_services: RegisterServices, *, host: str, port: int
+) -> NodeServer:
+    """Listens for other nodes. ``register_services`` adds services that answer clients of other nodes.
+
+    Raises ``OSError``.
+    """
+
+    def authorize(method: str, metadata: Metadata) -> bool:
+        is_node = authenticator.accepts(method, metadata)
+        if not is_node:
+            log.warning("node_refused", method=method)
+        return is_node
+
+    server = Server(LIMITS, authorize=authorize)
+    add_NodeServicer_to_server(service, server)
+    register_services(server)
+    bound = server.add_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+    await server.start()
+    return NodeServer(server, bound)

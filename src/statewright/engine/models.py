@@ -1,0 +1,103 @@
+"""A model as the engine runs it: rules for its documents, workflows and criteria, compiled once per revision
+(docs/reference/models.md#strict-validation, docs/reference/models.md#change-level,
+docs/reference/models.md#unique-keys).
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from statewright.conditions import Predicate, compile_predicate
+from statewright.engine.unit import Unit
+from statewright.entity import ModelKey
+from statewright.ids import ModelId
+from statewright.jsonval.values import JsonValue
+from statewright.schema import (
+    ChangeLevel,
+    Claim,
+    DeclaredField,
+    Extender,
+    SchemaNode,
+    UniqueKey,
+    Validator,
+    build_validation_failure,
+    compile_extender,
+    read_claims,
+    validate,
+)
+from statewright.workflow import Criterion, Workflow
+
+
+class DocumentRules(Struct, frozen=True, kw_only=True, eq=False):
+    """The rules for documents of one model, compiled from one revision of it.
+
+    ``extend`` is None for a model without change level. Growth that the transaction has staged counts, too.
+    """
+
+    model: ModelId
+    key: ModelKey
+    schema: SchemaNode
+    validate: Validator
+    level: ChangeLevel | None = None
+    extend: Extender | None = None
+    unique_keys: tuple[UniqueKey, ...] = ()
+
+    def accept(self, unit: Unit, document: JsonValue) -> None:
+        """Accept a document strictly, or as far as the change level goes; growth of the schema is staged in the unit.
+
+        Raises ``IncompatibleType``, ``BadRequest``, ``PolymorphicSlot``, ``InvalidUniqueKeyDefinition``.
+        """
+        if self.level is None or self.extend is None:
+            self.accept_strictly(unit, document)
+            return
+        grown = unit.growth.find(self.model)
+        known = self.schema if grown is None else grown.schema
+        extend = self.extend if grown is None else grown.extend
+        extended = (extend or self._compile_extender(known, self.level))(document)
+        if extended is not known:
+            unit.growth.add(self.model, document, extended, self._compile_extender(extended, self.level))
+
+    def accept_strictly(self, unit: Unit, document: JsonValue) -> None:
+        """Accept a document only if the schema needs no growth for it. Raises ``IncompatibleType``, ``BadRequest``."""
+        grown = unit.growth.find(self.model)
+        violations = self.validate(document) if grown is None else validate(grown.schema, document)
+        if violations:
+            raise build_validation_failure(violations, self.key)
+
+    def _compile_extender(self, schema: SchemaNode, level: ChangeLevel) -> Extender:
+        return compile_extender(schema, level, self.unique_keys)
+
+    def compute_claims(self, document: JsonValue, *, refusal: str) -> tuple[Claim, ...] | None:
+        """The document's claims of unique keys; None when the model has none.
+
+        Raises ``InvalidUniqueKey`` with the message ``refusal`` when some but not all fields of a key are there, or
+        when the value of one cannot be part of a key.
+        """
+        return read_claims(self.unique_keys, document, refusal=refusal) if self.unique_keys else None
+
+
+class Model(Struct, frozen=True, kw_only=True, eq=False):
+    """What a run needs of a model: compiled once, and good as long as the definition is current.
+
+    ``workflows`` are in stored order; empty when none were imported.
+    """
+
+    key: ModelKey
+    id: ModelId
+    declared: Mapping[str, DeclaredField]
+    documents: DocumentRules
+    workflows: tuple[Workflow, ...]
+    workflows_revision: int
+    may_segment: bool
+    """Whether some processor commits a segment before it is dispatched."""
+    lock: int | None = None
+    """The revision of the model lock under which documents are validated; None for a model that cannot be unlocked."""
+    predicates: dict[int, Predicate] = {}
+
+    def get_predicate(self, criterion: Criterion) -> Predicate:
+        """The compiled criterion; compiled on first use, since most criteria of a large workflow are rarely met."""
+        found = self.predicates.get(id(criterion))
+        if found is None:
+            assert criterion.condition is not None, "a malformed criterion is refused before it is compiled"  # noqa: S101
+            found = self.predicates[id(criterion)] = compile_predicate(criterion.condition, self.declared)
+        return found

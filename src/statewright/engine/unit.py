@@ -1,0 +1,126 @@
+"""What the engine needs of the transaction in which it runs, so that it does not depend on how one is stored.
+
+The unit of work of ``storage`` is one. Everything that is staged in it becomes durable when its owner commits it, or
+with a segment; an instant is in epoch microseconds.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from statewright.entity import Actor, Arming, AuditEvent, Entity, Principal, ScheduledTask, TaskKey
+from statewright.ids import EntityId, ModelId, TenantId, TransactionId
+from statewright.jsonval.values import JsonValue
+from statewright.schema import Claim, Extender, SchemaNode
+
+
+class StagedTasks(Protocol):
+    """Scheduled transitions that the transaction arms and withdraws."""
+
+    def arm(self, entity: EntityId, key: TaskKey, arming: Arming) -> None: ...
+
+    def withdraw(self, entity: EntityId, key: TaskKey, armed_in: TransactionId | None) -> None: ...
+
+    def expect(self, entity: EntityId, key: TaskKey, armed_in: TransactionId) -> None:
+        """Have the commit fail unless the stored task is of that arming."""
+        ...
+
+    def overlay(
+        self, entity: EntityId, stored: Mapping[TaskKey, ScheduledTask]
+    ) -> Mapping[TaskKey, TransactionId | None]:
+        """All tasks of an entity as the transaction sees them, by their stored arming."""
+        ...
+
+
+class GrownSchema(Protocol):
+    """The schema of a model with what the transaction has taught it."""
+
+    @property
+    def schema(self) -> SchemaNode: ...
+
+    @property
+    def extend(self) -> Extender | None: ...
+
+
+class StagedGrowth(Protocol):
+    """What the documents of the transaction teach their models."""
+
+    def find(self, model: ModelId) -> GrownSchema | None: ...
+
+    def add(self, model: ModelId, document: JsonValue, schema: SchemaNode, extend: Extender) -> None: ...
+
+
+class Unit(Protocol):
+    """A transaction of one principal, a savepoint within one, or a request that has joined one."""
+
+    warnings: list[str]
+
+    @property
+    def id(self) -> TransactionId:
+        """The segment that is open now."""
+        ...
+
+    @property
+    def label(self) -> TransactionId:
+        """The id of the first segment, under which the run is told to its client."""
+        ...
+
+    @property
+    def tenant(self) -> TenantId: ...
+
+    @property
+    def principal(self) -> Principal: ...
+
+    @property
+    def executor(self) -> Actor: ...
+
+    @property
+    def origin(self) -> Actor: ...
+
+    @property
+    def attributed(self) -> Actor: ...
+
+    @property
+    def started_at(self) -> int: ...
+
+    @property
+    def now(self) -> int: ...
+
+    @property
+    def may_segment(self) -> bool: ...
+
+    @property
+    def tasks(self) -> StagedTasks: ...
+
+    @property
+    def growth(self) -> StagedGrowth: ...
+
+    def create(self, entity: Entity, *, claims: Sequence[Claim] | None = None, lock: int | None = None) -> None: ...
+
+    def save(self, entity: Entity, *, if_match: bool = False, claims: Sequence[Claim] | None = None) -> None: ...
+
+    def expect(self, entity_id: EntityId, version: TransactionId) -> None:
+        """Have the commit fail unless the stored version is that one."""
+        ...
+
+    def record(self, entity_id: EntityId, event: AuditEvent) -> None: ...
+
+    def take_event_time(self) -> int:
+        """An instant for an audit event, later than those of all before it."""
+        ...
+
+    def open_savepoint(self) -> "AbstractAsyncContextManager[Unit, None]": ...
+
+    async def commit(self) -> int | None:
+        """Make what is staged part of the surrounding unit; the engine commits savepoints only."""
+        ...
+
+    def release_gate(self) -> AbstractAsyncContextManager[None, None]:
+        """Let requests that join the transaction have their turn while the block waits for a member."""
+        ...
+
+    async def commit_segment(self, next_id: TransactionId) -> None: ...
+
+    async def commit_event(self, entity_id: EntityId, event: AuditEvent) -> None:
+        """Make one audit event durable, whatever becomes of the transaction."""
+        ...

@@ -1,0 +1,130 @@
+"""Functions on arrays."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cmp_to_key
+from typing import Final
+
+from statewright.expressions.frames import BuiltinFunction, Frame, wrap_unary
+from statewright.expressions.operators import is_equal, is_less
+from statewright.expressions.values import ExpressionError, Value, as_float, as_items, type_name
+
+
+def require_elements(value: Value, doing: str) -> tuple[Value, ...]:
+    """The elements of an array. Raises :class:`ExpressionError`, saying what cannot be done, for anything else."""
+    elements = as_items(value)
+    if elements is None:
+        raise ExpressionError(f"cannot {doing} {type_name(value)}")
+    return elements
+
+
+def order_positions(values: Iterable[Value]) -> list[int]:
+    """The positions of ``values`` in rising order of the values; equal ones keep theirs."""
+    listed = list(values)
+
+    def order(first: int, second: int) -> int:
+        if is_less(listed[first], listed[second]):
+            return -1
+        return 1 if is_less(listed[second], listed[first]) else 0
+
+    return sorted(range(len(listed)), key=cmp_to_key(order))
+
+
+def is_descending(order: Value) -> bool:
+    """Whether ``order`` is ``desc``, not ``asc``. Raises :class:`ExpressionError` for anything else."""
+    if order not in ("asc", "desc"):
+        raise ExpressionError("unknown order, use asc or desc")
+    return order == "desc"
+
+
+def _first(value: Value) -> Value:
+    elements = as_items(value)
+    return elements[0] if elements else None
+
+
+def _last(value: Value) -> Value:
+    elements = as_items(value)
+    return elements[-1] if elements else None
+
+
+def _take(_: Frame, arguments: tuple[Value, ...]) -> Value:
+    elements, count = require_elements(arguments[0], "take from"), arguments[1]
+    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+        raise ExpressionError(f"cannot take {type_name(count)} elements")
+    return elements[:count]
+
+
+def _concat(frame: Frame, arguments: tuple[Value, ...]) -> Value:
+    parts = [require_elements(argument, "concat") for argument in arguments]
+    frame.spend(sum(map(len, parts)))
+    return tuple(element for part in parts for element in part)
+
+
+def _flatten(frame: Frame, arguments: tuple[Value, ...]) -> Value:
+    flat = tuple(_iterate_flat(require_elements(arguments[0], "flatten")))
+    frame.spend(len(flat))
+    return flat
+
+
+def _iterate_flat(elements: tuple[Value, ...]) -> Iterator[Value]:
+    for element in elements:
+        inner = as_items(element)
+        if inner is None:
+            yield element
+        else:
+            yield from _iterate_flat(inner)
+
+
+def _uniq(frame: Frame, arguments: tuple[Value, ...]) -> Value:
+    """The distinct elements, in the order of their first places. Scalars are looked up; only what is built of others is
+    compared one by one.
+    """
+    elements = require_elements(arguments[0], "uniq")
+    frame.spend(len(elements))
+    scalars: set[tuple[str, Value]] = set()
+    others: list[Value] = []
+    unique: list[Value] = []
+    for element in elements:
+        key = _scalar_key(element)
+        if key is None:
+            frame.spend(len(others))
+            if any(is_equal(element, other) for other in others):
+                continue
+            others.append(element)
+        elif key in scalars:
+            continue
+        else:
+            scalars.add(key)
+        unique.append(element)
+    return tuple(unique)
+
+
+def _scalar_key(value: Value) -> tuple[str, Value] | None:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return "number", as_float(value)
+    return (type_name(value), value) if isinstance(value, bool | str | None) else None
+
+
+def _reverse(frame: Frame, arguments: tuple[Value, ...]) -> Value:
+    elements = require_elements(arguments[0], "reverse")
+    frame.spend(len(elements))
+    return elements[::-1]
+
+
+def _sort(frame: Frame, arguments: tuple[Value, ...]) -> Value:
+    elements = require_elements(arguments[0], "sort")
+    frame.spend(len(elements))
+    positions = order_positions(elements)
+    descending = len(arguments) == 2 and is_descending(arguments[1])
+    return tuple(elements[position] for position in (reversed(positions) if descending else positions))
+
+
+FUNCTIONS: Final[Mapping[str, BuiltinFunction]] = {
+    "first": wrap_unary(_first),
+    "last": wrap_unary(_last),
+    "take": _take,
+    "concat": _concat,
+    "flatten": _flatten,
+    "uniq": _uniq,
+    "reverse": _reverse,
+    "sort": _sort,
+}

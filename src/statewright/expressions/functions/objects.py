@@ -1,0 +1,67 @@
+"""Functions on objects. Members come in the order of their names: stored objects have no other."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from statewright.expressions.frames import BuiltinFunction, Frame, wrap_unary
+from statewright.expressions.functions.arrays import require_elements
+from statewright.expressions.values import (
+    ExpressionError,
+    Map,
+    Value,
+    as_entries,
+    as_int,
+    as_items,
+    check_hashable,
+    fetch_member,
+    type_name,
+)
+
+
+def _require_entries(value: Value, doing: str) -> dict[Value, Value]:
+    members = as_entries(value)
+    if members is None:
+        raise ExpressionError(f"cannot {doing.format(type_name(value))}")
+    return members
+
+
+def _keys(value: Value) -> Value:
+    return tuple(_require_entries(value, "get keys from {}"))
+
+
+def _values(value: Value) -> Value:
+    return tuple(_require_entries(value, "get values from {}").values())
+
+
+def _to_pairs(value: Value) -> Value:
+    return tuple((name, member) for name, member in _require_entries(value, "transform {} to pairs").items())
+
+
+def _from_pairs(value: Value) -> Value:
+    members: dict[Value, Value] = {}
+    for pair in require_elements(value, "build an object from"):
+        match as_items(pair):
+            case (key, member):
+                members[check_hashable(key)] = member
+            case _:
+                raise ExpressionError("invalid pair")
+    return Map(members, is_keyed_by_text=False)
+
+
+def _get(_: Frame, arguments: tuple[Value, ...]) -> Value:
+    """``get(collection, key)``: as indexing, but nil for a missing element and for a value that has none."""
+    base, key = arguments
+    elements = as_items(base)
+    if elements is None:
+        return fetch_member(base, key) if isinstance(base, dict | Map | None) else None
+    index = as_int(key)
+    return elements[index] if -len(elements) <= index < len(elements) else None
+
+
+FUNCTIONS: Final[Mapping[str, BuiltinFunction]] = {
+    "keys": wrap_unary(_keys),
+    "values": wrap_unary(_values),
+    "toPairs": wrap_unary(_to_pairs),
+    "fromPairs": wrap_unary(_from_pairs),
+    "get": _get,
+}

@@ -1,0 +1,262 @@
+"""Prometheus metrics of one process (docs/reference/service.md#metrics, docs/reference/metrics.md).
+
+Requests are counted in plain integers, and turned into metrics when they are asked for: the library's own counters take
+several microseconds of every request. So it is with what the other packages count, each on its own; here is a collector
+for each subject, and the registry of them all.
+
+To add a metric, count it there, yield it in the collector of its subject here, and describe it in
+docs/reference/metrics.md.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, get_args
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from statewright.cluster.node import ClusterNode
+from statewright.compute.callout import CalloutKind
+from statewright.compute.members import Members
+from statewright.histogram import Histogram
+from statewright.services.processes.hosting import ProcessMetrics
+from statewright.services.runtime import Runtime
+from statewright.services.scheduler import ScheduleMetrics, TaskOutcome
+from statewright.services.steps import find_steps
+from statewright.storage.commit.metrics import SCHEDULE_EVENTS, TransactionMetrics
+
+
+def build_counter(name: str, meaning: str, value: float) -> Metric:
+    """A number that only grows."""
+    return CounterMetricFamily(name, meaning, value=value)
+
+
+def build_counters(name: str, meaning: str, label: str, values: Iterable[tuple[str, float]]) -> Metric:
+    """Numbers that only grow, told apart by the value of a label."""
+    family = CounterMetricFamily(name, meaning, labels=[label])
+    for key, value in values:
+        family.add_metric([key], value)
+    return family
+
+
+def build_gauge(name: str, meaning: str, value: float) -> Metric:
+    """A number of this moment."""
+    return GaugeMetricFamily(name, meaning, value=value)
+
+
+def build_histogram(name: str, meaning: str, times: Histogram) -> Metric:
+    """One distribution of times."""
+    return HistogramMetricFamily(name, meaning, buckets=times.cumulate(), sum_value=times.sum)
+
+
+def build_histograms(
+    name: str, meaning: str, labels: Sequence[str], times: Iterable[tuple[Sequence[str], Histogram]]
+) -> Metric:
+    """Distributions of times, told apart by the values of labels."""
+    family = HistogramMetricFamily(name, meaning, labels=labels)
+    for values, histogram in times:
+        family.add_metric(values, buckets=histogram.cumulate(), sum_value=histogram.sum)
+    return family
+
+
+def build_labelled_histograms(name: str, meaning: str, label: str, times: Mapping[str, Histogram]) -> Metric:
+    """Distributions of times, told apart by the value of one label."""
+    return build_histograms(name, meaning, [label], (((value,), histogram) for value, histogram in times.items()))
+
+
+REQUEST_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0)
+
+CALL_BOUNDS_S: Final = (*REQUEST_BOUNDS_S, 90.0)
+"""Polls for jobs may wait for a minute."""
+
+
+class RequestCollector(Collector):
+    """How many HTTP requests were answered, with what, and how long that took."""
+
+    def __init__(self) -> None:
+        self._counts: defaultdict[tuple[str, int], int] = defaultdict(int)
+        self._times: defaultdict[str, Histogram] = defaultdict(lambda: Histogram(REQUEST_BOUNDS_S))
+
+    def observe(self, method: str, status: int, seconds: float) -> None:
+        """One request has been answered."""
+        self._counts[method, status] += 1
+        self._times[method].observe(seconds)
+
+    def collect(self) -> Iterator[Metric]:
+        """What was observed so far."""
+        counts = CounterMetricFamily(
+            "statewright_http_requests", "HTTP requests by method and status", labels=["method", "status"]
+        )
+        for (method, status), count in self._counts.items():
+            counts.add_metric([method, str(status)], count)
+        yield counts
+        yield build_labelled_histograms("statewright_http_request_seconds", "Time to answer", "method", self._times)
+
+
+class StepCallCollector(Collector):
+    """How long calls of the step dialect take, under the names of its dashboards (docs/reference/steps.md#metrics)."""
+
+    def __init__(self) -> None:
+        self._http: defaultdict[tuple[str, ...], Histogram] = defaultdict(lambda: Histogram(CALL_BOUNDS_S))
+        self._grpc: defaultdict[tuple[str, ...], Histogram] = defaultdict(lambda: Histogram(CALL_BOUNDS_S))
+
+    def observe_http(self, method: str, pattern: str, status: int, seconds: float) -> None:
+        """A request was answered; ``pattern`` is the path of its route, empty when there is none."""
+        self._http[method, pattern, str(status)].observe(seconds)
+
+    def observe_grpc(self, method: str, code: str, seconds: float) -> None:
+        """A call was answered."""
+        self._grpc[method, code].observe(seconds)
+
+    def collect(self) -> Iterator[Metric]:
+        """What was observed so far."""
+        meaning = "Time to answer, of the step engine"
+        http = self._http.items()
+        yield build_histograms("http_requests_duration_seconds", meaning, ("method", "path", "status"), http)
+        yield build_histograms("grpc_requests_duration_seconds", meaning, ("method", "code"), self._grpc.items())
+
+
+class TransactionCollector(Collector):
+    """Transactions of this process, the timers they armed and took away, and the callouts to its members."""
+
+    def __init__(self, metrics: TransactionMetrics, callouts: Mapping[CalloutKind, Histogram]) -> None:
+        self._metrics = metrics
+        self._callouts = callouts
+
+    def collect(self) -> Iterator[Metric]:
+        """What was counted so far."""
+        metrics = self._metrics
+        durations = {"begin": metrics.begins, "commit": metrics.commits, "rollback": metrics.rollbacks}
+        yield build_labelled_histograms(
+            "cyoda_tx_duration_seconds", "Time of what is done to transactions", "op", durations
+        )
+        yield build_gauge("cyoda_tx_active", "Transactions that have begun and not ended", metrics.active)
+        yield build_counter("cyoda_tx_conflicts", "Transactions that lost to another one", metrics.conflicts)
+        callouts = [((kind,), times) for kind, times in self._callouts.items()]
+        yield build_histograms("cyoda_dispatch_duration_seconds", "Time of callouts to members", ["type"], callouts)
+        counts = [(kind, times.count) for kind, times in self._callouts.items()]
+        yield build_counters("cyoda_dispatch_count", "Callouts to members", "type", counts)
+        timers = [(event, metrics.timers[event]) for event in SCHEDULE_EVENTS.values()]
+        yield build_counters("statewright_timers", "Committed changes of timers", "event", timers)
+
+
+class ScheduleCollector(Collector):
+    """The scheduler of this process."""
+
+    def __init__(self, metrics: ScheduleMetrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        """What it has done, and how far it is behind."""
+        metrics = self._metrics
+        runs = [(outcome, metrics.outcomes[outcome]) for outcome in (*get_args(TaskOutcome), "failed")]
+        yield build_counters("statewright_scheduler_runs", "Tasks that were taken", "outcome", runs)
+        yield build_histogram("statewright_scheduler_lateness_seconds", "Time between due and fired", metrics.lateness)
+        yield build_gauge(
+            "statewright_scheduler_lag_seconds", "Lateness of the most overdue task at the last scan", metrics.lag_s
+        )
+        yield build_gauge("statewright_scheduler_under_way", "Scheduled runs under way", metrics.under_way)
+        yield build_counter("statewright_scheduler_failed_scans", "Scans that could not be made", metrics.failed_scans)
+
+
+class ResourceCollector(Collector):
+    """Connections, queues and members of this process."""
+
+    def __init__(self, runtime: Runtime, members: Members) -> None:
+        self._runtime = runtime
+        self._members = members
+
+    def collect(self) -> Iterator[Metric]:
+        """What the process holds at this moment."""
+        pool, commits = self._runtime.pool.state, self._runtime.commits
+        connections = GaugeMetricFamily(
+            "statewright_pool_connections", "Connections of the shared pool", labels=["state"]
+        )
+        connections.add_metric(["open"], pool.open)
+        connections.add_metric(["idle"], pool.idle)
+        yield connections
+        yield build_gauge("statewright_pool_waiting", "Tasks that wait for a connection", pool.waiting)
+        yield build_gauge("statewright_commits_waiting", "Transactions that wait to be committed", commits.waiting)
+        yield build_gauge("statewright_compute_members", "Connected calculation members", self._members.count)
+
+
+class ClusterCollector(Collector):
+    """This node of the cluster, and the others."""
+
+    def __init__(self, node: ClusterNode) -> None:
+        self._node = node
+
+    def collect(self) -> Iterator[Metric]:
+        """What is so at this moment."""
+        peers, sent, relayed = self._node.peer_table, self._node.callouts.forwarded, self._node.http_proxy.relayed
+        yield build_gauge("statewright_cluster_peers", "Other nodes that are alive", len(peers.peers))
+        yield build_gauge("statewright_cluster_peer_members", "Calculation members of other nodes", peers.member_count)
+        yield build_counter("statewright_callouts_forwarded", "Callouts sent to other nodes", sent)
+        yield build_counter("statewright_requests_relayed", "HTTP callbacks answered by other nodes", relayed)
+
+
+class StepCollector(Collector):
+    """What a process has counted since its start."""
+
+    def __init__(self, metrics: ProcessMetrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        """What was counted so far."""
+        metrics = self._metrics
+        yield build_counter(
+            "workflow_definitions_uploaded", "New versions of definitions", metrics.definitions_uploaded
+        )
+        yield build_counter("workflow_instances_started", "Instances", metrics.instances_started)
+        yield build_counters(
+            "workflow_instances_completed", "Ended instances", "outcome", metrics.instances_ended.items()
+        )
+        yield build_counters(
+            "workflow_steps_executed", "Entries into steps", "step_type", metrics.nodes_executed.items()
+        )
+        yield build_counter("job_retries", "Failed jobs that were put back", metrics.job_retries)
+        yield build_counter("job_lock_conflicts", "Advances that another process was faster with", metrics.conflicts)
+        yield build_counter("engine_job_timeout", "Leases that ended", metrics.leases_expired)
+        yield build_histogram(
+            "engine_job_pickup_latency_seconds", "From the creation of a job to its claim", metrics.pickup
+        )
+        yield build_histogram("job_poll_latency_seconds", "Time of a claim", metrics.polls)
+        yield build_labelled_histograms(
+            "engine_db_transaction_duration_seconds", "Time to commit", "tx_type", metrics.transactions
+        )
+        yield build_labelled_histograms(
+            "engine_db_lock_wait_duration_seconds", "Time to get at something", "operation", metrics.waits
+        )
+
+
+class Metrics:
+    """A registry of its own, so that several services in one process do not mix."""
+
+    def __init__(self) -> None:
+        self.requests = RequestCollector()
+        self.step_calls = StepCallCollector()
+        self._registry = CollectorRegistry()
+        self._registry.register(self.requests)
+        self._registry.register(self.step_calls)
+        ProcessCollector(registry=self._registry)
+        PlatformCollector(registry=self._registry)
+        GCCollector(registry=self._registry)
+
+    def render(self) -> bytes:
+        """The text format of Prometheus."""
+        return generate_latest(self._registry)
+
+    def register_scheduler(self, metrics: ScheduleMetrics) -> None:
+        """Report what the scheduler does."""
+        self._registry.register(ScheduleCollector(metrics))
+
+    def register_runtime(self, runtime: Runtime, members: Members, node: ClusterNode) -> None:
+        """Report what a running service holds and does."""
+        self._registry.register(TransactionCollector(runtime.commits.metrics, node.local.times))
+        self._registry.register(ResourceCollector(runtime, members))
+        self._registry.register(ClusterCollector(node))
+        self._registry.register(StepCollector(find_steps(runtime).metrics))

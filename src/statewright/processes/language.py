@@ -1,0 +1,204 @@
+"""What the host of processes has to know of a language: small protocols, and the values that pass between them."""
+
+from collections.abc import Sequence
+from typing import Generic, Literal, Protocol, TypeVar
+
+from msgspec import Struct
+
+from statewright.builtin_models import BuiltinModel
+from statewright.jsonval.values import JsonObject
+from statewright.net import Marking, Moment
+from statewright.net.effects import CloseHumanTask, Effect, OpenHumanTask
+
+
+class ProcessInstance(Protocol):
+    """One run of one version of a definition. Instants are microseconds of the epoch."""
+
+    @property
+    def id(self) -> str:
+        """A ULID; the same 128 bits are the id of the entity."""
+        ...
+
+    @property
+    def definition_id(self) -> str: ...
+
+    @property
+    def definition_version(self) -> int: ...
+
+    @property
+    def status(self) -> str:
+        """The state of the entity. What is ``COMPLETED`` or ``CANCELLED`` may be purged."""
+        ...
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether it has ended; until then it holds its business key."""
+        ...
+
+    @property
+    def marking(self) -> Marking: ...
+
+    @property
+    def completed_at(self) -> int | None:
+        """When it ended; ``None`` in flight."""
+        ...
+
+    @property
+    def business_key(self) -> str | None: ...
+
+    @property
+    def parent_instance_id(self) -> str | None:
+        """The instance whose end started this one."""
+        ...
+
+
+P = TypeVar("P")
+P_contra = TypeVar("P_contra", contravariant=True)
+I = TypeVar("I", bound=ProcessInstance)  # noqa: E741 - P is a compiled process, I an instance
+I_contra = TypeVar("I_contra", bound=ProcessInstance, contravariant=True)
+
+
+class Applied(Struct, Generic[I], frozen=True, kw_only=True):
+    """The instance after an operation, and what has to happen together with storing it.
+
+    No effects means that nothing happened and nothing needs to be stored.
+    """
+
+    instance: I
+    effects: tuple[Effect, ...]
+    transitions: tuple[str, ...]
+    """What the operation amounts to in the life of the entity."""
+
+
+class Rejection(Struct, frozen=True):
+    """Why an operation is not possible, in the words of the language."""
+
+    kind: Literal["bad-request", "not-found", "conflict"]
+    reason: str
+
+
+class NewInstance(Struct, frozen=True, kw_only=True):
+    """What is asked for when an instance is started."""
+
+    id: str
+    variables: JsonObject = {}
+    business_key: str = ""
+    """Empty: none."""
+    parent_instance_id: str | None = None
+
+
+class AuditEntry(Struct, frozen=True):
+    """An entry of the audit log without time and actor, which the host knows."""
+
+    kind: str
+    detail: JsonObject
+
+
+class DefinitionCompiler(Protocol[P]):
+    """Definitions, from the text that is stored."""
+
+    def compile_source(self, source: str, version: int) -> P:
+        """The process of a stored version, which was checked when it was uploaded. It is cached and never changes."""
+        ...
+
+    def count_nodes(self, process: P) -> int:
+        """How large it is, for the cache."""
+        ...
+
+
+class ProcessOperations(Protocol[P_contra, I]):
+    """What the host itself does to instances. Languages add operations of their own (``advancing.advance``)."""
+
+    def start_instance(self, process: P_contra, new: NewInstance, moment: Moment) -> Applied[I]:
+        """A new instance, after all the steps that wait for nothing."""
+        ...
+
+    def complete_job(
+        self, process: P_contra, instance: I, job: str, result: "JsonObject | None", moment: Moment
+    ) -> Applied[I] | Rejection:
+        """A worker's result. Without effect when the job is not part of the instance any more."""
+        ...
+
+    def fail_job(self, process: P_contra, instance: I, job: str, reason: str, moment: Moment) -> Applied[I] | Rejection:
+        """A job failed for good."""
+        ...
+
+    def fire_timer(self, process: P_contra, instance: I, timer: str, moment: Moment) -> Applied[I] | Rejection:
+        """A timer is due. Without effect when it was disarmed, or is held while the instance is failed."""
+        ...
+
+
+class InstanceDocuments(Protocol[I]):
+    """Instances as documents of their entities."""
+
+    def instance_to_document(self, instance: I) -> JsonObject:
+        """The document to store; ``instance_from_document`` reads it back unchanged."""
+        ...
+
+    def instance_from_document(self, document: JsonObject) -> I:
+        """The instance in the document of its entity."""
+        ...
+
+
+class TaskDocuments(Protocol[I_contra]):
+    """User tasks as documents of their entities."""
+
+    def open_task(self, instance: I_contra, task: OpenHumanTask, at: int) -> JsonObject:
+        """The document of a user task that was opened; the host sets its ``status``."""
+        ...
+
+    def close_task(self, document: JsonObject, closing: CloseHumanTask, state: str, at: int) -> JsonObject:
+        """The document after the task was completed, or is not needed any more."""
+        ...
+
+
+class ProcessRecords(Protocol[P_contra, I]):
+    """What is recorded of an advance, and what of the definition goes with its jobs."""
+
+    def list_audit_entries(self, process: P_contra, before: I | None, applied: Applied[I]) -> Sequence[AuditEntry]:
+        """The entries of an operation, in order; ``before`` ``None``: the instance is new."""
+        ...
+
+    def get_node_type(self, process: P_contra, node: str) -> str:
+        """What the history and the metrics call a node of this kind."""
+        ...
+
+    def find_member_tags(self, process: P_contra, job_type: str) -> str | None:
+        """The tags of the calculation members that jobs of a type are pushed to; None: the job type is the tag."""
+        ...
+
+
+class LanguageModels(Struct, frozen=True, kw_only=True):
+    """The built-in models of a language.
+
+    User tasks have the states ``OPEN``, ``COMPLETED`` and ``CANCELLED``, definitions one of their own choice.
+    """
+
+    instance: BuiltinModel
+    definition: BuiltinModel
+    user_task: BuiltinModel
+    namespace: str
+    """Stands before what the ids of definitions' entities are made of, so that those of two languages differ."""
+    task_types: tuple[str, ...] = ()
+    """The types of nodes whose work is a user task, an entity of its own."""
+
+    @property
+    def all(self) -> tuple[BuiltinModel, ...]:
+        return (self.instance, self.definition, self.user_task)
+
+
+class ProcessLanguage(
+    DefinitionCompiler[P],
+    ProcessOperations[P, I],
+    InstanceDocuments[I],
+    TaskDocuments[I],
+    ProcessRecords[P, I],
+    Protocol[P, I],
+):
+    """All of it. ``name`` is what tables call the language; it never changes."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def models(self) -> LanguageModels: ...

@@ -1,0 +1,162 @@
+"""Exceptions for requests to the server that did not succeed, one class per kind.
+
+CallFailed
+├── Unreachable          no answer: the network, or a server that is gone; may be tried again
+└── Refused              the server refused the request, with a problem document
+    ├── Invalid          the request is wrong: the document, a name, a condition
+    │   └── RunFailed    a criterion or a processor of the entity's workflow stopped it
+    ├── NotAllowed       401, 403
+    ├── Missing          404: no such entity, model or transition
+    ├── TransactionOver  the transaction to be joined has ended, or its token has expired
+    ├── Conflicting      409: another transaction committed first, or a unique key is taken
+    ├── Modified         412: ``if_match`` names a version that is no longer current
+    └── Unavailable      503: no member, no database; may be tried again
+
+A processor that lets one of them pass fails its transition with the text of the refusal.
+"""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+
+import msgspec
+from msgspec import Struct, field
+
+
+class Problem(Struct, frozen=True, kw_only=True):
+    """A problem document (RFC 9457, docs/reference/entities.md#errors). ``properties`` hold ``errorCode`` and more."""
+
+    status: int
+    title: str = ""
+    detail: str = ""
+    instance: str = ""
+    properties: dict[str, object] = field(default_factory=dict)
+    ticket: str = ""
+
+    @property
+    def code(self) -> str:
+        """The error code, for example ``ENTITY_NOT_FOUND``; empty when not Statewright answered but, say, a proxy."""
+        code = self.properties.get("errorCode")
+        return code if isinstance(code, str) else ""
+
+
+class CallFailed(Exception):
+    """A request to the server did not succeed."""
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same request may succeed later."""
+        return False
+
+
+class Unreachable(CallFailed):
+    """There was no answer: whether the request was carried out is not known."""
+
+    @property
+    def retryable(self) -> bool:
+        """True: the request may succeed later."""
+        return True
+
+
+class Refused(CallFailed):
+    """The server refused the request."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.detail or f"{problem.status} {problem.title}".strip())
+        self.problem = problem
+
+    @property
+    def status(self) -> int:
+        """The status of the response."""
+        return self.problem.status
+
+    @property
+    def code(self) -> str:
+        """The error code, as :attr:`Problem.code`."""
+        return self.problem.code
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.problem.properties.get("retryable") is True
+
+
+class Invalid(Refused):
+    """The request is wrong: the document, a name or a condition."""
+
+
+class RunFailed(Invalid):
+    """A criterion or a processor of the entity's workflow stopped the request."""
+
+
+class NotAllowed(Refused):
+    """The credentials or the transaction token are not valid, or do not allow the request."""
+
+
+class Missing(Refused):
+    """There is no such entity, model or transition."""
+
+
+class TransactionOver(Refused):
+    """The transaction has ended, or its token has expired."""
+
+
+class Conflicting(Refused):
+    """Another transaction committed first, a unique key is taken, or the state of the model forbids the request."""
+
+
+class Modified(Refused):
+    """The entity is at another version than demanded."""
+
+
+class Unavailable(Refused):
+    """No member or no database is available at the moment."""
+
+
+_BY_CODE: Mapping[str, type[Refused]] = {
+    "WORKFLOW_FAILED": RunFailed,
+    "TRANSACTION_NOT_FOUND": TransactionOver,
+    "TRANSACTION_EXPIRED": TransactionOver,
+}
+
+_BY_STATUS: Mapping[int, type[Refused]] = {
+    401: NotAllowed,
+    403: NotAllowed,
+    404: Missing,
+    409: Conflicting,
+    412: Modified,
+    503: Unavailable,
+}
+
+_decode_problem = msgspec.json.Decoder(Problem).decode
+
+MAX_QUOTE_CHARS = 200
+"""Characters of an answer that is no problem document which the exception quotes."""
+
+
+def build_error(status: int, body: bytes) -> Refused:
+    """The exception for a response; its body need not be a problem document, since proxies answer, too."""
+    try:
+        problem = _decode_problem(body)
+    except msgspec.DecodeError:
+        detail = body.decode(errors="replace")[:MAX_QUOTE_CHARS].strip()
+        problem = Problem(status=status, title=_get_phrase(status), detail=f"{status} {detail}".strip())
+    return _select_error_class(problem)(problem)
+
+
+def build_item_error(error: Mapping[str, object]) -> Refused:
+    """The exception for a part of a collection that was refused after others had succeeded."""
+    code, detail = str(error.get("code") or ""), str(error.get("message") or "")
+    problem = Problem(status=HTTPStatus.BAD_REQUEST, detail=detail, properties={"errorCode": code})
+    return _select_error_class(problem)(problem)
+
+
+def _select_error_class(problem: Problem) -> type[Refused]:
+    found = _BY_CODE.get(problem.code) or _BY_STATUS.get(problem.status)
+    return found or (Invalid if problem.status < HTTPStatus.INTERNAL_SERVER_ERROR else Refused)
+
+
+def _get_phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""

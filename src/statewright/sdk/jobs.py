@@ -1,0 +1,265 @@
+"""Jobs of the JSON step engine, done by handlers of this program (docs/reference/steps.md#workers).
+
+A worker polls for as many jobs as it can run at once, runs a handler for each, and reports what it returned. The engine
+delivers at least once: a job whose worker was lost comes again, so handlers should be idempotent.
+
+One task polls, never for more jobs than may run beside those under way; every job is a task of its own, and its lease
+is renewed while its handler runs. Whatever a handler raises is reported and ends nothing but its job. When the worker
+is to leave it stops polling, and finishes the jobs that it has claimed.
+"""
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from statewright.jsonval.codec import encode
+from statewright.jsonval.values import JsonObject
+from statewright.sdk.endpoint import BackOff
+from statewright.sdk.functions import Function
+from statewright.sdk.outcomes import NotJson, encode_json
+from statewright.sdk.threads import DaemonThreadPool
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """A claimed job. ``variables`` are those of the instance when the job was made."""
+
+    id: str
+    type: str
+    instance_id: str
+    step_id: str = ""
+    step_execution_id: str = ""
+    retries_remaining: int = 0
+    lock_expires_at: datetime | None = None
+    """When the lease ends and the engine may give the job to another worker; it is renewed where the engine allows."""
+    variables: JsonObject = {}
+
+
+class NonRetryable(Exception):
+    """Raised by a handler whose job would fail again: the step fails at once, whatever retries are left."""
+
+
+class JobsUnavailable(Exception):
+    """The engine cannot be reached or cannot serve now; the same call may succeed later."""
+
+
+class JobsRefused(Exception):
+    """The engine refuses a call, and would refuse it again. ``is_gone``: the job does not exist any more."""
+
+    def __init__(self, reason: str, *, is_gone: bool = False) -> None:
+        super().__init__(reason)
+        self.is_gone = is_gone
+
+
+class Poll(Struct, frozen=True, kw_only=True):
+    """A worker's request for jobs. ``wait``: how long the engine may wait for one before it answers."""
+
+    worker: str
+    types: tuple[str, ...]
+    max_jobs: int
+    lease: timedelta
+    wait: timedelta
+
+
+class JobSource(Protocol):
+    """The jobs of an engine over one protocol. All methods raise :class:`JobsUnavailable` or :class:`JobsRefused`."""
+
+    async def poll(self, poll: Poll) -> Sequence[Job]:
+        """Claim jobs; they are leased to the worker."""
+        ...
+
+    async def complete(self, job: Job, worker: str, variables: bytes) -> None:
+        """Report a result, a JSON object."""
+        ...
+
+    async def fail(self, job: Job, worker: str, message: str, *, retryable: bool) -> None:
+        """Report a failure."""
+        ...
+
+    async def renew(self, job: Job, worker: str, lease: timedelta) -> bool:
+        """Extend the lease; False where the protocol has no such call."""
+        ...
+
+    async def close(self) -> None:
+        """End all connections."""
+        ...
+
+
+MAX_POLL_WAIT: Final = timedelta(seconds=25)
+"""The longest time that a poll waits for a job."""
+DEFAULT_LEASE: Final = timedelta(seconds=30)
+MIN_POLL_INTERVAL_S: Final = 0.5
+"""Seconds between two polls that find nothing, for engines that answer at once."""
+MAX_MESSAGE_CHARS: Final = 10_000
+"""Characters of a failure's message that are reported."""
+
+log = logging.getLogger("statewright.sdk.jobs")
+
+
+class JobWorker:
+    """Does jobs of the types it has handlers for, ``concurrency`` at once."""
+
+    def __init__(
+        self,
+        source: JobSource,
+        handlers: Mapping[str, Function],
+        *,
+        concurrency: int = 64,
+        lease: timedelta = DEFAULT_LEASE,
+        wait: timedelta = MAX_POLL_WAIT,
+        name: str | None = None,
+    ) -> None:
+        self.name = name or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+        self._source = source
+        self._handlers = handlers
+        self._concurrency = concurrency
+        self._lease = lease
+        self._wait = wait
+        self._threads = DaemonThreadPool(concurrency)
+        self._running = set[asyncio.Task[None]]()
+        self._backoff = BackOff()
+
+    async def serve(self, leave: asyncio.Event, *, grace: float) -> None:
+        """Returns when ``leave`` is set and what was claimed is done; ``grace`` limits that, in seconds."""
+        leaving = asyncio.create_task(leave.wait(), name="leave")
+        log.info("job_worker_started worker=%s types=%s", self.name, ",".join(self._handlers))
+        try:
+            while not leaving.done():
+                await self._poll_once(leaving)
+            if self._running:
+                await asyncio.wait(self._running, timeout=grace)
+        finally:
+            leaving.cancel()
+            await self._cancel_running()
+            await self._source.close()
+            log.info("job_worker_stopped worker=%s", self.name)
+
+    async def _poll_once(self, leaving: "asyncio.Task[bool]") -> None:
+        """One poll, or when as many jobs run as may, the wait until one of them ends."""
+        room = self._concurrency - len(self._running)
+        if room == 0:
+            await asyncio.wait({leaving, *self._running}, return_when=asyncio.FIRST_COMPLETED)
+            return
+        begun = time.monotonic()
+        polling = asyncio.create_task(self._source.poll(self._build_poll(room)), name="poll")
+        try:
+            await asyncio.wait({leaving, polling}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            polling.cancel()  # unless it is done; the engine notices, and hands out no jobs
+        await asyncio.wait({polling})
+        if polling.cancelled():
+            return
+        try:
+            jobs = polling.result()
+        except (JobsUnavailable, JobsRefused) as error:
+            log.warning("job_poll_failed worker=%s reason=%s", self.name, error)
+            await _pause(leaving, self._backoff.next())
+            return
+        self._backoff.reset()
+        for job in jobs:
+            self._start_job(job)
+        if not jobs:
+            await _pause(leaving, MIN_POLL_INTERVAL_S - (time.monotonic() - begun))
+
+    def _build_poll(self, room: int) -> Poll:
+        return Poll(worker=self.name, types=tuple(self._handlers), max_jobs=room, lease=self._lease, wait=self._wait)
+
+    def _start_job(self, job: Job) -> None:
+        task = asyncio.create_task(self._run_job(job), name=f"job-{job.id}")
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _run_job(self, job: Job) -> None:
+        renewing = asyncio.create_task(self._renew(job), name=f"lease-{job.id}")
+        try:
+            await self._report(job, await self._run_handler(job))
+        except JobsUnavailable as error:  # the lease ends, and the job comes again
+            log.warning("job_report_failed job=%s type=%s reason=%s", job.id, job.type, error)
+        finally:
+            renewing.cancel()
+
+    async def _run_handler(self, job: Job) -> "bytes | Exception":
+        """The variables that the handler returned, as JSON, or what it raised."""
+        handler = self._handlers.get(job.type)
+        if handler is None:
+            return NonRetryable(f"no handler registered for {job.type}")
+        try:
+            return _encode_object(await handler.call(encode(job.variables), job, self._threads))
+        except Exception as error:  # whatever goes wrong in a user's handler is its outcome
+            log.exception("job_failed job=%s type=%s instance=%s", job.id, job.type, job.instance_id)
+            return error
+
+    async def _report(self, job: Job, outcome: "bytes | Exception") -> None:
+        """Report an outcome. Raises :class:`JobsUnavailable` when the engine did not take it before the lease ended."""
+        if isinstance(outcome, Exception):
+            await self._report_with_retry(job, outcome)
+            return
+        try:
+            await self._report_with_retry(job, outcome)
+        except JobsRefused as refused:  # what was returned cannot be stored; it could not at another try either
+            if not refused.is_gone:
+                await self._report_with_retry(job, NonRetryable(f"the result was refused: {refused}"))
+
+    async def _report_with_retry(self, job: Job, outcome: "bytes | Exception") -> None:
+        pauses, until = BackOff(), time.monotonic() + self._lease.total_seconds()
+        while True:
+            try:
+                await self._report_once(job, outcome)
+            except JobsUnavailable:
+                pause = pauses.next()
+                if time.monotonic() + pause > until:
+                    raise
+                await asyncio.sleep(pause)
+            else:
+                return
+
+    async def _report_once(self, job: Job, outcome: "bytes | Exception") -> None:
+        if isinstance(outcome, bytes):
+            await self._source.complete(job, self.name, outcome)
+            return
+        message = (str(outcome) or type(outcome).__name__)[:MAX_MESSAGE_CHARS]
+        retryable = not isinstance(outcome, NonRetryable | NotJson)
+        try:
+            await self._source.fail(job, self.name, message, retryable=retryable)
+        except JobsRefused as refused:
+            log.warning("job_report_refused job=%s reason=%s", job.id, refused)
+
+    async def _renew(self, job: Job) -> None:
+        """Renew the lease of a job while its handler runs, where the engine allows it."""
+        while True:
+            await asyncio.sleep(self._lease.total_seconds() / 3)
+            try:
+                if not await self._source.renew(job, self.name, self._lease):
+                    return
+            except JobsRefused as refused:
+                log.warning("job_lease_lost job=%s type=%s reason=%s", job.id, job.type, refused)
+                return
+            except JobsUnavailable:
+                continue
+
+    async def _cancel_running(self) -> None:
+        """Ends what still runs; plain handlers cannot be ended, their threads are left behind."""
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        self._threads.shutdown()
+
+
+def _encode_object(returned: object) -> bytes:
+    """What a handler returned as a JSON object; nothing is an empty one. Raises :class:`NotJson`."""
+    text = b"{}" if returned is None else encode_json(returned)
+    if not text.startswith(b"{"):
+        raise NotJson(f"a handler returns an object or nothing, not {type(returned).__name__}")
+    return text
+
+
+async def _pause(leaving: "asyncio.Task[bool]", seconds: float) -> None:
+    if seconds > 0:
+        await asyncio.wait({leaving}, timeout=seconds)

@@ -1,0 +1,291 @@
+"""Advancing instances: load, decide, commit; from the beginning when another commit was faster
+(docs/reference/steps.md#one-advance-one-version).
+
+An advance holds nothing in the database while it is computed. It commits against the version it was computed from, with
+everything it amounts to in one statement; so of any number of completions, signals, timers and cancellations that meet,
+each is decided on what the one before it left, in this process or in another. Nothing is applied twice, since a job, a
+task or a timer that had its effect is no longer part of the instance.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from random import Random
+from typing import Generic, TypeAlias
+
+from msgspec import Struct
+
+from statewright.engine.run import check_if_match
+from statewright.entity import Actor
+from statewright.failures import (
+    BadRequest,
+    BusinessKeyInUse,
+    Conflict,
+    ProcessBadRequest,
+    ProcessConflict,
+    ProcessNotFound,
+    UniqueViolation,
+)
+from statewright.ids import EntityId, TenantId, TransactionId, model_id
+from statewright.net import IDS_PER_MOMENT, Moment
+from statewright.processes.changes import RowChanges, compute_row_changes
+from statewright.processes.language import Applied, I, P, Rejection
+from statewright.services.builtin import create_missing_models
+from statewright.services.processes.documents import read_object
+from statewright.services.processes.hosting import MAX_DOCUMENT_CHARS, LoadedInstance, ProcessHost
+from statewright.services.processes.writing import (
+    Advance,
+    list_entered_types,
+    list_job_types,
+    number_to_entity_id,
+    parse_entity_id,
+    stage,
+    to_entity_id,
+)
+from statewright.services.runtime import Caller
+from statewright.storage.commit.unit_of_work import UnitOfWork
+
+InstanceOperation: TypeAlias = Callable[[P, I, Moment], Applied[I] | Rejection]
+"""What is to be done to an instance: an operation of its language, the rest of its arguments filled in."""
+
+MAX_ATTEMPTS = 50
+"""Attempts at an advance before its caller is told of the conflict; so many do not fail by chance."""
+
+RETRY_TIMEOUT_S = 20.0
+"""After so long it is not begun again: another transaction has locked the row, and callers do not wait for ever."""
+
+MIN_PAUSE_S, MAX_PAUSE_S = 0.001, 0.05
+
+_CHILD_OFFSET = IDS_PER_MOMENT - 1
+
+_jitter = Random()  # noqa: S311 - spreads retries, guards nothing
+
+
+class AdvanceResult(Struct, Generic[I], frozen=True, kw_only=True):
+    """What an operation came to: the instance afterwards, and what changed beside it; None when it had no effect."""
+
+    instance: I
+    changed: RowChanges | None
+    transaction_id: TransactionId
+    """That wrote the instance last."""
+
+
+class _Stale(Exception):
+    """What was decided may rest on an old version of the instance."""
+
+
+async def advance(
+    host: ProcessHost[P, I],
+    caller: Caller,
+    instance_id: EntityId,
+    operation: InstanceOperation[P, I],
+    *,
+    kind: str,
+    unknown: ProcessNotFound,
+    origin: Actor | None = None,
+    if_match: str | None = None,
+) -> AdvanceResult[I]:
+    """Do something to an instance; ``kind`` names the transaction in the metrics.
+
+    ``if_match`` is the version that the client demands; another one raises ``EntityModified``.
+
+    Raises ``unknown`` when there is no such instance, the failure of a refusal, ``BusinessKeyInUse``,
+    ``StorageUnavailable``, ``Conflict``.
+    """
+    refuse_joined(caller)
+    tenant = caller.tenant
+    pause = MIN_PAUSE_S
+    asked = time.perf_counter()
+    async with host.shared.locks.hold(tenant, instance_id):
+        host.metrics.waits["instance.for_update"].observe(time.perf_counter() - asked)
+        cached = None if if_match is not None else host.instances.get((tenant, instance_id))
+        for _ in range(MAX_ATTEMPTS):
+            loaded = cached or await _load_instance(host, tenant, instance_id)
+            if loaded is None:
+                raise unknown
+            if if_match is not None:
+                check_if_match(loaded.entity, if_match)
+            try:
+                return await _attempt(
+                    host, caller, loaded, operation, kind=kind, origin=origin, is_current=cached is None
+                )
+            except _Stale:
+                cached = None
+            except Conflict:
+                host.instances.discard((tenant, instance_id))
+                if time.perf_counter() - asked > RETRY_TIMEOUT_S:
+                    raise
+                if cached is None:
+                    host.metrics.conflicts += 1
+                    await asyncio.sleep(pause * _jitter.uniform(0.5, 1.5))
+                    pause = min(2 * pause, MAX_PAUSE_S)
+                cached = None
+    raise Conflict("too many others change this instance")
+
+
+async def create(
+    host: ProcessHost[P, I],
+    caller: Caller,
+    applied: Applied[I],
+    process: P,
+    moment: Moment,
+    *,
+    origin: Actor | None = None,
+    also_stage: Callable[[UnitOfWork], None] | None = None,
+) -> I:
+    """Make a new instance durable, together with what else is staged ``beside`` it.
+
+    Raises ``BusinessKeyInUse``, ``Conflict`` for an id that is taken.
+    """
+    refuse_joined(caller)
+    await ensure_models(host, caller.tenant)
+    step = Advance(
+        language=host.language,
+        process=process,
+        before=None,
+        applied=applied,
+        at=moment.at,
+        base=None,
+        child_ids=_allocate_child_ids(applied, moment),
+    )
+    async with host.runtime.open_unit(caller, origin=origin) as unit:
+        if also_stage is not None:
+            also_stage(unit)
+        await _commit(host, unit, step, kind="instance.start")
+    return applied.instance
+
+
+def refuse_joined(caller: Caller) -> None:
+    """Instances commit on their own, since others wait for their jobs. Raises ``BadRequest`` in a transaction."""
+    if caller.transaction is not None:
+        raise BadRequest("instances, definitions and user tasks cannot be changed inside another transaction")
+
+
+async def ensure_models(host: ProcessHost[P, I], tenant: TenantId) -> None:
+    """Make sure that the tenant has the built-in models."""
+    if tenant in host.tenants_with_models:
+        return
+    runtime, models = host.runtime, host.language.models.all
+    for model in models:
+        if await runtime.definitions.find(tenant, model.key) is None:
+            await create_missing_models(runtime.pool, tenant, models)
+            for made in models:
+                runtime.definitions.forget(tenant, model_id(made.key.name, made.key.version))
+            break
+    host.tenants_with_models.add(tenant)
+
+
+async def find_instance(host: ProcessHost[P, I], tenant: TenantId, instance_id: str) -> I | None:
+    """An instance by its ULID, as last committed."""
+    id_ = parse_entity_id(instance_id)
+    loaded = None if id_ is None else await _load_instance(host, tenant, id_)
+    return None if loaded is None else loaded.instance
+
+
+def parse_instance_id(instance_id: str, unknown: ProcessNotFound) -> EntityId:
+    """The entity of an instance that a client named. Raises ``unknown`` when it can be none."""
+    id_ = parse_entity_id(instance_id)
+    if id_ is None:
+        raise unknown
+    return id_
+
+
+def to_failure(refusal: Rejection) -> ProcessBadRequest | ProcessNotFound | ProcessConflict:
+    """The failure that a refusal of the language is to its caller."""
+    match refusal.kind:
+        case "bad-request":
+            return ProcessBadRequest(refusal.reason)
+        case "not-found":
+            return ProcessNotFound(refusal.reason)
+        case "conflict":
+            return ProcessConflict(refusal.reason)
+
+
+async def _load_instance(host: ProcessHost[P, I], tenant: TenantId, instance_id: EntityId) -> LoadedInstance[I] | None:
+    entity = await host.runtime.reader.get(tenant, instance_id)
+    if entity is None or entity.model != host.instance_model:
+        return None
+    return LoadedInstance(entity, host.language.instance_from_document(read_object(entity.document)))
+
+
+async def _attempt(
+    host: ProcessHost[P, I],
+    caller: Caller,
+    loaded: LoadedInstance[I],
+    operation: InstanceOperation[P, I],
+    *,
+    kind: str,
+    origin: Actor | None,
+    is_current: bool,
+) -> AdvanceResult[I]:
+    """Compute and commit one advance. Raises ``_Stale`` rather than say no to what is not ``is_current`` up to date."""
+    before = loaded.instance
+    published = await host.processes.find(caller.tenant, before.definition_id, before.definition_version)
+    assert published is not None, "versions of definitions are never deleted"  # noqa: S101
+    moment = host.shared.next_moment()
+    outcome = operation(published.process, before, moment)
+    if not is_current and (isinstance(outcome, Rejection) or not outcome.effects):
+        raise _Stale
+    if isinstance(outcome, Rejection):
+        raise to_failure(outcome)
+    if not outcome.effects:
+        return AdvanceResult(instance=before, changed=None, transaction_id=loaded.entity.transaction_id)
+    step = Advance(
+        language=host.language,
+        process=published.process,
+        before=before,
+        applied=outcome,
+        at=moment.at,
+        base=loaded.entity,
+        child_ids=_allocate_child_ids(outcome, moment),
+    )
+    async with host.runtime.open_unit(caller, origin=origin) as unit:
+        changed = await _commit(host, unit, step, kind=kind)
+    return AdvanceResult(instance=outcome.instance, changed=changed, transaction_id=unit.label)
+
+
+async def _commit(host: ProcessHost[P, I], unit: UnitOfWork, step: Advance[P, I], *, kind: str) -> RowChanges:
+    """Commit an advance and wake the tasks that wait for what it made."""
+    began = time.perf_counter()
+    changed = await stage(unit, step)
+    instance = step.applied.instance
+    version = next(write.entity for id_, write in unit.staged.items() if id_ == to_entity_id(instance.id))
+    tenant = unit.tenant
+    try:
+        at = await unit.commit()
+    except UniqueViolation:
+        raise BusinessKeyInUse from None
+    host.metrics.transactions[kind].observe(time.perf_counter() - began)
+    assert at is not None  # noqa: S101 - there was something to write
+    if not instance.is_terminal and len(version.document) <= MAX_DOCUMENT_CHARS:
+        host.instances.put((tenant, version.id), LoadedInstance(version, instance))
+    else:
+        host.instances.discard((tenant, version.id))
+    _count(host, step)
+    _notify(host, tenant, step, changed)
+    return changed
+
+
+def _notify(host: ProcessHost[P, I], tenant: TenantId, step: Advance[P, I], changed: RowChanges) -> None:
+    topics = {(tenant, host.language.name, job_type) for job_type in list_job_types(changed)}
+    if changed.is_held is False:
+        host.shared.wakeups.wake_all()
+    if topics:
+        host.shared.wakeups.announce(topics)
+    for child_id in step.child_ids:
+        host.shared.due_children.add(tenant, child_id)
+
+
+def _count(host: ProcessHost[P, I], step: Advance[P, I]) -> None:
+    metrics, instance = host.metrics, step.applied.instance
+    metrics.nodes_executed.update(list_entered_types(step))
+    if step.before is None:
+        metrics.instances_started += 1
+    if instance.is_terminal and (step.before is None or not step.before.is_terminal):
+        metrics.instances_ended[instance.status.lower()] += 1
+
+
+def _allocate_child_ids(applied: Applied[I], moment: Moment) -> list[EntityId]:
+    """Ids of instances that are to be started, from the end of the moment's range, which the kernel never reaches."""
+    count = len(compute_row_changes(applied.effects).children)
+    return [number_to_entity_id(moment.first_id + _CHILD_OFFSET - n) for n in range(count)]

@@ -1,0 +1,179 @@
+"""What the host of processes does on its own in each process: timers, leases, chains, wake-ups, retention.
+
+Leases that ended, and instances that finished long ago, are looked after by every node, each row by one of them.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from msgspec import Struct
+
+from statewright import logs
+from statewright.background import repeat, run_in_background
+from statewright.failures import ProcessBadRequest
+from statewright.processes.language import I, P
+from statewright.services.processes import audit
+from statewright.services.processes.hosting import HostedLanguage, ProcessHost, ProcessHosts
+from statewright.services.processes.installing import BackgroundService
+from statewright.services.processes.jobs import build_audit_line
+from statewright.services.processes.successors import SuccessorStarter
+from statewright.services.processes.timers import TimerScanner
+from statewright.services.runtime import Caller, Runtime
+from statewright.storage.processes import instances, jobs
+
+MAX_SWEEP_BATCH = 1_000
+PURGE_INTERVAL = timedelta(minutes=1)
+
+log = logs.logger("steps")
+
+
+class LeaseSweeper:
+    """Returns jobs whose lease has ended to the queue, without using a retry (docs/reference/steps.md#the-contract)."""
+
+    def __init__(self, runtime: Runtime, *, interval: timedelta) -> None:
+        self._runtime = runtime
+        self._hosts = runtime.extensions.get(ProcessHosts)
+        self._interval = interval
+
+    async def run(self) -> None:
+        """Sweep until cancelled."""
+        await repeat(self._run_round, self._interval, log=log, failure="lease_sweep_failed")
+
+    async def run_once(self) -> int:
+        """Take back what has expired; how many jobs. Raises ``StorageUnavailable``."""
+        runtime = self._runtime
+        line = build_audit_line(runtime, audit.build_entry_event("lease-expired", {}), runtime.clock())
+        free = await jobs.sweep_expired(runtime.pool, limit=MAX_SWEEP_BATCH, line=line)
+        if free:
+            for _, language, _ in free:
+                self._hosts.count_expired_lease(language)
+            self._hosts.wakeups.announce(set(free))
+            log.info("leases_expired", count=len(free))
+        return len(free)
+
+    async def _run_round(self) -> bool:
+        return await self.run_once() == MAX_SWEEP_BATCH
+
+
+class InstancePurger:
+    """Removes instances of a language, of all tenants, that finished longer ago than ``retention``."""
+
+    def __init__(self, runtime: Runtime, language: HostedLanguage, *, retention: timedelta) -> None:
+        self._runtime = runtime
+        self._language = language
+        self._retention_us = retention // timedelta(microseconds=1)
+
+    async def run(self) -> None:
+        """Purge until cancelled."""
+        await repeat(self._run_round, PURGE_INTERVAL, log=log, failure="step_purge_failed")
+
+    async def run_once(self) -> int:
+        """Remove one batch; how many instances. Raises ``StorageUnavailable``."""
+        before = self._runtime.clock() - self._retention_us
+        count = await instances.delete_finished_instances(
+            self._runtime.pool,
+            self._language.name,
+            finished_before=before,
+            tenant=None,
+            limit=MAX_PURGE_BATCH,
+            task_types=self._language.task_types,
+        )
+        if count:
+            log.info("step_instances_purged", count=count)
+        return count
+
+    async def _run_round(self) -> bool:
+        return await self.run_once() == MAX_PURGE_BATCH
+
+
+# Removing finished instances by age, with everything that belongs to them. Ours.
+
+MAX_PURGE_BATCH = 200
+"""Instances removed by one statement: few enough not to be noticed."""
+
+REQUEST_WINDOW = timedelta(seconds=5)
+"""How long one request works; who wants more asks again."""
+
+
+class PurgeResult(Struct, frozen=True, kw_only=True):
+    """How many instances were removed, and whether that was all."""
+
+    removed: int
+    is_complete: bool
+
+
+async def purge(
+    host: ProcessHost[P, I], caller: Caller, *, older_than: timedelta, within: timedelta = REQUEST_WINDOW
+) -> PurgeResult:
+    """Remove instances of the caller's tenant that finished so long ago, for a few seconds.
+
+    Their entities, history, audit trail, executions and user tasks are gone for good. COMPLETED and CANCELLED ones are
+    removed; FAILED ones stay, since they can be retried. Raises ``ProcessBadRequest`` for a negative age.
+    """
+    if older_than < timedelta(0):
+        raise ProcessBadRequest("olderThan must not be negative")
+    runtime = host.runtime
+    before = runtime.clock() - older_than // timedelta(microseconds=1)
+    ends = time.monotonic() + within.total_seconds()
+    removed, count = 0, MAX_PURGE_BATCH
+    while count == MAX_PURGE_BATCH and (not removed or time.monotonic() < ends):
+        count = await instances.delete_finished_instances(
+            runtime.pool,
+            host.language.name,
+            finished_before=before,
+            tenant=caller.tenant,
+            limit=MAX_PURGE_BATCH,
+            task_types=host.language.models.task_types,
+        )
+        removed += count
+    return PurgeResult(removed=removed, is_complete=count < MAX_PURGE_BATCH)
+
+
+NOTIFY_INTERVAL_S = 0.02
+"""Pause between two notifications of other processes."""
+
+
+class ProcessHostConfig(Struct, frozen=True, kw_only=True):
+    """Which services run, and at what intervals. Finished instances of a language without a retention are kept."""
+
+    fires_timers: bool = True
+    scan_interval: timedelta = timedelta(seconds=1)
+    sweep_interval: timedelta = timedelta(seconds=5)
+    retentions: Mapping[str, timedelta] = {}
+    """By language."""
+
+
+@asynccontextmanager
+async def run_process_services(
+    runtime: Runtime, config: ProcessHostConfig, pushers: Sequence[BackgroundService] = ()
+) -> AsyncIterator[None]:
+    """The background services run inside the block; jobs are pushed where there are ``pushers``."""
+    hosts = runtime.extensions.get(ProcessHosts)
+    work = {
+        "process-successors": SuccessorStarter(runtime, scan_interval=config.scan_interval).run(),
+        "process-leases": LeaseSweeper(runtime, interval=config.sweep_interval).run(),
+        "process-announcements": announce_jobs(runtime),
+    }
+    work |= {f"process-push-{number}": pusher.run() for number, pusher in enumerate(pushers)}
+    if config.fires_timers:
+        work["process-timers"] = TimerScanner(runtime, scan_interval=config.scan_interval).run()
+    for hosted in hosts.hosted:
+        if retention := config.retentions.get(hosted.name):
+            work[f"process-purge-{hosted.name}"] = InstancePurger(runtime, hosted, retention=retention).run()
+    async with run_in_background(work):
+        yield
+
+
+async def announce_jobs(runtime: Runtime) -> None:
+    """Tell other processes of new jobs, all of a moment at once, until cancelled."""
+    wakeups = runtime.extensions.get(ProcessHosts).wakeups
+    while True:
+        topics = await wakeups.take_announcements()
+        try:
+            await jobs.notify(runtime.pool, topics)
+        except Exception as error:  # a background loop must outlive it; who waits looks by himself now and then
+            log.warning("jobs_not_announced", error=repr(error))
+        await asyncio.sleep(NOTIFY_INTERVAL_S)

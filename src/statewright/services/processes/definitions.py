@@ -1,0 +1,180 @@
+"""Definitions: stored in versions, read, listed."""
+
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from statewright.engine.run import record
+from statewright.failures import Conflict
+from statewright.ids import EntityId, TenantId
+from statewright.jsonval.values import JsonObject
+from statewright.processes.language import I, P
+from statewright.services.processes import audit
+from statewright.services.processes.advancing import ensure_models, refuse_joined
+from statewright.services.processes.documents import encode_text
+from statewright.services.processes.hosting import ProcessHost, PublishedDefinition
+from statewright.services.processes.paging import normalize_page
+from statewright.services.processes.writing import build_entity
+from statewright.services.runtime import Caller
+from statewright.storage.processes import definitions as stored
+from statewright.storage.processes.parts import WAITS, DefinitionRow, Waits
+
+MAX_ATTEMPTS: Final = 20
+"""Attempts to store a definition while others store one of the same id."""
+
+NOT_FOUND: Final = "definition not found"
+
+
+class NewDefinition(Struct, frozen=True, kw_only=True):
+    """What is to be stored as the next version, checked by its language."""
+
+    id: str
+    name: str
+    description: str
+    source: str
+    """The text that the language compiles."""
+    content: str
+    """A hash: equal for equal content."""
+    build_document: Callable[[int, int], JsonObject]
+    """The document of the entity, from the version and the instant of the upload."""
+
+
+class StoredVersion(Struct, frozen=True, kw_only=True):
+    """The version that a definition got; not new when a stored one has the same content."""
+
+    version: int
+    uploaded_at: int
+    """Epoch microseconds, of the version that is named."""
+    is_new: bool
+
+
+class Summary(Struct, frozen=True, kw_only=True):
+    """A definition in a list: its latest version, and all there are."""
+
+    id: str
+    version: int
+    name: str
+    description: str
+    uploaded_at: int
+    versions: tuple[int, ...]
+    """Ascending."""
+
+
+class Summaries(Struct, frozen=True, kw_only=True):
+    """A page of definitions by ascending id. ``total`` counts all ids that match."""
+
+    items: tuple[Summary, ...]
+    page: int
+    page_size: int
+    total: int
+
+
+class AssignedVersion(Struct, frozen=True):
+    """The version an upload is answered with, and whether it has to be stored."""
+
+    version: int
+    is_new: bool
+
+
+def assign_version(content: str, stored: Mapping[int, str]) -> AssignedVersion:
+    """The highest stored version of the same content, else the next one. ``stored``: content hashes by version."""
+    same = [version for version, known in stored.items() if known == content]
+    if same:
+        return AssignedVersion(max(same), is_new=False)
+    return AssignedVersion(max(stored, default=0) + 1, is_new=True)
+
+
+async def store(host: ProcessHost[P, I], caller: Caller, definition: NewDefinition) -> StoredVersion:
+    """Store a definition as its next version, unless a stored one has the same content.
+
+    Concurrent calls for one id all succeed.
+    """
+    refuse_joined(caller)
+    await ensure_models(host, caller.tenant)
+    for _ in range(MAX_ATTEMPTS):
+        try:
+            return await _store_version(host, caller, definition)
+        except Conflict:  # another upload of this id has taken the version
+            continue
+    raise Conflict
+
+
+async def find_version(
+    host: ProcessHost[P, I], tenant: TenantId, definition_id: str, version: int
+) -> PublishedDefinition[P] | None:
+    """A version of a definition, the latest for 0 or less; None when there is none."""
+    if version <= 0:
+        return await host.processes.find_latest(tenant, definition_id)
+    return None if version >= 2**31 else await host.processes.find(tenant, definition_id, version)
+
+
+async def list_definitions(
+    host: ProcessHost[P, I], caller: Caller, *, keyword: str = "", page: int = 0, page_size: int = 0
+) -> Summaries:
+    """One summary per id whose latest name or id contains ``keyword``, whatever the case.
+
+    ``page`` counts from zero, a negative one is 0; ``page_size`` of 0 or less is 20, at most 1,000
+    (docs/reference/steps.md#rest).
+    """
+    wanted = normalize_page(page, page_size)
+    found, total = await stored.fetch_latest_definitions(
+        host.runtime.pool, caller.tenant, host.language.name, keyword, offset=wanted.offset, limit=wanted.size
+    )
+    items = tuple(
+        Summary(
+            id=one.id,
+            version=one.version,
+            name=one.name,
+            description=one.description,
+            uploaded_at=one.uploaded_at,
+            versions=one.versions,
+        )
+        for one in found
+    )
+    return Summaries(items=items, page=wanted.number, page_size=wanted.size, total=total)
+
+
+async def _store_version(host: ProcessHost[P, I], caller: Caller, definition: NewDefinition) -> StoredVersion:
+    """Raises ``Conflict`` when the version was taken meanwhile."""
+    runtime = host.runtime
+    known = await stored.fetch_versions(runtime.pool, caller.tenant, host.language.name, definition.id)
+    assigned = assign_version(definition.content, {one.version: one.content for one in known})
+    if assigned.is_new:
+        at = runtime.clock()
+        await _publish(host, caller, definition, version=assigned.version, at=at)
+        host.metrics.definitions_uploaded += 1
+    else:
+        at = next(one.uploaded_at for one in known if one.version == assigned.version)
+    return StoredVersion(version=assigned.version, uploaded_at=at, is_new=assigned.is_new)
+
+
+async def _publish(
+    host: ProcessHost[P, I], caller: Caller, definition: NewDefinition, *, version: int, at: int
+) -> None:
+    language = host.language
+    row = DefinitionRow(
+        id=definition.id,
+        version=version,
+        name=definition.name,
+        description=definition.description,
+        content=definition.content,
+        uploaded_at=at,
+        source=definition.source,
+    )
+    model = language.models.definition
+    state = next(iter(model.states))
+    async with host.runtime.open_unit(caller) as unit:
+        id_ = _derive_entity_id(caller.tenant, language.models.namespace, definition.id, version)
+        entity = build_entity(unit, model, id_, state, encode_text(definition.build_document(version, at)))
+        unit.create(entity)
+        event = audit.build_entry_event("definition-uploaded", {"definitionId": definition.id}, state)
+        record(unit, entity.id, event)
+        unit.parts[WAITS.name] = Waits(tenant=caller.tenant, language=language.name, definitions=(row,))
+        await unit.commit()
+
+
+def _derive_entity_id(tenant: TenantId, namespace: str, definition_id: str, version: int) -> EntityId:
+    """Worked out from what it names, so that two of the same name cannot both be stored."""
+    return EntityId(str(uuid.uuid5(uuid.NAMESPACE_URL, f"{namespace}{tenant}/{definition_id}/{version}")))

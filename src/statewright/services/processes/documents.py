@@ -1,0 +1,46 @@
+"""Values as the JSON texts that tables and entities hold."""
+
+import re
+from decimal import Decimal
+from typing import Final, cast
+
+import msgspec
+
+from statewright.failures import ProcessBadRequest
+from statewright.jsonval.codec import encode, is_nested_too_deep
+from statewright.jsonval.values import JsonObject, JsonValue
+
+_decode_json = msgspec.json.Decoder(float_hook=Decimal).decode
+"""What is stored was checked on its way in: no need to look for repeated names once more."""
+
+_NUL: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
+
+
+def decode_text(text: str) -> JsonValue:
+    """A stored JSON text as values."""
+    return cast("JsonValue", _decode_json(text))  # untyped decoding yields nothing else
+
+
+def read_object(text: str | None) -> JsonObject:
+    """A stored JSON object; anything else is empty."""
+    value = None if text is None else decode_text(text)
+    return value if isinstance(value, dict) else {}
+
+
+def encode_text(value: JsonValue) -> str:
+    """A value as JSON text. The core lets no expression make what PostgreSQL cannot hold."""
+    return encode(value).decode()
+
+
+def refuse_unstorable(variables: "JsonObject | None") -> None:
+    """Refuse what a document cannot hold. Raises ``ProcessBadRequest``."""
+    if not variables:
+        return
+    if is_nested_too_deep([[variables]]):
+        raise ProcessBadRequest("variables are nested too deeply")
+    try:
+        text = encode(variables)
+    except (UnicodeError, ValueError, TypeError) as unusable:
+        raise ProcessBadRequest(f"variables cannot be stored: {unusable}") from unusable
+    if b"\\u0000" in text and _NUL.search(text.decode()):
+        raise ProcessBadRequest("variables must not contain the character U+0000")

@@ -1,0 +1,245 @@
+"""The hosts of the process languages of one service, and what they keep in this process.
+
+A host is made for a language where the service is put together. Entity services know nothing of it; it stands on them
+as any use case does. Those who have a ``Runtime`` find the host of a language by ``find_host``.
+
+A host counts what it does, in plain numbers, and remembers compiled definitions, which never change, and the instances
+that this process wrote last. A remembered instance may be old, since other processes write instances, too. An advance
+that uses one therefore commits against its version, and believes nothing else of it: neither that a job is unknown, nor
+that a node is not parked.
+"""
+
+import asyncio
+import secrets
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Final, Generic, cast
+
+from msgspec import Struct
+
+from statewright.entity import Entity
+from statewright.histogram import Histogram
+from statewright.ids import Clock, EntityId, TenantId, model_id
+from statewright.lru import LruCache
+from statewright.net import Moment
+from statewright.processes.language import DefinitionCompiler, I, P, ProcessLanguage
+from statewright.services.processes.wakeups import DueChildren, Wakeups
+from statewright.services.runtime import Runtime
+from statewright.storage.pool import Pool
+from statewright.storage.processes import definitions
+from statewright.storage.processes.children import DueChild
+from statewright.storage.processes.timers import DueTimer
+
+LATENCY_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+_new_histogram = partial(Histogram, LATENCY_BOUNDS_S)
+
+
+class ProcessMetrics:
+    """Counters since the start of the process."""
+
+    def __init__(self) -> None:
+        self.definitions_uploaded = 0
+        self.instances_started = 0
+        self.instances_ended: Counter[str] = Counter()
+        """By outcome: completed, failed, cancelled."""
+        self.nodes_executed: Counter[str] = Counter()
+        """Entries into nodes, by their type."""
+        self.job_retries = 0
+        self.leases_expired = 0
+        self.conflicts = 0
+        """Advances that had to be computed again because another process was faster."""
+        self.pickup = _new_histogram()
+        """From the creation of a job to its claim."""
+        self.polls = _new_histogram()
+        self.transactions: defaultdict[str, Histogram] = defaultdict(_new_histogram)
+        """Time to commit, by kind, as ``instance.start``."""
+        self.waits: defaultdict[str, Histogram] = defaultdict(_new_histogram)
+        """Time spent waiting for an instance, or for the queue."""
+
+
+MAX_CACHED_NODES: Final = 200_000
+"""Nodes of all cached definitions together: a definition may have tens of thousands."""
+MAX_INSTANCES: Final = 2_000
+MAX_DOCUMENT_CHARS: Final = 16 * 1024
+"""Characters of the document of an instance that is worth keeping."""
+MAX_JOBS: Final = 50_000
+
+
+class LoadedInstance(Struct, Generic[I], frozen=True, eq=False):
+    """An instance and the version of its entity."""
+
+    entity: Entity
+    instance: I
+
+
+class PublishedDefinition(Struct, Generic[P], frozen=True, kw_only=True, eq=False):
+    """One stored version of a definition, compiled. ``uploaded_at`` is in epoch microseconds."""
+
+    process: P
+    version: int
+    uploaded_at: int
+
+
+class ProcessCache(Generic[P]):
+    """Versions by tenant, id and number; the least recently used are dropped first."""
+
+    def __init__(self, pool: Pool, language: str, compiler: DefinitionCompiler[P]) -> None:
+        self._pool = pool
+        self._language = language
+        self._compiler = compiler
+        self._entries: LruCache[tuple[TenantId, str, int], PublishedDefinition[P]] = LruCache(
+            MAX_CACHED_NODES, lambda published: compiler.count_nodes(published.process)
+        )
+
+    async def find(self, tenant: TenantId, definition_id: str, version: int) -> PublishedDefinition[P] | None:
+        """One version; None when there is none."""
+        key = (tenant, definition_id, version)
+        known = self._entries.get(key)
+        if known is not None:
+            return known
+        stored = await definitions.fetch_version(self._pool, tenant, self._language, definition_id, version)
+        if stored is None:
+            return None
+        process = self._compiler.compile_source(stored.source, version)
+        published = PublishedDefinition(process=process, version=version, uploaded_at=stored.uploaded_at)
+        self._entries.put(key, published)
+        return published
+
+    async def find_latest(self, tenant: TenantId, definition_id: str) -> PublishedDefinition[P] | None:
+        """The latest version, which is looked up every time: another process may have stored one just now."""
+        version = await definitions.fetch_latest_version(self._pool, tenant, self._language, definition_id)
+        return None if version is None else await self.find(tenant, definition_id, version)
+
+
+class ProcessHost(Generic[P, I]):
+    """Runs the instances of one language in one service; nothing that it keeps outlives the process, or has to."""
+
+    def __init__(self, runtime: Runtime, shared: "ProcessHosts", language: ProcessLanguage[P, I]) -> None:
+        self.runtime = runtime
+        self.shared = shared
+        self.language = language
+        self.instance_model = model_id(language.models.instance.key.name, language.models.instance.key.version)
+        self.metrics = ProcessMetrics()
+        self.processes: ProcessCache[P] = ProcessCache(runtime.pool, language.name, language)
+        self.instances: LruCache[tuple[TenantId, EntityId], LoadedInstance[I]] = LruCache(MAX_INSTANCES)
+        self.instances_of_jobs: LruCache[tuple[TenantId, str], EntityId] = LruCache(MAX_JOBS)
+        self.tenants_with_models: set[TenantId] = set()
+        """Tenants whose built-in models are known to be there."""
+
+
+class HostedLanguage(Struct, frozen=True, kw_only=True):
+    """What the background services do for a language, whatever it is."""
+
+    name: str
+    metrics: ProcessMetrics
+    fire_timer: Callable[[DueTimer], Awaitable[bool]]
+    """Whether it fired."""
+    start_child: Callable[[DueChild], Awaitable[None]]
+    task_types: tuple[str, ...]
+
+
+class ProcessHosts:
+    """All hosts of a service, and what they share."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.wakeups = Wakeups()
+        self.next_moment = IdClock(clock)
+        self.due_children = DueChildren()
+        self.locks = InstanceLocks()
+        self._hosts: dict[str, object] = {}
+        self._hosted: dict[str, HostedLanguage] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The languages that this node knows: rows of others are left to nodes that know them."""
+        return tuple(self._hosted)
+
+    @property
+    def hosted(self) -> tuple[HostedLanguage, ...]:
+        return tuple(self._hosted.values())
+
+    def add(self, host: ProcessHost[P, I], hosted: HostedLanguage) -> None:
+        """A language is hosted from now on."""
+        self._hosts[host.language.name] = host
+        self._hosted[hosted.name] = hosted
+
+    def get(self, language: ProcessLanguage[P, I]) -> ProcessHost[P, I]:
+        """The host of a language."""
+        return cast("ProcessHost[P, I]", self._hosts[language.name])  # it was added with this very language
+
+    def get_hosted(self, name: str) -> HostedLanguage:
+        """A language by its name."""
+        return self._hosted[name]
+
+    def count_expired_lease(self, language: str) -> None:
+        """A job is free again; one of a language that is not hosted here is not counted."""
+        hosted = self._hosted.get(language)
+        if hosted is not None:
+            hosted.metrics.leases_expired += 1
+
+
+def find_host(runtime: Runtime, language: ProcessLanguage[P, I]) -> ProcessHost[P, I]:
+    """The host of a language in a service that has it."""
+    return runtime.extensions.get(ProcessHosts).get(language)
+
+
+# Taking turns at an instance within this process.
+#
+# What makes an advance safe is the version of the instance, compared when it commits. But of many that change one
+# instance at once all but one would then have worked in vain, so those of one process queue up here. It is no more than
+# that: with other processes there are conflicts, and an advance that loses one starts again.
+
+
+class InstanceLocks:
+    """A queue for each instance that is being worked on."""
+
+    def __init__(self) -> None:
+        self._locks: dict[tuple[TenantId, EntityId], tuple[asyncio.Lock, int]] = {}
+
+    @asynccontextmanager
+    async def hold(self, tenant: TenantId, instance: EntityId) -> AsyncIterator[None]:
+        """No other task of this process is in such a block for the instance; first come, first served."""
+        key = (tenant, instance)
+        lock, users = self._locks.get(key) or (asyncio.Lock(), 0)
+        self._locks[key] = (lock, users + 1)
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._locks[key]
+            if users == 1:
+                del self._locks[key]
+            else:
+                self._locks[key] = (lock, users - 1)
+
+
+# When things happen to instances, and the ids they may use (``statewright.net.identifiers``).
+
+_MILLISECOND_SHIFT: Final = 80
+_SEQUENCE_SHIFT: Final = 64
+_SEQUENCES: Final = 1 << 16
+_NODE_SHIFT: Final = 32
+
+
+class IdClock:
+    """Moments of this process. Their ids rise, also within a millisecond.
+
+    An id is 48 bits of milliseconds, 16 of a sequence within the millisecond, 32 that tell processes apart, and 32 for
+    what one moment creates.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._node = secrets.randbits(32)
+        self._last = 0
+        """Milliseconds and sequence of the last moment, as one number."""
+
+    def __call__(self) -> Moment:
+        at = self._clock()
+        self._last = max(self._last + 1, (at // 1000) * _SEQUENCES)
+        milliseconds, sequence = divmod(self._last, _SEQUENCES)
+        first = milliseconds << _MILLISECOND_SHIFT | sequence << _SEQUENCE_SHIFT | self._node << _NODE_SHIFT
+        return Moment(at=at, first_id=first)

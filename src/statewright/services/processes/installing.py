@@ -1,0 +1,84 @@
+"""A language as a part of a service: its host, its built-in models, what clients may fire, its pushed jobs."""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from msgspec import Struct
+
+from statewright.builtin_models import BuiltinModel
+from statewright.compute.members import Members
+from statewright.ids import ModelId
+from statewright.jsonval.values import JsonObject
+from statewright.processes.language import I, P, ProcessLanguage
+from statewright.services.processes.hosting import HostedLanguage, ProcessHost, ProcessHosts, find_host
+from statewright.services.processes.jobs import ClaimedJob, render_job
+from statewright.services.processes.push import LocalCallouts, Pusher
+from statewright.services.processes.successors import start_successor
+from statewright.services.processes.timers import fire_due
+from statewright.services.runtime import BuiltinTransition, Runtime
+from statewright.storage.processes.children import DueChild
+from statewright.storage.processes.timers import DueTimer
+
+
+class BackgroundService(Protocol):
+    """What goes on until it is cancelled."""
+
+    async def run(self) -> None:
+        """Go on until cancelled."""
+        ...
+
+
+class InstalledLanguage(Struct, frozen=True, kw_only=True):
+    """What the service needs of a language beside the host's own work."""
+
+    name: str
+    models: tuple[BuiltinModel, ...]
+    transitions: Mapping[ModelId, BuiltinTransition]
+    host: Callable[[Runtime], None]
+    """Have a service run its instances from now on."""
+    build_pusher: Callable[[Runtime, Members, LocalCallouts], BackgroundService]
+
+
+def install_language(
+    language: ProcessLanguage[P, I],
+    *,
+    transitions: Mapping[ModelId, BuiltinTransition] | None = None,
+    render_job: Callable[[ClaimedJob], JsonObject] = render_job,
+) -> InstalledLanguage:
+    """A language, the transitions of its models that clients may fire, and the form of its jobs."""
+
+    def host(runtime: Runtime) -> None:
+        host_language(runtime, language)
+
+    def build_pusher(runtime: Runtime, members: Members, callouts: LocalCallouts) -> BackgroundService:
+        return Pusher(find_host(runtime, language), members, callouts, render_job)
+
+    return InstalledLanguage(
+        name=language.name,
+        models=language.models.all,
+        transitions=transitions or {},
+        host=host,
+        build_pusher=build_pusher,
+    )
+
+
+def host_language(runtime: Runtime, language: ProcessLanguage[P, I]) -> ProcessHost[P, I]:
+    """Run the instances of a language in a service from now on."""
+    hosts = runtime.extensions.get(ProcessHosts)
+    host = ProcessHost(runtime, hosts, language)
+
+    async def fire_timer(due: DueTimer) -> bool:
+        return await fire_due(host, due) == "fired"
+
+    async def start_child(child: DueChild) -> None:
+        await start_successor(host, child)
+
+    hosted = HostedLanguage(
+        name=language.name,
+        metrics=host.metrics,
+        fire_timer=fire_timer,
+        start_child=start_child,
+        task_types=language.models.task_types,
+    )
+    hosts.add(host, hosted)
+    return host

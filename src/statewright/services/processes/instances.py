@@ -1,0 +1,131 @@
+"""Instances: start, read, list, history."""
+
+from typing import Final, Generic, cast
+
+from msgspec import Struct
+
+from statewright.failures import ProcessBadRequest, ProcessNotFound
+from statewright.jsonval.quoting import quote
+from statewright.jsonval.values import JsonObject
+from statewright.net import Moment, format_ulid, uuid_to_ulid
+from statewright.processes.changes import Execution, ExecutionStatus
+from statewright.processes.language import I, NewInstance, P
+from statewright.services.processes import advancing, definitions
+from statewright.services.processes.advancing import parse_instance_id
+from statewright.services.processes.documents import decode_text, read_object, refuse_unstorable
+from statewright.services.processes.hosting import ProcessHost
+from statewright.services.processes.paging import normalize_page
+from statewright.services.runtime import Caller
+from statewright.storage.processes import instances as stored
+from statewright.storage.processes.instances import InstanceFilter, StoredExecution
+
+MAX_BUSINESS_KEY_CHARS: Final = 512
+"""Characters of a business key, which is in an index."""
+
+
+class StartRequest(Struct, frozen=True, kw_only=True):
+    """What to start. ``definition_version`` of 0 or less is the latest; an empty ``business_key`` is none."""
+
+    definition_id: str
+    definition_version: int = 0
+    variables: JsonObject = {}
+    business_key: str = ""
+
+
+class InstancePage(Struct, Generic[I], frozen=True, kw_only=True):
+    """A page of instances, the newest first. ``total`` counts all that match."""
+
+    items: tuple[I, ...]
+    page: int
+    page_size: int
+    total: int
+
+
+async def start(host: ProcessHost[P, I], caller: Caller, request: StartRequest) -> I:
+    """Start an instance; it is durable, and as it stands after all the steps that wait for nothing.
+
+    Raises ``ProcessBadRequest`` without a definition id, for a business key
+    that is too long and variables that cannot be stored, ``ProcessNotFound`` for an unknown definition and
+    ``BusinessKeyInUse``.
+    """
+    if not request.definition_id:
+        raise ProcessBadRequest("definitionId is required")
+    refuse_unstorable(request.variables)
+    refuse_unstorable({"businessKey": request.business_key})
+    if len(request.business_key) > MAX_BUSINESS_KEY_CHARS:
+        raise ProcessBadRequest(
+            f"businessKey must be ≤ {MAX_BUSINESS_KEY_CHARS} characters, got {len(request.business_key)}"
+        )
+    published = await definitions.find_version(host, caller.tenant, request.definition_id, request.definition_version)
+    if published is None:
+        raise ProcessNotFound(f"start: load definition {quote(request.definition_id)}: {definitions.NOT_FOUND}")
+    moment = host.shared.next_moment()
+    new = NewInstance(id=format_ulid(moment.first_id), variables=request.variables, business_key=request.business_key)
+    inner = Moment(at=moment.at, first_id=moment.first_id + 1)
+    applied = host.language.start_instance(published.process, new, inner)
+    return await advancing.create(host, caller, applied, published.process, moment)
+
+
+async def get_instance(host: ProcessHost[P, I], caller: Caller, instance_id: str) -> I:
+    """An instance as it is now. Raises ``ProcessNotFound`` (``instance "X" not found``)."""
+    found = await advancing.find_instance(host, caller.tenant, instance_id)
+    if found is None:
+        raise build_not_found(instance_id)
+    return found
+
+
+async def list_instances(
+    host: ProcessHost[P, I],
+    caller: Caller,
+    *,
+    definition_id: str = "",
+    status: str = "",
+    business_key: str = "",
+    page: int = 0,
+    page_size: int = 0,
+) -> InstancePage[I]:
+    """Instances that match all filters exactly; an empty filter matches all, an unknown status nothing.
+
+    Pages are as in ``definitions.listing``.
+    """
+    asked = normalize_page(page, page_size)
+    matching = InstanceFilter(definition_id=definition_id, status=status, business_key=business_key)
+    documents, total = await stored.fetch_instances(
+        host.runtime.pool, caller.tenant, host.language.name, matching, offset=asked.offset, limit=asked.size
+    )
+    items = tuple(host.language.instance_from_document(read_object(document)) for document in documents)
+    return InstancePage(items=items, page=asked.number, page_size=asked.size, total=total)
+
+
+async def list_history(host: ProcessHost[P, I], caller: Caller, instance_id: str) -> tuple[Execution, ...]:
+    """One line per entry into a node, by start time, then id.
+
+    Raises ``ProcessNotFound``.
+    """
+    id_ = parse_instance_id(instance_id, build_not_found(instance_id))
+    lines = await stored.fetch_executions(host.runtime.pool, caller.tenant, host.language.name, id_)
+    if not lines:
+        raise build_not_found(instance_id)
+    name = uuid_to_ulid(id_)
+    return tuple(_to_execution(name, line) for line in lines)
+
+
+def build_not_found(instance_id: str) -> ProcessNotFound:
+    """What is said of an unknown instance."""
+    return ProcessNotFound(f"instance {quote(instance_id)} not found")
+
+
+def _to_execution(instance_id: str, line: StoredExecution) -> Execution:
+    return Execution(
+        id=uuid_to_ulid(line.id),
+        instance_id=instance_id,
+        node_id=line.node_id,
+        node_type=line.node_type,
+        attempt_number=line.attempt,
+        status=cast("ExecutionStatus", line.status),  # as it was written
+        started_at=line.started_at,
+        ended_at=line.ended_at,
+        input_snapshot=None if line.input is None else decode_text(line.input),
+        output_snapshot=None if line.output is None else decode_text(line.output),
+        failure_reason=line.failure_reason,
+    )

@@ -1,0 +1,228 @@
+"""Handing jobs to calculation members whose tags name the job type, or are those that the definition names for it
+(docs/reference/steps.md#pushed-jobs).
+
+The same job can be polled by a worker and pushed to a member; the first to claim the row has it. A node claims for the
+members connected to itself, as many jobs of a type as these may have under way, and sends each as a processor request:
+``requestId`` is the job, ``entityId`` the instance, ``processorName`` the job type, the data are the variables,
+``parameters`` the rest of the job's record. The data of the answer is the result of the job; a failure is tried again
+while there are retries, unless its ``error.retryable`` is false.
+
+No transaction is open and no connection is held meanwhile. The answer enters through the use cases of every worker, so
+duplicates and late answers are harmless. Without an answer, or when the member is lost, the job goes back to the queue
+without using a retry; should this node be lost, its lease ends.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Final, Generic, Protocol
+from uuid import uuid4
+
+import msgspec
+
+from statewright import logs
+from statewright.compute.callout import Callout, CalloutResult
+from statewright.compute.members import Members
+from statewright.conditions.wire import parse_tags
+from statewright.failures import ComputeMemberDisconnected, DispatchTimeout, Failure, NoComputeMember
+from statewright.ids import TenantId
+from statewright.instants import format_instant
+from statewright.jsonval.codec import MalformedJson, decode, encode
+from statewright.jsonval.values import JsonObject
+from statewright.processes.language import I, P
+from statewright.processes.retries import FailureReport
+from statewright.services.processes import jobs
+from statewright.services.processes.hosting import ProcessHost
+from statewright.services.processes.jobs import ClaimedJob, JobClaim, render_job
+from statewright.services.processes.writing import to_entity_id
+from statewright.services.runtime import Caller
+from statewright.services.scheduler import system_principal
+from statewright.storage.processes import jobs as queue
+from statewright.storage.processes.jobs import PushRoute
+
+ANSWER_TIMEOUT: Final = timedelta(seconds=30)
+LEASE_TIMEOUT: Final = ANSWER_TIMEOUT + timedelta(seconds=10)
+MAX_JOBS_PER_MEMBER: Final = 16
+"""Jobs that one member may have under way."""
+
+POLL_INTERVAL_S: Final = 1.0
+BATCH_INTERVAL_S: Final = 0.005
+"""Between two looks: new jobs of a moment are claimed together."""
+
+log = logs.logger("steps")
+
+
+class LocalCallouts(Protocol):
+    """Sends callouts to the members connected to this process."""
+
+    def dispatch(self, callout: Callout) -> Awaitable[CalloutResult]:
+        """The reply. Raises ``NoComputeMember``, ``DispatchTimeout``, ``ComputeMemberDisconnected``."""
+        ...
+
+
+class Pusher(Generic[P, I]):
+    """Pushes jobs of a language to the members of one node. A background service.
+
+    ``render_job`` makes the job's record; its ``variables`` become the data of the request, the rest its parameters.
+    """
+
+    def __init__(
+        self,
+        host: ProcessHost[P, I],
+        members: Members,
+        callouts: LocalCallouts,
+        render_job: Callable[[ClaimedJob], JsonObject] = render_job,
+    ) -> None:
+        self._host = host
+        self._render_job = render_job
+        self._members = members
+        self._callouts = callouts
+        self._worker = f"push-{uuid4()}"
+        self._busy: Counter[tuple[TenantId, PushRoute]] = Counter()
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._woken = asyncio.Event()
+
+    async def run(self) -> None:
+        """Push until cancelled; what is under way then goes back to the queue."""
+        try:
+            with self._host.shared.wakeups.listen_to_all() as self._woken:
+                self._members.observers.append(self._woken.set)
+                try:
+                    await self._push_forever()
+                finally:
+                    self._members.observers.remove(self._woken.set)
+        finally:
+            for task in self._under_way:
+                task.cancel()
+
+    async def run_once(self) -> int:
+        """Claim what members of this node can take, and send it; how many jobs. Raises ``StorageUnavailable``."""
+        taken = 0
+        for tenant in {member.tenant for member in self._members.iterate_all()}:
+            for route in await queue.fetch_routes(self._host.runtime.pool, tenant, self._host.language.name):
+                free = self._count_free(tenant, route)
+                if free > 0:
+                    taken += await self._push(tenant, route, free)
+        return taken
+
+    async def _push_forever(self) -> None:
+        while True:
+            self._woken.clear()
+            try:
+                await self.run_once()
+            except Exception as error:  # a background loop must outlive the failure of one round
+                log.warning("job_push_failed", error=repr(error))
+            await asyncio.sleep(BATCH_INTERVAL_S)
+            try:
+                async with asyncio.timeout(POLL_INTERVAL_S):
+                    await self._woken.wait()
+            except TimeoutError:
+                pass
+
+    def _count_free(self, tenant: TenantId, route: PushRoute) -> int:
+        wanted = frozenset(list_route_tags(route))
+        matching = sum(wanted <= member.tags for member in self._members.list_members(tenant))
+        return MAX_JOBS_PER_MEMBER * matching - self._busy[tenant, route]
+
+    async def _push(self, tenant: TenantId, route: PushRoute, limit: int) -> int:
+        types = (route.job_type,)
+        claim = JobClaim(worker_id=self._worker, job_types=types, max_jobs=limit, lease=LEASE_TIMEOUT, route=route)
+        claimed = await jobs.claim(self._host, Caller(system_principal(tenant)), claim)
+        for job in claimed:
+            self._busy[tenant, route] += 1
+            task = asyncio.create_task(self._deliver(tenant, route, job), name="job-push")
+            self._under_way.add(task)
+            task.add_done_callback(self._under_way.discard)
+        return len(claimed)
+
+    async def _deliver(self, tenant: TenantId, route: PushRoute, job: ClaimedJob) -> None:
+        caller = Caller(system_principal(tenant))
+        try:
+            reply = await self._callouts.dispatch(self._build_callout(tenant, route, job))
+        except (NoComputeMember, DispatchTimeout, ComputeMemberDisconnected) as error:
+            log.info("pushed_job_returns", job=job.id, type=job.job_type, reason=error.code)
+            await self._give_back(caller, job)
+        except asyncio.CancelledError:
+            self._host.runtime.start_detached(self._give_back(caller, job))
+            raise
+        else:
+            await self._report(caller, job, reply)
+        finally:
+            self._busy[tenant, route] -= 1
+            self._woken.set()
+
+    async def _report(self, caller: Caller, job: ClaimedJob, reply: CalloutResult) -> None:
+        try:
+            if not reply.success:
+                await self._fail(caller, job, reply.error or "", retryable=reply.retryable)
+                return
+            variables = _read_variables(reply)
+            if variables is None:
+                await self._fail(caller, job, "the answer of the member is no object", retryable=False)
+                return
+            await jobs.complete(self._host, caller, job.id, variables, worker_id=self._worker)
+        except Failure as failure:  # its lease ends, and another worker does it again
+            log.warning("pushed_job_not_reported", job=job.id, error=failure.detail)
+
+    async def _fail(self, caller: Caller, job: ClaimedJob, message: str, *, retryable: bool) -> None:
+        report = FailureReport(worker_id=self._worker, message=message, retryable=retryable)
+        await jobs.fail(self._host, caller, job.id, report)
+
+    async def _give_back(self, caller: Caller, job: ClaimedJob) -> None:
+        try:
+            await jobs.release(self._host, caller, job.id, worker_id=self._worker)
+        except Failure as failure:  # its lease ends
+            log.warning("pushed_job_not_returned", job=job.id, error=failure.detail)
+
+    def _build_callout(self, tenant: TenantId, route: PushRoute, job: ClaimedJob) -> Callout:
+        record = self._render_job(job)
+        variables = record.pop("variables")
+        instance = to_entity_id(job.instance_id)
+        key, made_at = self._host.language.models.instance.key, format_instant(job.created_at)
+        meta: JsonObject = {
+            "id": instance,
+            "modelKey": {"name": key.name, "version": key.version},
+            "state": "ACTIVE",
+            "creationDate": made_at,
+            "lastUpdateTime": made_at,
+            "transactionId": "",
+        }
+        return Callout(
+            kind="processor",
+            request_id=job.id,
+            tenant=tenant,
+            name=job.job_type,
+            tags=list_route_tags(route),
+            tags_text=route.tags or job.job_type,
+            timeout_ms=ANSWER_TIMEOUT // timedelta(milliseconds=1),
+            entity_id=instance,
+            workflow=job.definition_id,
+            transition=job.node_id,
+            state_from="",
+            state_to="",
+            target="",
+            transaction_id="",
+            parameters=encode(record).decode(),
+            payload=encode({"type": "JSON", "data": variables, "meta": meta}),
+            principal=system_principal(tenant),
+            tx_token=None,
+        )
+
+
+def list_route_tags(route: PushRoute) -> tuple[str, ...]:
+    """The tags that a member must declare, all of them, in lower case."""
+    return (route.job_type.lower(),) if route.tags is None else parse_tags(route.tags)
+
+
+def _read_variables(reply: CalloutResult) -> "JsonObject | None":
+    """The result of a job; None when it is no object."""
+    if reply.data is msgspec.UNSET:
+        return {}
+    try:
+        value = decode(reply.data)
+    except MalformedJson:
+        return None
+    if value is None:
+        return {}
+    return value if isinstance(value, dict) else None

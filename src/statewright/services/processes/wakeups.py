@@ -1,0 +1,117 @@
+"""Waking the tasks that wait for jobs: long polls, and those that push jobs to calculation members.
+
+A wake-up is a hint that there may be a job; a task that is woken tries to claim one, and may find that another was
+faster. Hints of other processes arrive by NOTIFY and may be lost with a connection, so tasks also look by themselves
+now and then.
+
+A hint wakes one waiter of its topic, the one that has waited longest: waking all would have them claim for the same few
+jobs. One that finds as many jobs as it can take passes the hint on, since there may be more; so does one that goes away
+with a hint that it did not use.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from statewright.ids import EntityId, TenantId
+
+Topic = tuple[TenantId, str, str]
+"""A tenant, a language and a job type."""
+
+
+class Wakeups:
+    """Who waits for jobs in this process. One per process."""
+
+    def __init__(self) -> None:
+        self._waiting: defaultdict[Topic, dict[asyncio.Event, None]] = defaultdict(dict)
+        self._all_listeners: set[asyncio.Event] = set()
+        self._unannounced: set[Topic] = set()
+        self._has_announcements = asyncio.Event()
+
+    @contextmanager
+    def listen(self, topics: Sequence[Topic]) -> Iterator[asyncio.Event]:
+        """An event that is set when there may be a job of one of the topics; the listener clears it when it looks."""
+        event = asyncio.Event()
+        for topic in topics:
+            self._waiting[topic][event] = None
+        try:
+            yield event
+        finally:
+            for topic in topics:
+                self._waiting[topic].pop(event, None)
+                if not self._waiting[topic]:
+                    del self._waiting[topic]
+            if event.is_set():
+                self.wake(topics)
+
+    @contextmanager
+    def listen_to_all(self) -> Iterator[asyncio.Event]:
+        """As ``listening``, for every type of every tenant: the hook for pushing."""
+        event = asyncio.Event()
+        self._all_listeners.add(event)
+        try:
+            yield event
+        finally:
+            self._all_listeners.discard(event)
+
+    @property
+    def has_listeners(self) -> bool:
+        """Whether any task waits for a job."""
+        return bool(self._waiting)
+
+    def announce(self, topics: Iterable[Topic]) -> None:
+        """There are new jobs: wake who waits here, and have the other processes told."""
+        new = list(topics)
+        self.wake(new)
+        self._unannounced.update(new)
+        self._has_announcements.set()
+
+    async def take_announcements(self) -> list[Topic]:
+        """What the other processes have still to be told of; waits until there is something."""
+        await self._has_announcements.wait()
+        self._has_announcements.clear()
+        topics, self._unannounced = list(self._unannounced), set()
+        return topics
+
+    def wake(self, topics: Iterable[Topic]) -> None:
+        """There may be jobs of these tenants, languages and types."""
+        named = False
+        for topic in topics:
+            named = True
+            asleep = next((event for event in self._waiting.get(topic, ()) if not event.is_set()), None)
+            if asleep is not None:
+                asleep.set()
+        if named:
+            for event in self._all_listeners:
+                event.set()
+
+    def wake_all(self) -> None:
+        """There may be jobs of any tenant and type: what was announced meanwhile is not known."""
+        for listeners in self._waiting.values():
+            for event in listeners:
+                event.set()
+        for event in self._all_listeners:
+            event.set()
+
+
+# Instances that an advance of this process has just made due; their rows are in the database.
+
+MAX_DUE_CHILDREN = 10_000
+"""Beyond it they are left to the scan of the outbox."""
+
+
+class DueChildren:
+    """A queue from who commits to who starts."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[tuple[TenantId, EntityId]] = asyncio.Queue(MAX_DUE_CHILDREN)
+
+    def add(self, tenant: TenantId, child: EntityId) -> None:
+        """An instance is due."""
+        if not self._queue.full():
+            self._queue.put_nowait((tenant, child))
+
+    async def take(self) -> tuple[TenantId, EntityId]:
+        """The next one; waits until there is one."""
+        return await self._queue.get()

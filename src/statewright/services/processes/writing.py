@@ -1,0 +1,339 @@
+"""One advance of an instance as the writes of one transaction: entities, audit events, rows
+(docs/reference/steps.md#one-advance-one-version).
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import Generic
+
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from statewright.builtin_models import BuiltinModel
+from statewright.engine.run import record
+from statewright.entity import LOOPBACK, Entity
+from statewright.ids import EntityId, model_id
+from statewright.jsonval.codec import encode
+from statewright.jsonval.values import JsonValue
+from statewright.net import parse_ulid
+from statewright.net.effects import EnqueueTask, OpenHumanTask, RecordEntry
+from statewright.processes.changes import Execution, RowChanges, compute_history_changes, compute_row_changes
+from statewright.processes.language import Applied, I, P, ProcessInstance, ProcessLanguage
+from statewright.schema import Claim
+from statewright.services.processes import audit
+from statewright.services.processes.documents import encode_text, read_object
+from statewright.storage.commit.submission import StagedPart
+from statewright.storage.commit.unit_of_work import UnitOfWork
+from statewright.storage.processes.parts import (
+    PROGRESS,
+    WAITS,
+    ChildRow,
+    ExecutionRow,
+    InstanceLine,
+    InstanceProgress,
+    JobRow,
+    TimerRow,
+    UserTaskRow,
+    Waits,
+)
+
+SUCCESSOR_DELAY_US = 10_000_000
+"""How long the node that ended an instance has for starting the next one before others may."""
+
+
+class Advance(Struct, Generic[P, I], frozen=True, kw_only=True):
+    """What is to be written. ``before`` is None for a new instance; ``at`` is the instant of the moment."""
+
+    language: ProcessLanguage[P, I]
+    process: P
+    before: I | None
+    applied: Applied[I]
+    at: int
+    base: Entity | None
+    """The version it was computed from."""
+    child_ids: Sequence[EntityId] = ()
+    """For each instance that is to be started."""
+
+
+@lru_cache(maxsize=20_000)
+def parse_entity_id(text: str) -> EntityId | None:
+    """The id of the entity that a ULID names; None when it is none."""
+    number = parse_ulid(text)
+    return None if number is None else number_to_entity_id(number)
+
+
+def to_entity_id(text: str) -> EntityId:
+    """As ``entity_id``, for an id of our own making."""
+    found = parse_entity_id(text)
+    assert found is not None, text  # noqa: S101
+    return found
+
+
+def number_to_entity_id(number: int) -> EntityId:
+    """The entity id of a 128-bit number."""
+    text = f"{number:032x}"
+    return EntityId(f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}")
+
+
+async def stage(unit: UnitOfWork, advance: Advance[P, I]) -> RowChanges:
+    """Stage everything that an advance writes; what it changes beside the instance.
+
+    Reads the entities of user tasks that end, which are written, too.
+    """
+    language, models = advance.language, advance.language.models
+    instance, effects = advance.applied.instance, advance.applied.effects
+    changed = compute_row_changes(effects)
+    version = stage_instance(unit, advance)
+    for event in audit.build_advance_events(language, advance.process, advance.before, advance.applied):
+        record(unit, version.id, event)
+    for new in changed.new_tasks:
+        state = new.status if new.status != "FAILED" else "CANCELLED"
+        document = encode_text({**language.open_task(instance, new.task, advance.at), "status": state})
+        unit.create(build_entity(unit, models.user_task, to_entity_id(new.task.task), state, document))
+    for closing in changed.closed_tasks:
+        task = await unit.get_entity(to_entity_id(closing.task))
+        if task is not None:
+            state = "COMPLETED" if closing.status == "COMPLETED" else "CANCELLED"
+            transition = "complete" if state == "COMPLETED" else "cancel"
+            document = encode_text(language.close_task(read_object(task.document), closing, state, advance.at))
+            unit.save(build_next_version(unit, task, state=state, transition=transition, document=document))
+    unit.parts |= build_staged_rows(unit, advance, changed, version.id)
+    return changed
+
+
+def stage_instance(unit: UnitOfWork, advance: Advance[P, I]) -> Entity:
+    """Stage the instance as an entity, with the claim on its business key as long as it is in flight."""
+    instance, base = advance.applied.instance, advance.base
+    text = encode_text(advance.language.instance_to_document(instance))
+    claims = _compute_claims(instance, None if advance.before is None else not advance.before.is_terminal)
+    if base is None:
+        version = build_entity(unit, advance.language.models.instance, to_entity_id(instance.id), instance.status, text)
+        unit.create(version, claims=claims)
+        return version
+    transition = advance.applied.transitions[-1] if advance.applied.transitions else "advance"
+    version = build_next_version(unit, base, state=instance.status, transition=transition, document=text)
+    unit.expect(base.id, base.transaction_id)
+    unit.save(version, claims=claims)
+    return version
+
+
+def build_staged_rows(
+    unit: UnitOfWork, advance: Advance[P, I], changed: RowChanges, instance_id: EntityId
+) -> dict[str, StagedPart]:
+    """The rows beside the entities, by the parts of the commit statement that write them."""
+    instance = advance.applied.instance
+    progress = InstanceProgress(
+        tenant=unit.tenant,
+        language=advance.language.name,
+        instances=_build_instance_line(advance, instance_id),
+        executions=_build_execution_rows(advance, instance_id),
+        jobs=_build_job_rows(advance, changed, instance_id),
+        closed_jobs=[to_entity_id(closing.task) for closing in changed.closed_jobs],
+    )
+    waits = Waits(
+        tenant=unit.tenant,
+        language=advance.language.name,
+        tasks=_build_task_rows(advance, changed, instance_id),
+        closed_tasks=[to_entity_id(closing.task) for closing in changed.closed_tasks],
+        timers=[
+            TimerRow(
+                id=to_entity_id(timer.timer), instance=instance_id, fire_at=timer.at, held=changed.is_held or False
+            )
+            for timer in changed.armed_timers
+        ],
+        ended_timers=[to_entity_id(timer) for timer in changed.ended_timers],
+        children=[
+            ChildRow(
+                id=child_id,
+                parent=instance_id,
+                definition_id=child.net,
+                variables=Raw(encode_text(child.input).encode()),
+                not_before=advance.at + SUCCESSOR_DELAY_US,
+                business_key=instance.business_key,
+            )
+            for child_id, child in zip(advance.child_ids, changed.children, strict=True)
+        ],
+        started_children=[instance_id] if advance.before is None and instance.parent_instance_id else [],
+        held=_find_held_ids(advance, changed) if changed.is_held is True else (),
+        released=_find_held_ids(advance, changed) if changed.is_held is False else (),
+    )
+    return {PROGRESS.name: progress} if waits.is_empty else {PROGRESS.name: progress, WAITS.name: waits}
+
+
+def build_entity(unit: UnitOfWork, model: BuiltinModel, id_: EntityId, state: str, document: str) -> Entity:
+    """The first version of an entity of a built-in model."""
+    now = unit.started_at
+    key = model.key
+    return Entity(
+        tenant=unit.tenant,
+        id=id_,
+        model=model_id(key.name, key.version),
+        state=state,
+        transaction_id=unit.id,
+        entry_transaction_id=unit.label,
+        created_at=now,
+        updated_at=now,
+        transition=LOOPBACK,
+        workflow=key.name,
+        attributed=unit.attributed,
+        executor=unit.executor,
+        document=document,
+    )
+
+
+def build_next_version(unit: UnitOfWork, base: Entity, *, state: str, transition: str, document: str) -> Entity:
+    """The next version of an entity of a built-in model."""
+    return replace(
+        base,
+        state=state,
+        transaction_id=unit.id,
+        entry_transaction_id=unit.label,
+        updated_at=unit.started_at,
+        transition=transition,
+        attributed=unit.attributed,
+        executor=unit.executor,
+        document=document,
+    )
+
+
+def _compute_claims(instance: ProcessInstance, was_in_flight: bool | None) -> tuple[Claim, ...] | None:
+    """What the instance claims from now on; None when nothing about that changes."""
+    is_in_flight = not instance.is_terminal
+    if instance.business_key is None or is_in_flight is was_in_flight:
+        return None
+    if not is_in_flight:
+        return ()
+    return (Claim("businessKey", encode([instance.definition_id, instance.business_key])),)
+
+
+def _build_instance_line(advance: Advance[P, I], instance_id: EntityId) -> Sequence[InstanceLine]:
+    instance, before = advance.applied.instance, advance.before
+    if before is not None and before.status == instance.status and before.completed_at == instance.completed_at:
+        return ()
+    line = InstanceLine(
+        id=instance_id,
+        definition_id=instance.definition_id,
+        status=instance.status,
+        business_key=instance.business_key,
+        finished_at=instance.completed_at,
+    )
+    return (line,)
+
+
+def _build_execution_rows(advance: Advance[P, I], instance_id: EntityId) -> list[ExecutionRow]:
+    """New lines and the ends of earlier ones. Snapshots of the same variables are encoded once."""
+    raw = _make_encoder()
+    get_node_type = partial(advance.language.get_node_type, advance.process)
+    lines = compute_history_changes(get_node_type, advance.applied.instance.id, advance.applied.effects, advance.at)
+    work: dict[str, str] = {
+        effect.execution: effect.task
+        for effect in advance.applied.effects
+        if isinstance(effect, EnqueueTask | OpenHumanTask)
+    }
+    rows = [_build_execution_row(line, instance_id, work.get(line.id), raw) for line in lines.new]
+    rows += [
+        ExecutionRow(
+            instance=instance_id,
+            id=to_entity_id(end.id),
+            status=end.status,
+            ended_at=end.ended_at,
+            output=None if end.output_snapshot is None else raw(end.output_snapshot),
+            failure_reason=end.failure_reason,
+        )
+        for end in lines.ended
+    ]
+    return rows
+
+
+def _build_execution_row(
+    line: Execution, instance_id: EntityId, work: str | None, raw: Callable[[JsonValue], Raw]
+) -> ExecutionRow:
+    return ExecutionRow(
+        instance=instance_id,
+        id=to_entity_id(line.id),
+        status=line.status,
+        node_id=line.node_id,
+        node_type=line.node_type,
+        attempt=line.attempt_number,
+        started_at=line.started_at,
+        ended_at=line.ended_at,
+        input=None if line.input_snapshot is None else raw(line.input_snapshot),
+        output=None if line.output_snapshot is None else raw(line.output_snapshot),
+        failure_reason=line.failure_reason,
+        work=None if work is None else to_entity_id(work),
+    )
+
+
+def _make_encoder() -> Callable[[JsonValue], Raw]:
+    """Encodes each object once: the variables of an advance occur again and again, and are never changed in place."""
+    known: dict[int, tuple[JsonValue, Raw]] = {}
+
+    def encode_raw(value: JsonValue) -> Raw:
+        found = known.get(id(value))
+        if found is None:
+            found = known[id(value)] = (value, Raw(encode_text(value).encode()))
+        return found[1]
+
+    return encode_raw
+
+
+def _build_job_rows(advance: Advance[P, I], changed: RowChanges, instance_id: EntityId) -> list[JobRow]:
+    return [
+        JobRow(
+            id=to_entity_id(new.task.task),
+            instance=instance_id,
+            execution=to_entity_id(new.task.execution),
+            definition_id=advance.applied.instance.definition_id,
+            node_id=new.task.node,
+            job_type=new.task.kind,
+            retries=new.task.retries,
+            created_at=advance.at,
+            held=changed.is_held or False,
+            tags=advance.language.find_member_tags(advance.process, new.task.kind),
+        )
+        for new in changed.new_jobs
+        if new.status == "UNLOCKED"
+    ]
+
+
+def _build_task_rows(advance: Advance[P, I], changed: RowChanges, instance_id: EntityId) -> list[UserTaskRow]:
+    instance = advance.applied.instance
+    return [
+        UserTaskRow(
+            id=to_entity_id(new.task.task),
+            instance=instance_id,
+            execution=to_entity_id(new.task.execution),
+            definition_id=instance.definition_id,
+            definition_version=instance.definition_version,
+            node_id=new.task.node,
+            job_type=new.task.kind,
+            created_at=advance.at,
+            held=changed.is_held or False,
+            business_key=instance.business_key,
+        )
+        for new in changed.new_tasks
+        if new.status == "OPEN"
+    ]
+
+
+def _find_held_ids(advance: Advance[P, I], changed: RowChanges) -> list[str]:
+    """Jobs, tasks and timers of earlier advances that go on existing while the instance is held, or after it was."""
+    if advance.before is None:
+        return []
+    closed = {one.task for one in changed.closed_jobs} | {one.task for one in changed.closed_tasks}
+    ended = set(changed.ended_timers)
+    tokens = advance.before.marking.tokens
+    work = [token.work for token in tokens if token.work is not None and token.work not in closed]
+    timers = [timer.id for token in tokens for timer in token.timers if timer.id not in ended]
+    return [*(to_entity_id(one) for one in work), *(to_entity_id(one) for one in timers)]
+
+
+def list_entered_types(advance: Advance[P, I]) -> list[str]:
+    """The types of the nodes that were entered."""
+    get_node_type = partial(advance.language.get_node_type, advance.process)
+    return [get_node_type(effect.node) for effect in advance.applied.effects if isinstance(effect, RecordEntry)]
+
+
+def list_job_types(changed: RowChanges) -> list[str]:
+    """The types of the jobs that can be claimed now."""
+    return [new.task.kind for new in changed.new_jobs if new.status == "UNLOCKED"]

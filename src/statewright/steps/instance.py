@@ -1,0 +1,223 @@
+"""An instance of a definition: its state as one value, as the document that is stored, and as the record clients read.
+
+The stored document is the record and, beside it, what the kernel knows
+(docs/reference/steps.md#starting-and-reading-instances, docs/reference/steps.md#as-entities).
+"""
+
+from collections.abc import Mapping
+from typing import Final, Literal, Never, TypeAlias, cast
+
+from msgspec import Struct
+
+from statewright.instants import format_instant, parse_instant
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net import Marking, Phase, is_waiting, marking_from_document, marking_to_document
+from statewright.net.effects import ChangePhase, Effect
+from statewright.processes.changes import Execution
+from statewright.steps.compiling import Process
+
+Status: TypeAlias = Literal["ACTIVE", "WAITING", "COMPLETED", "FAILED", "CANCELLED"]
+
+IN_FLIGHT: Final[frozenset[Status]] = frozenset({"ACTIVE", "WAITING"})
+"""The states in which an instance goes on, and in which its business key is taken."""
+
+
+class Instance(Struct, frozen=True, kw_only=True):
+    """One run of one version of a definition. Instants are microseconds of the epoch."""
+
+    id: str
+    """A ULID; the same 128 bits are the id of the entity."""
+    definition_id: str
+    definition_version: int
+    status: Status
+    marking: Marking
+    started_at: int
+    completed_at: int | None = None
+    """When it reached its terminal state; ``None`` in flight."""
+    business_key: str | None = None
+    parent_instance_id: str | None = None
+    """The instance whose end started this one."""
+
+    @property
+    def variables(self) -> JsonObject:
+        """Never changed in place."""
+        return self.marking.data
+
+    @property
+    def current_step_ids(self) -> tuple[str, ...]:
+        """The steps that hold a token, in the order in which it came there."""
+        return self.marking.current_nodes
+
+    @property
+    def failure_reason(self) -> str | None:
+        """Why it failed, or was cancelled (then maybe empty)."""
+        return self.marking.reason
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether nothing but a manual retry of a failed instance can happen any more."""
+        return self.status not in IN_FLIGHT
+
+
+def derive_status(process: Process, marking: Marking) -> Status:
+    """The status a marking has: WAITING while it is at a USER_TASK or WAIT, whatever else goes on
+    (docs/reference/steps.md#states).
+    """
+    if marking.phase != "RUNNING":
+        return marking.phase
+    return "WAITING" if is_waiting(process.net, marking) else "ACTIVE"
+
+
+def render_instance(instance: Instance) -> JsonObject:
+    """The record clients read (docs/reference/steps.md#starting-and-reading-instances); members that are not set are
+    left out.
+    """
+    optional: JsonObject = {
+        "completedAt": None if instance.completed_at is None else format_instant(instance.completed_at),
+        "failureReason": instance.failure_reason,
+        "businessKey": instance.business_key,
+    }
+    return {
+        "id": instance.id,
+        "definitionId": instance.definition_id,
+        "definitionVersion": instance.definition_version,
+        "status": instance.status,
+        "currentStepIds": list(instance.current_step_ids),
+        "variables": instance.variables,
+        "startedAt": format_instant(instance.started_at),
+        **{name: value for name, value in optional.items() if value is not None},
+    }
+
+
+def render_history_item(execution: Execution) -> JsonObject:
+    """The line as clients read it: every member in camel case, and its capitalised twin."""
+    ended_at = None if execution.ended_at is None else format_instant(execution.ended_at)
+    started_at = format_instant(execution.started_at)
+    members: list[tuple[str, str, JsonValue]] = [
+        ("id", "ID", execution.id),
+        ("instanceId", "InstanceID", execution.instance_id),
+        ("stepId", "StepID", execution.node_id),
+        ("stepType", "StepType", execution.node_type),
+        ("attemptNumber", "AttemptNumber", execution.attempt_number),
+        ("status", "Status", execution.status),
+        ("startedAt", "StartedAt", started_at),
+        ("endedAt", "EndedAt", ended_at),
+        ("inputSnapshot", "InputSnapshot", execution.input_snapshot),
+        ("outputSnapshot", "OutputSnapshot", execution.output_snapshot),
+        ("failureReason", "FailureReason", execution.failure_reason),
+    ]
+    return {camel: value for camel, _, value in members} | {capital: value for _, capital, value in members}
+
+
+def instance_to_document(instance: Instance) -> JsonObject:
+    """The document to store. :func:`instance_from_document` reads it back unchanged."""
+    inner = marking_to_document(instance.marking)
+    for known_otherwise in ("phase", "reason"):
+        inner.pop(known_otherwise, None)
+    document = render_instance(instance)
+    if instance.parent_instance_id is not None:
+        document["parentInstanceId"] = instance.parent_instance_id
+    return {**document, **{_INNER[name]: value for name, value in inner.items()}}
+
+
+def instance_from_document(document: JsonObject) -> Instance:
+    """The instance that :func:`to_document` wrote. Raises ValueError for anything else."""
+    stored = _StoredDocument(document)
+    status = cast("Status", stored.text("status"))  # checked by the line below
+    phase = _PHASES[status] if status in _PHASES else stored.raise_damaged("status")
+    inner: JsonObject = {name: document[written] for name, written in _INNER.items() if written in document}
+    inner |= {"phase": phase, "reason": stored.optional_text("failureReason")}
+    marking = marking_from_document(inner, stored.object("variables"))
+    completed_at = stored.optional_text("completedAt")
+    return Instance(
+        id=stored.text("id"),
+        definition_id=stored.text("definitionId"),
+        definition_version=stored.integer("definitionVersion"),
+        status=status,
+        marking=marking,
+        started_at=parse_instant(stored.text("startedAt")),
+        completed_at=None if completed_at is None else parse_instant(completed_at),
+        business_key=stored.optional_text("businessKey"),
+        parent_instance_id=stored.optional_text("parentInstanceId"),
+    )
+
+
+_INNER: Final = {
+    "tokens": "tokens",
+    "activations": "joins",
+    "attempts": "attempts",
+    "pending": "pending",
+    "answers": "answers",
+}
+"""What the members of a marking are called in the document."""
+_PHASES: Final[dict[Status, Phase]] = {
+    "ACTIVE": "RUNNING",
+    "WAITING": "RUNNING",
+    "COMPLETED": "COMPLETED",
+    "FAILED": "FAILED",
+    "CANCELLED": "CANCELLED",
+}
+
+
+class _StoredDocument:
+    """The members of a stored document, which can only be damaged by a defect of ours."""
+
+    def __init__(self, members: JsonObject) -> None:
+        self._members = members
+
+    def text(self, name: str) -> str:
+        value = self._members.get(name)
+        return value if isinstance(value, str) else self.raise_damaged(name)
+
+    def optional_text(self, name: str) -> str | None:
+        return None if self._members.get(name) is None else self.text(name)
+
+    def integer(self, name: str) -> int:
+        value = self._members.get(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) else self.raise_damaged(name)
+
+    def object(self, name: str) -> dict[str, JsonValue]:
+        value = self._members.get(name)
+        return value if isinstance(value, dict) else self.raise_damaged(name)
+
+    def raise_damaged(self, name: str) -> Never:
+        raise ValueError(f"stored instance is damaged: {name}")
+
+
+# The states of an instance as a workflow of its entity (docs/reference/steps.md#states).
+#
+# The table is what an entity's history shows, and what diagrams are drawn from; an instance moves by the kernel.
+
+Transition: TypeAlias = Literal["advance", "park", "resume", "complete", "fail", "cancel", "retry"]
+
+INITIAL: Final[Status] = "ACTIVE"
+
+TRANSITIONS: Final[Mapping[tuple[Status, Status], Transition]] = {
+    ("ACTIVE", "ACTIVE"): "advance",
+    ("WAITING", "WAITING"): "advance",
+    ("FAILED", "FAILED"): "advance",
+    ("ACTIVE", "WAITING"): "park",
+    ("WAITING", "ACTIVE"): "resume",
+    ("ACTIVE", "COMPLETED"): "complete",
+    ("WAITING", "COMPLETED"): "complete",
+    ("ACTIVE", "FAILED"): "fail",
+    ("WAITING", "FAILED"): "fail",
+    ("ACTIVE", "CANCELLED"): "cancel",
+    ("WAITING", "CANCELLED"): "cancel",
+    ("FAILED", "ACTIVE"): "retry",
+}
+"""All moves. A failed instance advances when a job of another branch is reported; that is kept for a retry."""
+
+
+def list_transitions(before: Status | None, after: Status, effects: tuple[Effect, ...]) -> tuple[Transition, ...]:
+    """The moves that one step of the kernel amounts to; ``before`` ``None``: the instance is new.
+
+    Creation itself is no transition. A retry first makes the instance ACTIVE, whatever it comes to then.
+    """
+    if not effects:
+        return ()
+    if before is None:
+        return () if after == INITIAL else (TRANSITIONS[INITIAL, after],)
+    if any(isinstance(effect, ChangePhase) and effect.phase == "RUNNING" for effect in effects):
+        return ("retry",) if after == "ACTIVE" else ("retry", TRANSITIONS["ACTIVE", after])
+    return (TRANSITIONS[before, after],)

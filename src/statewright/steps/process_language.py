@@ -1,0 +1,168 @@
+"""The step language as the host of processes knows it (``statewright.processes.language``), and what one step of an
+instance adds to the audit log (docs/reference/steps.md#recording).
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal, TypeAlias
+
+from statewright.instants import format_instant
+from statewright.jsonval.values import JsonObject
+from statewright.net import Moment
+from statewright.net.effects import (
+    ChangePhase,
+    CloseHumanTask,
+    Effect,
+    FireTimer,
+    OpenHumanTask,
+    RecordEntry,
+    RecordExit,
+)
+from statewright.processes.language import Applied, AuditEntry, LanguageModels, NewInstance, ProcessLanguage
+from statewright.steps import operations
+from statewright.steps.compiling import Process, compile_definition
+from statewright.steps.definition import find_member_tags
+from statewright.steps.documents import definition_from_text
+from statewright.steps.instance import Instance, instance_from_document, instance_to_document
+from statewright.steps.models import DEFINITION, INSTANCE, USER_TASK
+
+AuditKind: TypeAlias = Literal[
+    "instance-started",
+    "instance-completed",
+    "instance-failed",
+    "instance-cancelled",
+    "step-entered",
+    "step-completed",
+    "step-failed",
+    "timer-fired",
+    "user-task-completed",
+    "signal-received",
+    "step-retried",
+]
+"""The kinds that follow from effects; those about jobs, definitions and chains are the shell's."""
+
+
+_PHASES: Final[dict[str, AuditKind]] = {
+    "COMPLETED": "instance-completed",
+    "FAILED": "instance-failed",
+    "CANCELLED": "instance-cancelled",
+}
+
+
+def list_audit_entries(process: Process, before: Instance | None, applied: Applied[Instance]) -> tuple[AuditEntry, ...]:
+    """The entries of an operation, in order; ``before`` ``None``: the instance is new."""
+    started: list[AuditEntry] = []
+    if before is None:
+        started.append(AuditEntry("instance-started", {"businessKey": applied.instance.business_key}))
+    return (*started, *(entry for effect in applied.effects for entry in _describe_effect(process, effect)))
+
+
+def _describe_effect(process: Process, effect: Effect) -> Iterator[AuditEntry]:
+    match effect:
+        case RecordEntry(node=node, attempt=attempt):
+            yield AuditEntry("step-entered", {"stepId": node, "attemptNumber": attempt})
+        case RecordExit(status="FAILED", node=node, reason=reason):
+            yield AuditEntry("step-failed", {"stepId": node, "failureReason": reason})
+        case RecordExit(status="COMPLETED", node=node):
+            if process.steps[node].type == "WAIT":
+                yield AuditEntry("signal-received", {"stepId": node})
+            yield AuditEntry("step-completed", {"stepId": node})
+        case CloseHumanTask(status="COMPLETED", task=task, by=by):
+            yield AuditEntry("user-task-completed", {"userTaskId": task, "completedBy": by})
+        case FireTimer(timer=timer):
+            yield AuditEntry("timer-fired", {"timerId": timer})
+        case ChangePhase(phase="RUNNING"):
+            yield AuditEntry("step-retried", {})
+        case ChangePhase(phase=phase, reason=reason):
+            yield AuditEntry(_PHASES[phase], {} if reason is None else {"failureReason": reason})
+        case _:
+            pass
+
+
+class StepProcesses:
+    """The operations that the host calls; those of ``/v1`` alone are in ``operations``."""
+
+    name = "steps"
+    models = LanguageModels(
+        instance=INSTANCE, definition=DEFINITION, user_task=USER_TASK, task_types=("USER_TASK",), namespace=""
+    )
+
+    def compile_source(self, source: str, version: int) -> Process:
+        """A definition that was stored by an upload."""
+        return compile_definition(definition_from_text(source), version)
+
+    def count_nodes(self, process: Process) -> int:
+        """Its steps."""
+        return len(process.steps)
+
+    def start_instance(self, process: Process, new: NewInstance, moment: Moment) -> Applied[Instance]:
+        """A new instance, after all the steps that wait for nothing."""
+        return operations.start_instance(process, new, moment)
+
+    def complete_job(
+        self, process: Process, instance: Instance, job: str, result: "JsonObject | None", moment: Moment
+    ) -> Applied[Instance]:
+        """A worker's result."""
+        return operations.complete_job(process, instance, job, result, moment)
+
+    def fail_job(
+        self, process: Process, instance: Instance, job: str, reason: str, moment: Moment
+    ) -> Applied[Instance]:
+        """A job failed for good."""
+        return operations.fail_job(process, instance, job, reason, moment)
+
+    def fire_timer(self, process: Process, instance: Instance, timer: str, moment: Moment) -> Applied[Instance]:
+        """A boundary timer is due."""
+        return operations.fire_timer(process, instance, timer, moment)
+
+    def instance_to_document(self, instance: Instance) -> JsonObject:
+        """The document to store."""
+        return instance_to_document(instance)
+
+    def instance_from_document(self, document: JsonObject) -> Instance:
+        """The instance in the document of its entity."""
+        return instance_from_document(document)
+
+    def open_task(self, instance: Instance, task: OpenHumanTask, at: int) -> JsonObject:
+        """The document of a user task that was opened."""
+        document: JsonObject = {
+            "id": task.task,
+            "instanceId": instance.id,
+            "stepId": task.node,
+            "stepExecutionId": task.execution,
+            "definitionId": instance.definition_id,
+            "definitionVersion": instance.definition_version,
+            "status": "OPEN",
+            "payload": task.input,
+            "createdAt": format_instant(at),
+        }
+        if task.kind:
+            document["jobType"] = task.kind
+        if instance.business_key:
+            document["businessKey"] = instance.business_key
+        return document
+
+    def close_task(self, document: JsonObject, closing: CloseHumanTask, state: str, at: int) -> JsonObject:
+        """The document after the task was completed, or is not needed any more."""
+        closed = {**document, "status": state, "completedAt": format_instant(at)}
+        if state == "COMPLETED":
+            closed["result"] = closing.result
+            if closing.by:
+                closed["completedBy"] = closing.by
+        return closed
+
+    def list_audit_entries(
+        self, process: Process, before: Instance | None, applied: Applied[Instance]
+    ) -> Sequence[AuditEntry]:
+        """The entries of an operation, in order."""
+        return list_audit_entries(process, before, applied)
+
+    def get_node_type(self, process: Process, node: str) -> str:
+        """The type of a step."""
+        return process.steps[node].type
+
+    def find_member_tags(self, process: Process, job_type: str) -> str | None:
+        """What the definition names for a job type."""
+        return find_member_tags(process.definition, job_type)
+
+
+STEPS: Final[ProcessLanguage[Process, Instance]] = StepProcesses()

@@ -1,0 +1,1 @@
+"""Committing transactions: the unit of work, its rows, and the statement that applies many of them at once."""

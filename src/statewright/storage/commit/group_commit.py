@@ -1,0 +1,375 @@
+"""Group commit: the transactions that become ready together share one statement, one round trip and one flush to disk.
+
+Terms. A *submission* is what one unit of work wants written: rows, at most one per entity. A *batch* is a list of
+submissions that touch disjoint entities. ``commit.sql`` applies every submission of a batch wholly or not at all; a
+stale version in one leaves the others untouched. Unique keys are claimed by the same statement: a claim that an entity
+outside the submission holds refuses that submission.
+
+When a batch leaves. The first submission asks the event loop to be called back at the end of its turn, so that
+everything which became ready in the same turn travels together; there is no timer, and an idle system sends at once. At
+most ``MAX_BATCH`` submissions per batch and ``MAX_IN_FLIGHT`` batches at a time, each on its own connection (measured:
+larger or more batches are slower). A submission that touches an entity of a batch being built or on its way, or wants a
+claim that one of it wants, waits for the next one; that is no conflict. A large submission goes alone.
+
+Locks of others. No submission waits for the lock of another transaction. An entity that another session has locked is
+skipped by the statement; its submission is *held up* and tried again after a pause, while all others go their way. The
+few other locks that the statement can meet (a claim or a task that is being written, a model that grows or is being
+unlocked) end it after ``STATEMENT_LOCK_TIMEOUT``, as a deadlock does; its submissions then go to the *serial queue*,
+which runs them one by one. What was blocked or queued for ``LOCK_TIMEOUT`` ends in ``Conflict``; the request may be
+repeated.
+
+Growth. A submission whose documents extend the schema of a model goes alone, too, and in a transaction of its own: the
+model's row is locked, the documents are compared with the schema as it is *then*, and schema and entities are written
+together (docs/adr/0003). So growth commits and rolls back with its entities, and concurrent growth never conflicts.
+Rows of models are always locked before rows of entities.
+
+Bulk. A submission of many new entities goes alone, too, and is written by COPY (``storage/commit/bulk.py``).
+
+Models. A new entity needs its model, locked as it was when the entity was judged; its processors may have taken a while
+since. The statement holds the model's lock against an unlock, and looks (docs/adr/0008). A submission whose model is
+gone, unlocked, or locked anew is refused, and no other.
+
+Failures.
+- Stale version: told to that submission only, as the ids of the entities that moved.
+- Claim of another entity: told to that submission only.
+- Any SQL error rolls the whole batch back. Its members are then run one by one, once, so that the culprit fails alone.
+  Two batches that want the same claim at once end so, too: neither saw the other's. Run again, the loser sees it; only
+  if its holder came and went meanwhile it may have to be run once more.
+- A lost connection leaves the outcome unknown. The backend is ended if it is still there, so that it cannot commit
+  behind our back; then each submission's transaction id is looked up before its caller gets an answer. Where that
+  fails, clients are told ``OutcomeUnknown``, which names the transaction and is no invitation to repeat the request.
+- A cancelled caller is dropped while queued. Once sent, the batch is never cancelled, and the caller does not learn the
+  outcome either.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import asyncpg
+
+from statewright import logs
+from statewright.failures import Conflict, Failure, OutcomeUnknown, StorageUnavailable
+from statewright.ids import ModelId, TenantId
+from statewright.storage.commit.bulk import copy_in, is_bulk
+from statewright.storage.commit.metrics import TransactionMetrics
+from statewright.storage.commit.outcomes import find_applied_at, get_transaction_id
+from statewright.storage.commit.statement import CommitStatement, Part
+from statewright.storage.commit.submission import Applied, Busy, Stale, Submission, Verdict
+from statewright.storage.connections import DatabaseUrl, add_session_settings
+from statewright.storage.pool import ConnectionLost, Pool
+
+MAX_BATCH = 32
+MAX_IN_FLIGHT = 2
+COMMIT_CONNECTIONS = MAX_IN_FLIGHT + 1
+"""One for each batch and one for the serial queue."""
+
+SECOND_BATCH_MIN = 8
+"""Submissions that justify another batch while one is on its way. Fewer wait for it and then travel together: a
+statement costs as much for one transaction as for several."""
+
+BLOCKED_AFTER_S = 0.02
+"""After so long the few that wait for a batch leave without it: it is not busy then, it waits for a lock."""
+
+STATEMENT_LOCK_TIMEOUT = timedelta(milliseconds=250)
+"""How long a statement may wait for a lock; much longer than any statement of ours holds one."""
+
+LOCK_TIMEOUT = timedelta(seconds=5)
+MIN_PAUSE_S, MAX_PAUSE_S = 0.002, 0.1
+"""Between attempts of a submission that is held up: a commit of another process takes a few milliseconds, a mass
+deletion seconds."""
+
+LOCK_ERRORS = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+"""What the database says when transactions stand in each other's way."""
+
+MAX_QUEUED = 20_000
+"""Submissions waiting; beyond it the database cannot keep up and callers are told so at once."""
+
+MAX_SHARED_ROWS = 20
+MAX_SHARED_CHARACTERS = 64 * 1024
+
+_jitter = Random()  # noqa: S311 - spreads attempts, guards nothing
+
+log = logs.logger(__name__)
+
+
+def configure_commit_sessions(database: DatabaseUrl) -> DatabaseUrl:
+    """The database as commits connect to it."""
+    return add_session_settings(database, lock_timeout=str(STATEMENT_LOCK_TIMEOUT // timedelta(milliseconds=1)))
+
+
+class _Pending:
+    """Who waits for the verdict on a submission."""
+
+    __slots__ = ("blocked_since", "future", "is_bulk", "is_large", "is_sent", "keys", "model_locks", "submission")
+
+    def __init__(self, submission: Submission, future: "asyncio.Future[Verdict]") -> None:
+        self.submission = submission
+        self.future = future
+        rows = submission.rows
+        claimed = {(tenant, f"#{hash_}") for tenant, _, hash_ in submission.claims if hash_}
+        self.keys = {(row.tenant, row.id) for row in rows} | claimed
+        if submission.growth:
+            self.keys |= {(growth.tenant, f"@{growth.model}") for growth in submission.growth}
+        self.blocked_since: float | None = None
+        self.is_sent = False
+        self.is_bulk = not submission.tasks and not submission.parts and is_bulk(rows)
+        self.model_locks = {(tenant, model): lock for tenant, model, lock in submission.model_locks}
+        characters = sum(len(row.document or "") for row in rows)
+        characters += sum(part.size for part in submission.parts.values())
+        self.is_large = len(rows) > MAX_SHARED_ROWS or characters > MAX_SHARED_CHARACTERS or bool(submission.growth)
+
+
+class GroupCommit:
+    """Collects submissions and commits them in batches; one per process.
+
+    ``pool`` should hold ``COMMIT_CONNECTIONS`` of its own, opened as ``configure_commit_sessions``. ``parts`` are what
+    transactions may write beside what this package knows (``storage/commit/statement.py``).
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        *,
+        parts: Sequence[Part] = (),
+        within: timedelta = timedelta(seconds=10),
+        lock_timeout: timedelta = LOCK_TIMEOUT,
+    ) -> None:
+        self._pool = pool
+        self._statement = CommitStatement(parts)
+        self._within = within
+        self._lock_timeout_s = lock_timeout.total_seconds()
+        self._queue: deque[_Pending] = deque()
+        self._in_flight: dict[asyncio.Task[None], list[_Pending]] = {}
+        self._serial_queue: deque[_Pending] = deque()
+        self._serial_worker: asyncio.Task[None] | None = None
+        self._unresolved: set[asyncio.Future[Verdict]] = set()
+        self._scheduled = False
+        self._overdue_timer: asyncio.TimerHandle | None = None
+        self.metrics = TransactionMetrics()
+
+    async def commit(self, submission: Submission) -> Verdict:
+        """Apply a submission atomically.
+
+        Raises what growing its models raises, ``StorageUnavailable`` when nothing was written because the database is
+        away or overloaded, ``Conflict`` when another session held what the transaction needs for too long, and
+        ``OutcomeUnknown``: also when the caller is cancelled while the submission is on its way.
+        """
+        if len(self._queue) >= MAX_QUEUED:
+            raise StorageUnavailable("too many transactions are waiting to commit")
+        loop = asyncio.get_running_loop()
+        pending = _Pending(submission, loop.create_future())
+        self._unresolved.add(pending.future)
+        pending.future.add_done_callback(self._unresolved.discard)
+        self._queue.append(pending)
+        self._schedule(loop)
+        started_at = loop.time()
+        try:
+            verdict = await pending.future
+        except asyncio.CancelledError as cut:
+            if pending.is_sent:
+                raise OutcomeUnknown(get_transaction_id(submission)) from cut
+            raise
+        self.metrics.commits.observe(loop.time() - started_at)
+        self.metrics.conflicts += isinstance(verdict, Stale)
+        return verdict
+
+    @property
+    def waiting(self) -> int:
+        """Submissions that are not on their way yet."""
+        return len(self._queue)
+
+    async def drain(self) -> None:
+        """Wait until every submission so far has its verdict."""
+        while self._unresolved or self._in_flight or self._serial_worker:
+            pending: set[asyncio.Future[Any]] = {*self._unresolved, *self._in_flight}  # of verdicts, and of nothing
+            if self._serial_worker is not None:
+                pending.add(self._serial_worker)
+            await asyncio.wait(pending)
+
+    @property
+    def _has_capacity(self) -> bool:
+        """Whether a batch may leave now."""
+        busy = len(self._in_flight)
+        return not busy or (busy < MAX_IN_FLIGHT and len(self._queue) >= SECOND_BATCH_MIN)
+
+    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._has_capacity:
+            if not self._scheduled:
+                self._scheduled = True
+                loop.call_soon(self._send)
+        elif self._overdue_timer is None and len(self._in_flight) < MAX_IN_FLIGHT:
+            self._overdue_timer = loop.call_later(BLOCKED_AFTER_S, self._send_overdue)
+
+    def _send(self) -> None:
+        self._scheduled = False
+        while self._queue and self._has_capacity and self._send_one():
+            pass
+
+    def _send_overdue(self) -> None:
+        """A row that another session has locked blocks the batch on its way: the others must not wait for it."""
+        self._overdue_timer = None
+        if self._queue and len(self._in_flight) < MAX_IN_FLIGHT:
+            self._send_one()
+
+    def _send_one(self) -> bool:
+        """Send the next batch; whether there was one."""
+        batch = self._take_batch()
+        if batch:
+            task = asyncio.get_running_loop().create_task(self._settle(batch), name="group-commit")
+            self._in_flight[task] = batch
+            task.add_done_callback(self._finish_batch)
+        return bool(batch)
+
+    def _finish_batch(self, task: "asyncio.Task[None]") -> None:
+        del self._in_flight[task]
+        if self._queue:
+            self._schedule(task.get_loop())
+
+    def _take_batch(self) -> list[_Pending]:
+        """The oldest submissions that fit together; those that collide with one of them, or of a batch on its way, keep
+        their place in the queue.
+        """
+        batch: list[_Pending] = []
+        postponed: list[_Pending] = []
+        taken: set[tuple[str, str]] = set()
+        taken = taken.union(*(pending.keys for flying in self._in_flight.values() for pending in flying))
+        model_locks: dict[tuple[TenantId, ModelId], int] = {}
+        while self._queue and len(batch) < MAX_BATCH:
+            pending = self._queue.popleft()
+            if pending.future.done():  # it was cancelled while it waited
+                continue
+            if any(not blocked.keys.isdisjoint(pending.keys) for blocked in self._serial_queue):
+                self._enqueue_serial(pending)
+                continue
+            if pending.is_large and batch:
+                self._queue.appendleft(pending)
+                break
+            if taken.isdisjoint(pending.keys) and all(
+                model_locks.get(model, lock) == lock for model, lock in pending.model_locks.items()
+            ):
+                batch.append(pending)
+                model_locks |= pending.model_locks
+            else:
+                postponed.append(pending)
+            taken |= pending.keys  # of a postponed one, too: a later submission of the same entity must not overtake it
+            if pending.is_large:
+                break
+        self._queue.extendleft(reversed(postponed))
+        return batch
+
+    async def _settle(self, batch: list[_Pending], *, again: bool = True) -> None:
+        """Bring each caller its verdict. ``again``: one that loses a race for a claim may be run once more."""
+        try:
+            await self._apply(batch)
+        except ConnectionLost as lost:
+            await self._resolve_outcomes(batch, lost)
+        except StorageUnavailable as away:
+            for pending in batch:
+                _fail(pending, away)
+        except LOCK_ERRORS as error:
+            log.info("commit_locked_out", size=len(batch), sqlstate=error.sqlstate)
+            for pending in batch:
+                self._enqueue_serial(pending)
+        except asyncpg.PostgresError as error:
+            if len(batch) == 1 and not (again and isinstance(error, asyncpg.UniqueViolationError)):
+                _fail(batch[0], _translate_error(error))
+                return
+            log.warning("batch_split", size=len(batch), sqlstate=error.sqlstate)
+            for pending in batch:
+                await self._settle([pending], again=len(batch) > 1)
+        except Failure as refused:  # growth; its submission is alone
+            _fail(batch[0], refused)
+        except Exception as error:  # a background task: whatever it is must reach the callers, or they wait for ever
+            for pending in batch:
+                _fail(pending, error)
+
+    async def _apply(self, batch: list[_Pending]) -> None:
+        async with self._pool.connection(within=self._within) as connection:
+            for pending in batch:
+                pending.is_sent = True
+            if batch[0].is_bulk:
+                attempts = [await copy_in(connection, batch[0].submission)]
+            elif batch[0].submission.growth:
+                attempts = [await self._statement.apply_growing(connection, batch[0].submission)]
+            else:
+                attempts = await self._statement.apply(connection, [pending.submission for pending in batch])
+        for pending, attempt in zip(batch, attempts, strict=True):
+            if isinstance(attempt, Busy):
+                self._retry_later(pending)
+            elif not pending.future.done():
+                pending.future.set_result(attempt)
+
+    def _retry_later(self, pending: _Pending) -> None:
+        """Try again later: another session has locked an entity of the submission."""
+        waited = self._measure_blocked_s(pending)
+        if waited < self._lock_timeout_s and not pending.future.done():
+            pause = min(max(waited / 4, MIN_PAUSE_S), MAX_PAUSE_S) * _jitter.uniform(0.75, 1.25)
+            asyncio.get_running_loop().call_later(pause, self._requeue, pending)
+        else:
+            _give_up(pending)
+
+    def _requeue(self, pending: _Pending) -> None:
+        self._queue.append(pending)
+        self._schedule(asyncio.get_running_loop())
+
+    def _enqueue_serial(self, pending: _Pending) -> None:
+        """Have the submission run alone, beside the others, which its locks must not hold up again."""
+        self._measure_blocked_s(pending)
+        self._serial_queue.append(pending)
+        if self._serial_worker is None:
+            self._serial_worker = asyncio.get_running_loop().create_task(
+                self._run_serial_queue(), name="group-commit-serial"
+            )
+
+    async def _run_serial_queue(self) -> None:
+        while self._serial_queue:
+            pending = self._serial_queue[0]  # it stays in the queue while it runs
+            if self._measure_blocked_s(pending) < self._lock_timeout_s and not pending.future.done():
+                await self._settle([pending])
+            else:
+                _give_up(pending)
+            self._serial_queue.popleft()
+        self._serial_worker = None
+
+    def _measure_blocked_s(self, pending: _Pending) -> float:
+        """For how many seconds locks of others have blocked a submission; the first call begins to count."""
+        now = asyncio.get_running_loop().time()
+        if pending.blocked_since is None:
+            pending.blocked_since = now
+        return now - pending.blocked_since
+
+    async def _resolve_outcomes(self, batch: list[_Pending], lost: ConnectionLost) -> None:
+        """Find out which submissions of a batch were applied although its connection broke."""
+        for pending in batch:
+            try:
+                at = await find_applied_at(self._pool, self._within, lost, pending.submission)
+            except Exception as error:  # whatever it is, the caller must not be told a guess
+                unknown = OutcomeUnknown(get_transaction_id(pending.submission))
+                log.error("commit_outcome_unknown", error=repr(error), **unknown.properties)  # noqa: TRY400 - no news
+                _fail(pending, unknown)
+                continue
+            if at is None:
+                _fail(pending, StorageUnavailable())
+            elif not pending.future.done():
+                pending.future.set_result(Applied(at))
+
+
+def _translate_error(error: asyncpg.PostgresError) -> Exception:
+    if isinstance(error, asyncpg.UniqueViolationError):
+        return Conflict()
+    return error
+
+
+def _give_up(pending: _Pending) -> None:
+    """Another session holds what the submission needs, for longer than a client should wait."""
+    log.warning("commit_given_up", transaction=get_transaction_id(pending.submission))
+    _fail(pending, Conflict())
+
+
+def _fail(pending: _Pending, error: Exception) -> None:
+    if not pending.future.done():
+        pending.future.set_exception(error)

@@ -1,0 +1,205 @@
+"""The overlay of a unit of work: what it has read and staged, seen before what is stored.
+
+It remembers the versions it read and answers reads from its own writes first. Overlays nest as units do: a nested one
+sees what the ``outer`` one sees, and what it stages becomes visible there when it is merged. Should two of them have
+changed the same entity from the same version, the second to merge fails with ``Conflict``.
+
+Growth. Documents that extend the schema of a model are kept with the schema as this transaction sees it; others see it
+when it commits (docs/adr/0003).
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from statewright.entity import AuditEvent, Entity
+from statewright.failures import Conflict, EntityModified
+from statewright.ids import EntityId, TenantId, TransactionId
+from statewright.schema import Claim
+from statewright.storage.commit.claims import StagedClaims, build_claim_rows, refuse_taken_claims
+from statewright.storage.commit.growth import StagedGrowth
+from statewright.storage.commit.submission import (
+    ModelLock,
+    StagedChanges,
+    StagedPart,
+    Submission,
+    Write,
+    build_rows,
+    is_transient,
+)
+from statewright.storage.entities import EntityReader
+from statewright.storage.schedules import ScheduledTaskRow, StagedTasks
+
+
+class Overlay:
+    """What one unit has read and staged.
+
+    ``label`` is the id under which its audit events are filed: that of the run's first segment. ``parts`` are what it
+    writes by optional parts of the commit statement, by their names; only in an overlay that is not nested.
+    """
+
+    def __init__(
+        self, tenant: TenantId, label: TransactionId, reader: EntityReader, outer: "Overlay | None" = None
+    ) -> None:
+        self.tenant = tenant
+        self.label = label
+        self.events: dict[tuple[EntityId, TransactionId], list[AuditEvent]] = {}
+        self.growth: StagedGrowth = StagedGrowth(outer.growth if outer else None)
+        self.tasks: StagedTasks = StagedTasks(outer.tasks if outer else None)
+        self.parts: dict[str, StagedPart] = {}
+        self._reader = reader
+        self._outer = outer
+        self._reads: dict[EntityId, TransactionId] = {}
+        self._prefetched: dict[EntityId, Entity] = {}
+        self._writes: dict[EntityId, Write] = {}
+        self._outer_writes: dict[EntityId, Write | None] = {}  # what the outer one had staged when we first looked
+        self._claims: StagedClaims = StagedClaims(outer._claims if outer else None)
+
+    @property
+    def staged(self) -> dict[EntityId, Write]:
+        """Every write that is seen here and not committed yet."""
+        inherited = self._outer.staged if self._outer else {}
+        return inherited | self._writes
+
+    async def get_entity(self, entity_id: EntityId) -> Entity | None:
+        """The entity as it is seen here; the version read is checked again at commit."""
+        write = self._find_write(entity_id)
+        if write is not None:
+            return None if write.deletes else write.entity
+        entity = self._find_prefetched(entity_id) or await self._reader.get(self.tenant, entity_id)
+        if entity is not None:
+            self._reads.setdefault(entity_id, entity.transaction_id)
+        return entity
+
+    async def prefetch(self, entity_ids: Iterable[EntityId]) -> list[Entity]:
+        """Read entities together that are going to be asked for one after the other; those that are there."""
+        found = await asyncio.gather(*(self._reader.get(self.tenant, entity_id) for entity_id in set(entity_ids)))
+        self._prefetched |= {entity.id: entity for entity in found if entity is not None}
+        return list(self._prefetched.values())
+
+    def _find_prefetched(self, entity_id: EntityId) -> Entity | None:
+        entity = self._prefetched.get(entity_id)
+        if entity is not None or self._outer is None:
+            return entity
+        return self._outer._find_prefetched(entity_id)
+
+    def create(self, entity: Entity, *, claims: Sequence[Claim] | None = None, lock: int | None = None) -> None:
+        """Stage a new entity.
+
+        ``claims`` are what it claims of its model's unique keys; None when there are none. ``lock`` is the
+        ``lock_revision`` of the model it was judged by, which must still be locked so at commit; None for a model that
+        cannot be unlocked.
+        """
+        hashes = self._claims.stage(entity, claims)
+        self._writes[entity.id] = Write(entity=entity, expected=None, claims=hashes, lock=lock)
+
+    def save(self, entity: Entity, *, if_match: bool = False, claims: Sequence[Claim] | None = None) -> None:
+        """Stage a new version of an entity that was read or created here; what it claimed so far is released.
+
+        With ``if_match`` the version read was demanded by the client, who is then told ``EntityModified`` instead of
+        ``Conflict``.
+        """
+        before = self._find_write(entity.id)
+        expected = before.expected if before else self._reads[entity.id]
+        hashes = self._claims.stage(entity, claims)
+        lock = before.lock if before else None
+        self._writes[entity.id] = Write(entity=entity, expected=expected, if_match=if_match, claims=hashes, lock=lock)
+
+    def delete(self, entity: Entity) -> None:
+        """Stage the deletion of an entity that was read or created here; its claims are released."""
+        before = self._find_write(entity.id)
+        expected = before.expected if before else self._reads[entity.id]
+        self._writes[entity.id] = Write(entity=entity, expected=expected, deletes=True, claims=())
+
+    def expect(self, entity_id: EntityId, version: TransactionId) -> None:
+        """Demand at commit that the entity is still at ``version``."""
+        self._reads.setdefault(entity_id, version)
+
+    def record(self, entity_id: EntityId, event: AuditEvent) -> None:
+        """File an audit event of the run on the entity."""
+        self.events.setdefault((entity_id, self.label), []).append(event)
+
+    def _find_write(self, entity_id: EntityId) -> Write | None:
+        """The uncommitted write that is seen of an entity, one of its own or an outer one."""
+        write = self._writes.get(entity_id)
+        if write is not None or self._outer is None:
+            return write
+        outer = self._outer._find_write(entity_id)
+        self._outer_writes.setdefault(entity_id, outer)
+        return outer
+
+    def merge(self, inner: "Overlay") -> None:
+        """Take over what a nested one has staged. Raises ``Conflict`` and ``UniqueViolation``."""
+        assert not inner.parts, "parts are staged in units that are not nested"  # noqa: S101
+        for entity_id in inner._writes:
+            if self._find_write(entity_id) is not inner._outer_writes.get(entity_id):
+                raise Conflict
+        inner._refuse_doubles()
+        for entity_id, version in inner._reads.items():
+            if self._reads.setdefault(entity_id, version) != version:
+                raise Conflict
+        self._writes |= inner._writes
+        self._claims.merge(inner._claims)
+        self.growth.merge(inner.growth)
+        for key, events in inner.events.items():
+            self.events.setdefault(key, []).extend(events)
+        self.tasks.merge(inner.tasks)
+
+    def mark_committed(self, segment: TransactionId) -> None:
+        """Begin anew: what was staged is stored, by ``segment``."""
+        self._reads, self._writes, self.events, self._outer_writes = {}, {}, {}, {}
+        self._prefetched.clear()  # what was committed since may be newer
+        self._claims.clear()
+        self.growth.clear()
+        self.tasks.mark_committed(segment)
+        self.parts.clear()
+
+    def build_submission(self, transaction: TransactionId) -> Submission | None:
+        """What ``transaction`` is to commit; None when there is nothing to do. Raises ``UniqueViolation``."""
+        writes = {id_: write for id_, write in self._writes.items() if not is_transient(write)}
+        changes = StagedChanges(
+            tenant=self.tenant,
+            transaction=transaction,
+            label=self.label,
+            writes=writes,
+            reads=self._reads,
+            events=self.events,
+            touched=[id_ for id_ in self.tasks if id_ not in self._writes],
+        )
+        rows = build_rows(changes)
+        if not rows:
+            return None
+        self._refuse_doubles()
+        return Submission(
+            rows=rows,
+            claims=build_claim_rows(self.tenant, writes),
+            growth=self.growth.list_growth(self.tenant),
+            tasks=self._build_task_rows(transaction),
+            model_locks=self._collect_model_locks(),
+            parts=self.parts,
+        )
+
+    def _collect_model_locks(self) -> frozenset[ModelLock]:
+        writes = self._writes.values()
+        return frozenset((self.tenant, write.entity.model, write.lock) for write in writes if write.lock is not None)
+
+    def _build_task_rows(self, transaction: TransactionId) -> list[ScheduledTaskRow]:
+        ids = [id_ for id_ in self.tasks if not is_transient(self._writes.get(id_))]
+        return [row for id_ in ids for row in self.tasks.build_rows(self.tenant, id_, transaction)]
+
+    def build_conflict(self, stale: Sequence[EntityId]) -> Conflict | EntityModified:
+        """What to tell the client of a commit that found these entities at other versions."""
+        demanded = (id_ for id_ in stale if id_ in self._writes and self._writes[id_].if_match)
+        entity_id = next(demanded, None)
+        return Conflict() if entity_id is None else EntityModified(entity_id)
+
+    async def refuse_taken_claims(self) -> None:
+        """Raises ``UniqueViolation`` when an entity that this transaction does not take it from holds a claim."""
+        await refuse_taken_claims(self._reader.pool, self.tenant, self._writes, self._keeps_claim)
+
+    def _refuse_doubles(self) -> None:
+        self._claims.refuse_doubles(self._writes, self._keeps_claim)
+
+    def _keeps_claim(self, entity_id: EntityId, hash_: str) -> bool:
+        """Whether an entity that has, or wanted, a claim has it at the end of what is seen here."""
+        write = self._find_write(entity_id)
+        return write is None or (not write.deletes and hash_ in (write.claims or ()))

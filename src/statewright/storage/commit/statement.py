@@ -1,0 +1,233 @@
+"""The commit statement: what transactions want written goes in, what became of each comes out.
+
+Beside entities, their history and their events it has *optional parts*. A part has a name, an SQL text and an encoder.
+The text consists of sections, each for the place of that name in ``commit.sql``; it reads the part's parameter as
+``$name::json``. The encoder makes the parameter from the submissions of a batch; where it gives none, the part is left
+out of the statement.
+
+Parts that this package knows (unique keys, scheduled tasks, models of new entities) are ``CORE_PARTS``. Others are
+given to ``GroupCommit`` where the service is put together; a transaction stages rows for them by name
+(``UnitOfWork.parts``), and this package does not look into them.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
+from typing import Final
+
+import asyncpg
+import msgspec
+from msgspec import Struct
+from msgspec.structs import astuple
+
+from statewright.failures import Conflict, Failure, ModelNotFound, ModelNotLocked
+from statewright.ids import EntityId
+from statewright.storage.columns import ENTITY_COLUMNS, EntityColumns
+from statewright.storage.commit.claims import encode_claims
+from statewright.storage.commit.growth import grow_models
+from statewright.storage.commit.submission import (
+    Applied,
+    Attempt,
+    Busy,
+    ModelLock,
+    ModelLockLost,
+    Refusal,
+    StagedPart,
+    Stale,
+    Submission,
+    UniqueKeyTaken,
+)
+from statewright.storage.schedules import encode_tasks
+
+# Models of new entities: locked when the entities are written as they were when these were judged (docs/adr/0008).
+
+LOST_REASONS: Final[Mapping[str, Callable[[], Failure]]] = {
+    "gone": lambda: ModelNotFound("model not found"),
+    "unlocked": ModelNotLocked,
+    "relocked": Conflict,
+}
+"""What may have become of the model of a new entity, and what its client is told."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+def encode_model_locks(batch: Sequence[Submission]) -> str | None:
+    """The models that new entities of a batch need, in the one order in which they are locked; None when there is
+    no new entity.
+    """
+    needed: dict[ModelLock, list[int]] = {}
+    for number, submission in enumerate(batch):
+        for model_lock in submission.model_locks:
+            needed.setdefault(model_lock, []).append(number)
+    if not needed:
+        return None
+    model_locks = [
+        {"tenant": tenant, "model": model, "lock": lock, "ts": needed[tenant, model, lock]}
+        for tenant, model, lock in sorted(needed)
+    ]
+    return _encode(model_locks).decode()
+
+
+LOCK_LOST = "SELECT model_locks_lost($1::jsonb) ->> '0'"
+"""Keeps the models locked until the transaction ends."""
+
+
+async def lock_models(connection: asyncpg.Connection, submission: Submission, *, timeout_s: float) -> str | None:
+    """Hold the models of the new entities of a submission; why that cannot be, or None."""
+    model_locks = encode_model_locks([submission])
+    if model_locks is None:
+        return None
+    reason: str | None = await connection.fetchval(LOCK_LOST, model_locks, timeout=timeout_s)
+    return reason
+
+
+# Optional parts.
+
+PLACE: Final = re.compile(r"^-- \[(\w+)\]\n", re.MULTILINE)
+"""A line that begins a section in the text of a part, and stands for it in the statement."""
+
+PACKAGE: Final = "statewright.storage.commit"
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """A part of the statement.
+
+    ``refusals`` are the values of its section ``refusal``, and what each of them means.
+    """
+
+    name: str
+    sections: Mapping[str, str]
+    encode: Callable[[Sequence[Submission]], str | None]
+    refusals: Mapping[str, Refusal] = {}
+
+
+def read_sections(package: str, file: str) -> dict[str, str]:
+    """The sections of an SQL file; what stands before the first is a comment."""
+    _, *pieces = PLACE.split(files(package).joinpath(file).read_text(encoding="utf-8"))
+    return {name: text.rstrip("\n") + "\n" for name, text in zip(pieces[::2], pieces[1::2], strict=True)}
+
+
+def build_staged_part(name: str, sections: Mapping[str, str]) -> Part:
+    """A part that writes what transactions have staged under its name.
+
+    Its parameter is a list of objects: ``t``, the number of the transaction, and ``part``, the staged fields.
+    """
+
+    def encode(batch: Sequence[Submission]) -> str | None:
+        numbered = [
+            _Numbered(t, staged)
+            for t, submission in enumerate(batch)
+            if (staged := submission.parts.get(name)) is not None
+        ]
+        return _encode(numbered).decode() if numbered else None
+
+    return Part(name=name, sections=sections, encode=encode)
+
+
+class _Numbered(Struct, frozen=True):
+    t: int
+    part: StagedPart
+
+
+def _encode_tasks(batch: Sequence[Submission]) -> str | None:
+    return encode_tasks([submission.tasks for submission in batch])
+
+
+MODEL_LOCKS: Final = Part(
+    name="model_locks",
+    sections=read_sections(PACKAGE, "model_locks.sql"),
+    encode=encode_model_locks,
+    refusals={reason: ModelLockLost(reason) for reason in LOST_REASONS},
+)
+CLAIMS: Final = Part(
+    name="claims",
+    sections=read_sections(PACKAGE, "claims.sql"),
+    encode=encode_claims,
+    refusals={"taken": UniqueKeyTaken()},
+)
+TASKS: Final = Part(name="tasks", sections=read_sections(PACKAGE, "tasks.sql"), encode=_encode_tasks)
+
+CORE_PARTS: Final = (MODEL_LOCKS, CLAIMS, TASKS)
+"""In the order in which their refusals count."""
+
+
+STATEMENT_TIMEOUT_S = 15.0
+"""A database that takes longer has stopped answering: its connection counts as lost, and the outcome is looked up."""
+
+
+class CommitStatement:
+    """``commit.sql`` with the optional parts that may be in it."""
+
+    def __init__(self, parts: Sequence[Part] = (), columns: EntityColumns = ENTITY_COLUMNS) -> None:
+        template = files("statewright.storage.commit").joinpath("commit.sql").read_text(encoding="utf-8")
+        self._template = template.format(columns=columns)
+        self._first_part = len(columns.staged) + 2  # after an array for each column, and the transactions' numbers
+        self._parts = (*CORE_PARTS, *parts)
+        self._texts: dict[tuple[str, ...], str] = {}
+        self._refusals: dict[str, Refusal] = {}
+        places = {*PLACE.findall(template)}
+        for part in self._parts:
+            if unknown := part.sections.keys() - places:
+                raise ValueError(f"the commit statement has no place for {sorted(unknown)} of {part.name}")
+            self._refusals |= part.refusals
+
+    @property
+    def part_names(self) -> tuple[str, ...]:
+        """The optional parts, in their order."""
+        return tuple(part.name for part in self._parts)
+
+    def compose(self, *names: str) -> str:
+        """The text with these optional parts, each with one more parameter, in the order of ``part_names``."""
+        text = self._texts.get(names)
+        if text is None:
+            text = self._texts[names] = self._build_text([part for part in self._parts if part.name in names])
+        return text
+
+    def _build_text(self, parts: Sequence[Part]) -> str:
+        text = PLACE.sub(lambda place: "".join(part.sections.get(place[1], "") for part in parts), self._template)
+        for number, part in enumerate(parts, start=self._first_part):
+            text = text.replace(f"${part.name}::", f"${number}::")
+        return text
+
+    async def apply(self, connection: asyncpg.Connection, batch: Sequence[Submission]) -> list[Attempt]:
+        """Try to apply the batch; what became of its submissions, in order."""
+        numbers = [number for number, submission in enumerate(batch) for _ in submission.rows]
+        columns = zip(*[astuple(row) for submission in batch for row in submission.rows], strict=True)
+        more = {part.name: text for part in self._parts if (text := part.encode(batch)) is not None}
+        records = await connection.fetch(
+            self.compose(*more), numbers, *columns, *more.values(), timeout=STATEMENT_TIMEOUT_S
+        )
+        attempts: dict[int, Attempt] = {}
+        for number, at, stale, busy, refusal in records:
+            before = attempts.get(number)
+            if stale is not None and not busy:
+                others = before.entities if isinstance(before, Stale) else ()
+                attempts[number] = Stale((*others, EntityId(str(stale))))
+            elif busy:
+                attempts[number] = before or Busy()
+            else:
+                attempts[number] = Applied(at) if refusal is None else self._refusals[refusal]
+        return [attempts[number] for number in range(len(batch))]
+
+    async def apply_growing(self, connection: asyncpg.Connection, submission: Submission) -> Attempt:
+        """Apply a submission together with what its documents teach their models, or nothing of it."""
+        try:
+            async with connection.transaction(isolation="read_committed"):
+                await grow_models(connection, submission.growth)
+                return _require_applied(*await self.apply(connection, [submission]))
+        except SubmissionRefused as refused:
+            return refused.attempt
+
+
+class SubmissionRefused(Exception):
+    """Ends a database transaction whose submission is not applied, so that nothing else of it stays either."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        super().__init__(attempt)
+        self.attempt = attempt
+
+
+def _require_applied(attempt: Attempt) -> Applied:
+    if not isinstance(attempt, Applied):
+        raise SubmissionRefused(attempt)
+    return attempt

@@ -1,0 +1,158 @@
+"""A transaction as all its units share it: its present segment, its clock, its way to the database, and its gate.
+
+One participant at a time works on a transaction: it holds the gate, and lets go of it for the length of every callout;
+so joined requests follow each other, see each other's work, and may themselves wait for callbacks to any depth
+(docs/reference/workflows.md#callbacks). The owner holds the gate from the beginning: no other can know of the
+transaction before its first callout. A savepoint is part of the participant that opened it, and has the same ``Gate``.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from time import perf_counter
+from types import TracebackType
+from typing import assert_never
+
+from statewright.entity import Actor
+from statewright.failures import UniqueViolation
+from statewright.ids import ModelId, TenantId, TransactionId
+from statewright.storage.columns import StagedRow
+from statewright.storage.commit.group_commit import GroupCommit
+from statewright.storage.commit.overlay import Overlay
+from statewright.storage.commit.statement import LOST_REASONS
+from statewright.storage.commit.submission import Applied, ModelLockLost, Stale, Submission, UniqueKeyTaken
+from statewright.storage.entities import EntityReader
+
+
+class Gate:
+    """The gate as one participant has it: the owner of the transaction, or a request that joins it at ``owner``."""
+
+    __slots__ = ("_is_held", "_lock", "_owner")
+
+    def __init__(self, owner: "Gate | None" = None) -> None:
+        self._owner = owner
+        self._lock: asyncio.Lock | None = None  # of the owner's, from its first callout on
+        self._is_held = owner is None
+
+    @property
+    def owner(self) -> "Gate":
+        """That of the transaction's owner."""
+        return self if self._owner is None else self._owner
+
+    async def take(self) -> None:
+        """Wait until the gate is free, and hold it."""
+        lock = self.owner._lock
+        assert lock is not None, "a transaction is joined during callouts only"  # noqa: S101
+        await lock.acquire()
+        self._is_held = True
+
+    def release(self) -> None:
+        """Let others work on the transaction, if this one held them off."""
+        owner = self.owner
+        if owner._lock is None:
+            owner._lock = asyncio.Lock()
+        elif self._is_held:
+            owner._lock.release()
+        self._is_held = False
+
+    def close(self) -> None:
+        """The participant has ended."""
+        if self.owner._lock is not None:
+            self.release()
+        self._is_held = False
+
+
+class ReleasedGate:
+    """The length of an ``async with`` block, during which others may work on a transaction."""
+
+    __slots__ = ("_gate",)
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    async def __aenter__(self) -> None:
+        self._gate.release()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not isinstance(error, asyncio.CancelledError):  # then the unit is dropped, and needs no gate for that
+            await self._gate.take()
+
+
+class Transaction:
+    """``id`` names the segment that is open now; a transaction that commits no segments on its way has only one.
+
+    ``origin`` is whom its writes are attributed to when a service or the system executes them
+    (docs/reference/workflows.md#attribution-of-runs). ``on_model_change`` is called for models that caches must look
+    for again.
+    """
+
+    __slots__ = ("_commits", "_created_at", "_last_event_at", "_on_model_change", "clock", "id", "origin", "reader")
+
+    def __init__(
+        self,
+        id: TransactionId,  # noqa: A002 - the field's own name
+        *,
+        reader: EntityReader,
+        commits: GroupCommit,
+        clock: Callable[[], int],
+        origin: Actor | None = None,
+        on_model_change: Callable[[TenantId, ModelId], None] | None = None,
+    ) -> None:
+        self.id = id
+        self.reader = reader
+        self.clock = clock
+        self.origin = origin
+        self._commits = commits
+        self._on_model_change = on_model_change
+        self._created_at = perf_counter()
+        self._last_event_at = 0
+
+    def count_begin(self) -> None:
+        """Its owner begins to work."""
+        self._commits.metrics.count_begin(perf_counter() - self._created_at)
+
+    def count_end(self, *, since: float, failed: bool) -> None:
+        """Its owner has ended; what was left to do took from ``since`` on."""
+        self._commits.metrics.count_end(perf_counter() - since if failed else None)
+
+    def take_event_time(self) -> int:
+        """An instant for the next audit event, later than all before it in this transaction."""
+        now = self.clock()
+        self._last_event_at = at = now if now > self._last_event_at else self._last_event_at + 1
+        return at
+
+    async def commit(self, overlay: Overlay) -> int | None:
+        """Apply what is staged in the owner's overlay, or nothing of it; raises as ``UnitOfWork.commit`` does."""
+        submission = overlay.build_submission(self.id)
+        if submission is None:
+            return None
+        try:
+            verdict = await self._commits.commit(submission)
+        finally:
+            self._notify_model_change(overlay.tenant, overlay.growth)
+        match verdict:
+            case Applied(at):
+                if overlay.tasks:
+                    self._commits.metrics.count_timers(overlay.events.values())
+                return at
+            case UniqueKeyTaken():
+                raise UniqueViolation
+            case ModelLockLost(reason):
+                self._notify_model_change(overlay.tenant, (model for _, model, _ in submission.model_locks))
+                failure = LOST_REASONS[reason]()
+                raise failure
+            case Stale(entities):
+                raise overlay.build_conflict(entities)
+            case _:
+                assert_never(verdict)
+
+    async def commit_row(self, row: StagedRow) -> None:
+        """Apply one row and nothing of what is staged."""
+        await self._commits.commit(Submission(rows=[row]))
+
+    def _notify_model_change(self, tenant: TenantId, models: Iterable[ModelId]) -> None:
+        """Caches of definitions must look again: after a refusal, too, which shows that what they knew is old."""
+        if self._on_model_change is not None:
+            for model in models:
+                self._on_model_change(tenant, model)

@@ -1,0 +1,194 @@
+"""Which nodes there are, and which calculation members are connected to each of them.
+
+A node is a service process. It says that it lives by renewing a lease, and by the same statement learns of the others.
+Members change seldom and are many, so they are read again only when the revision of their node has changed. A change
+is announced (LISTEN/NOTIFY), and seen at the next beat if the announcement is lost.
+
+All of it goes over one connection that only presence uses: a pool that is exhausted must not make a node look dead.
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import asyncpg
+import msgspec
+from msgspec import Struct
+
+from statewright.ids import NodeId, TenantId
+from statewright.storage.connections import DatabaseConnection, DatabaseUrl, connect
+
+CHANNEL = "statewright_cluster"
+
+_tags = msgspec.json.Decoder(frozenset[str])
+_encode = msgspec.json.Encoder().encode
+
+
+class NodeRow(Struct, frozen=True, kw_only=True):
+    """A node as the others see it. ``address`` is ``host:port``; ``draining``: it takes no new callouts."""
+
+    id: NodeId
+    name: str
+    address: str
+    machine: str
+    program: str
+    draining: bool
+    revision: int
+
+
+class MemberRow(Struct, frozen=True):
+    """A calculation member that is connected to a node; tags in lower case."""
+
+    tenant: TenantId
+    id: str
+    tags: frozenset[str]
+
+
+class NodeTable:
+    """The statements of one node on its connection. They raise what asyncpg raises; the caller begins anew then."""
+
+    def __init__(self, connection: DatabaseConnection) -> None:
+        self._connection = connection
+
+    # A row that others have removed comes back with revision -1, which tells its owner to publish its members again.
+    RENEW_LEASE = """
+        INSERT INTO cluster_node AS node (id, name, address, machine, program, draining, revision, lease_until)
+        VALUES ($1, $2, $3, $4, $5, $6, -1, now_us() + $7::bigint)
+        ON CONFLICT (id) DO UPDATE SET draining = excluded.draining, lease_until = excluded.lease_until
+        RETURNING revision
+    """
+
+    async def renew_lease(self, node: NodeRow, *, lease: timedelta) -> int:
+        """Claim to be alive for the length of ``lease`` from now on; the revision of the members that are stored."""
+        lease_us = lease // timedelta(microseconds=1)
+        claim = (node.id, node.name, node.address, node.machine, node.program, node.draining, lease_us)
+        revision: int = await self._connection.fetchval(self.RENEW_LEASE, *claim)
+        return revision
+
+    PEERS = """
+        SELECT id, name, address, machine, program, draining, revision
+          FROM cluster_node
+         WHERE id <> $1 AND lease_until > now_us()
+         ORDER BY id
+    """
+
+    async def list_peers(self, node: NodeId) -> list[NodeRow]:
+        """The other nodes that are alive."""
+        rows = await self._connection.fetch(self.PEERS, node)
+        return [
+            NodeRow(
+                id=NodeId(row["id"]),
+                name=row["name"],
+                address=row["address"],
+                machine=row["machine"],
+                program=row["program"],
+                draining=row["draining"],
+                revision=row["revision"],
+            )
+            for row in rows
+        ]
+
+    MEMBERS = "SELECT node, tenant, id, tags FROM cluster_member WHERE node = ANY ($1::text[]) ORDER BY node, id"
+
+    async def list_members(self, nodes: Sequence[NodeId]) -> dict[NodeId, tuple[MemberRow, ...]]:
+        """The members of some nodes."""
+        found: dict[NodeId, list[MemberRow]] = {node: [] for node in nodes}
+        for node, tenant, id_, tags in await self._connection.fetch(self.MEMBERS, list(nodes)):
+            found[NodeId(node)].append(MemberRow(TenantId(tenant), id_, _tags.decode(tags)))
+        return {node: tuple(members) for node, members in found.items()}
+
+    REVISE = "UPDATE cluster_node SET revision = $2 WHERE id = $1 RETURNING true"
+
+    LEAVE = """
+        DELETE FROM cluster_member
+         WHERE node = $1 AND (tenant, id) NOT IN (SELECT * FROM unnest($2::text[], $3::text[]))
+    """
+
+    JOIN = """
+        INSERT INTO cluster_member (node, tenant, id, tags)
+        SELECT $1, tenant, id, tags FROM unnest($2::text[], $3::text[], $4::text[]) AS joined (tenant, id, tags)
+        ON CONFLICT DO NOTHING
+    """
+
+    async def publish(self, node: NodeId, members: Iterable[MemberRow], revision: int) -> bool:
+        """Make these the node's members, as ``revision``, and say so; False when the node's row is gone."""
+        connected = list(members)
+        tenants, ids = [member.tenant for member in connected], [member.id for member in connected]
+        tags = [_encode(sorted(member.tags)).decode() for member in connected]
+        async with self._connection.transaction():
+            if not await self._connection.fetchval(self.REVISE, node, revision):
+                return False
+            await self._connection.execute(self.LEAVE, node, tenants, ids)
+            await self._connection.execute(self.JOIN, node, tenants, ids, tags)
+            await self._connection.execute(ANNOUNCE, CHANNEL, node)
+        return True
+
+    # Two nodes that remove the same rows do not wait for each other, so they cannot wait in a circle either.
+    REMOVE_EXPIRED = """
+        DELETE FROM cluster_node
+         WHERE id IN (SELECT id FROM cluster_node WHERE lease_until <= now_us() FOR UPDATE SKIP LOCKED)
+        RETURNING id, name
+    """
+
+    async def remove_expired(self) -> Mapping[NodeId, str]:
+        """Remove nodes whose lease has ended; their names by id."""
+        return {NodeId(id_): name for id_, name in await self._connection.fetch(self.REMOVE_EXPIRED)}
+
+    LEAVE_CLUSTER = "DELETE FROM cluster_node WHERE id = $1"
+
+    async def leave(self, node: NodeId) -> None:
+        """Remove a node that has come to its end."""
+        async with self._connection.transaction():
+            await self._connection.execute(self.LEAVE_CLUSTER, node)
+            await self._connection.execute(ANNOUNCE, CHANNEL, node)
+
+    async def announce(self, node: NodeId) -> None:
+        """Let others look at a change of the node at once."""
+        await self._connection.execute(ANNOUNCE, CHANNEL, node)
+
+
+ANNOUNCE = "SELECT pg_notify($1, $2)"
+
+
+@asynccontextmanager
+async def open_node_table(
+    database: DatabaseUrl, on_announced: Callable[[NodeId], None], on_lost: Callable[[], None]
+) -> AsyncIterator[NodeTable]:
+    """A connection for presence. ``announced`` is told which node has changed, ``lost`` that the connection is gone.
+
+    Raises ``StorageUnavailable``.
+    """
+
+    def handle_notification(_connection: object, _process: int, _channel: str, payload: object) -> None:
+        on_announced(NodeId(str(payload)))
+
+    connection = await connect(database)
+    try:
+        connection.add_termination_listener(lambda _connection: on_lost())
+        await connection.add_listener(CHANNEL, handle_notification)
+        yield NodeTable(connection)
+    finally:
+        connection.terminate()
+
+
+OFFER_KEY = "INSERT INTO cluster_key (key) VALUES ($1) ON CONFLICT DO NOTHING"
+
+KEY = "SELECT key FROM cluster_key"
+
+KEY_BYTES = 32
+
+
+async def load_cluster_key(database: DatabaseUrl, within: timedelta) -> bytes:
+    """The key that all nodes of this database share; the first one to ask makes it up. Never to be logged.
+
+    Raises ``StorageUnavailable`` and ``TimeoutError``.
+    """
+    async with asyncio.timeout(within.total_seconds()):
+        connection: asyncpg.Connection = await connect(database)
+        try:
+            await connection.execute(OFFER_KEY, secrets.token_bytes(KEY_BYTES))
+            return bytes(await connection.fetchval(KEY))
+        finally:
+            await connection.close()

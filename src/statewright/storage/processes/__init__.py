@@ -1,0 +1,1 @@
+"""The tables of processes beside their entities: the queue, the inbox, timers, history, definitions."""

@@ -1,0 +1,73 @@
+"""Instances that have still to be started because another one has ended: a durable outbox."""
+
+from collections.abc import Sequence
+
+import asyncpg
+from msgspec import Struct
+
+from statewright.ids import EntityId, TenantId
+from statewright.storage.pool import Pool
+
+
+class DueChild(Struct, frozen=True, kw_only=True):
+    """An instance to be started, under the id it is going to have. ``variables`` is JSON text."""
+
+    tenant: TenantId
+    language: str
+    id: EntityId
+    parent: EntityId
+    definition_id: str
+    business_key: str | None
+    variables: str
+
+
+TAKE = """
+    -- Uses process_child_due. Each failure doubles the pause before the next attempt, up to 64 times the first one.
+    UPDATE process_child
+       SET not_before = $1 + $2 * (1 << least(attempts, 6)), attempts = attempts + 1
+     WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM process_child
+             WHERE not_before <= $1 AND language = ANY ($4::text[])
+             ORDER BY not_before, id
+             LIMIT $3 FOR UPDATE SKIP LOCKED))
+ RETURNING tenant, language, id, parent, definition_id, business_key, variables
+"""
+
+
+async def take_due_children(
+    pool: Pool, languages: Sequence[str], *, now: int, backoff: int, limit: int
+) -> list[DueChild]:
+    """Up to ``limit`` instances whose start is due at ``now``; none is taken again for ``backoff``, or longer.
+
+    Times in microseconds.
+    """
+    async with pool.connection() as connection:
+        rows = await connection.fetch(TAKE, now, backoff, limit, list(languages))
+    return [_to_child(row) for row in rows]
+
+
+DUE = """
+    SELECT tenant, language, id, parent, definition_id, business_key, variables
+      FROM process_child
+     WHERE tenant = $1 AND id = $2
+"""
+
+
+async def fetch_due_child(pool: Pool, tenant: TenantId, child: EntityId) -> DueChild | None:
+    """An instance that has still to be started; None when it was."""
+    async with pool.connection() as connection:
+        row = await connection.fetchrow(DUE, tenant, child)
+    return None if row is None else _to_child(row)
+
+
+def _to_child(row: asyncpg.Record) -> DueChild:
+    tenant, language, id_, parent, definition_id, business_key, variables = row
+    return DueChild(
+        tenant=TenantId(tenant),
+        language=language,
+        id=EntityId(str(id_)),
+        parent=EntityId(str(parent)),
+        definition_id=definition_id,
+        business_key=business_key,
+        variables=variables,
+    )

@@ -1,0 +1,120 @@
+"""Stored versions of definitions. They are inserted by the statement that commits their entities, and never change."""
+
+from msgspec import Struct
+
+from statewright.ids import TenantId
+from statewright.storage.pool import Pool
+
+
+class StoredDefinition(Struct, frozen=True, kw_only=True):
+    """One version. ``source`` is the text it was accepted as; ``uploaded_at`` is in epoch microseconds."""
+
+    id: str
+    version: int
+    uploaded_at: int
+    source: str
+
+
+class StoredVersion(Struct, frozen=True, kw_only=True):
+    """What a new upload is compared with. ``content`` is a hash."""
+
+    version: int
+    content: str
+    uploaded_at: int
+
+
+class LatestDefinition(Struct, frozen=True, kw_only=True):
+    """The latest version of a definition, and the numbers of all, ascending."""
+
+    id: str
+    version: int
+    name: str
+    description: str
+    uploaded_at: int
+    versions: tuple[int, ...]
+
+
+LATEST_VERSION = "SELECT max(version) FROM process_definition WHERE tenant = $1 AND language = $2 AND id = $3"
+
+
+async def fetch_latest_version(pool: Pool, tenant: TenantId, language: str, definition_id: str) -> int | None:
+    """The number of the latest version; None when there is none."""
+    async with pool.connection() as connection:
+        version: int | None = await connection.fetchval(LATEST_VERSION, tenant, language, definition_id)
+    return version
+
+
+VERSION = """
+    SELECT id, version, uploaded_at, source
+      FROM process_definition
+     WHERE tenant = $1 AND language = $2 AND id = $3 AND version = $4
+"""
+
+
+async def fetch_version(
+    pool: Pool, tenant: TenantId, language: str, definition_id: str, version: int
+) -> StoredDefinition | None:
+    """One version; None when there is none."""
+    async with pool.connection() as connection:
+        row = await connection.fetchrow(VERSION, tenant, language, definition_id, version)
+    return None if row is None else StoredDefinition(**row)
+
+
+VERSIONS = """
+    SELECT version, content, uploaded_at
+      FROM process_definition
+     WHERE tenant = $1 AND language = $2 AND id = $3
+     ORDER BY version
+"""
+
+
+async def fetch_versions(pool: Pool, tenant: TenantId, language: str, definition_id: str) -> list[StoredVersion]:
+    """All versions of one id, ascending."""
+    async with pool.connection() as connection:
+        return [StoredVersion(**row) for row in await connection.fetch(VERSIONS, tenant, language, definition_id)]
+
+
+LISTED = """
+    WITH latest AS (
+        SELECT DISTINCT ON (id) id, version, name, description, uploaded_at
+          FROM process_definition
+         WHERE tenant = $1 AND language = $2
+         ORDER BY id, version DESC
+    ),
+    matching AS (
+        SELECT * FROM latest WHERE strpos(lower(id), lower($3)) > 0 OR strpos(lower(name), lower($3)) > 0
+    )
+    SELECT page.id, page.version, page.name, page.description, page.uploaded_at,
+           ARRAY(SELECT version FROM process_definition
+                  WHERE tenant = $1 AND language = $2 AND id = page.id ORDER BY version) AS versions,
+           (SELECT count(*) FROM matching) AS total
+      FROM (SELECT * FROM matching ORDER BY id COLLATE "C" OFFSET $4 LIMIT $5) AS page
+     ORDER BY page.id COLLATE "C"
+"""
+
+COUNT = """
+    SELECT count(*)
+      FROM (SELECT DISTINCT ON (id) id, name FROM process_definition
+             WHERE tenant = $1 AND language = $2 ORDER BY id, version DESC) AS latest
+     WHERE strpos(lower(id), lower($3)) > 0 OR strpos(lower(name), lower($3)) > 0
+"""
+
+
+async def fetch_latest_definitions(
+    pool: Pool, tenant: TenantId, language: str, keyword: str, *, offset: int, limit: int
+) -> tuple[list[LatestDefinition], int]:
+    """Definitions by id whose latest name or id contains the keyword, and how many there are."""
+    async with pool.connection() as connection:
+        rows = await connection.fetch(LISTED, tenant, language, keyword, offset, limit)
+        total = rows[0]["total"] if rows else await connection.fetchval(COUNT, tenant, language, keyword)
+    return [
+        LatestDefinition(
+            id=row["id"],
+            version=row["version"],
+            name=row["name"],
+            description=row["description"],
+            uploaded_at=row["uploaded_at"],
+            versions=tuple(row["versions"]),
+        )
+        for row in rows
+    ], total

@@ -1,0 +1,164 @@
+"""Instances in lists, their history, and the removal of those that ended long ago."""
+
+from collections.abc import Sequence
+
+import asyncpg
+from msgspec import Struct
+
+from statewright.ids import EntityId, TenantId
+from statewright.storage.pool import Pool
+
+
+class InstanceFilter(Struct, frozen=True, kw_only=True):
+    """Which instances are wanted; an empty text matches all."""
+
+    definition_id: str = ""
+    status: str = ""
+    business_key: str = ""
+
+
+class StoredExecution(Struct, frozen=True, kw_only=True):
+    """A line of the history. ``input`` and ``output`` are JSON text; instants are epoch microseconds."""
+
+    id: str
+    node_id: str
+    node_type: str
+    attempt: int
+    status: str
+    started_at: int
+    ended_at: int | None
+    input: str | None
+    output: str | None
+    failure_reason: str | None
+
+
+async def fetch_instances(
+    pool: Pool, tenant: TenantId, language: str, wanted: InstanceFilter, *, offset: int, limit: int
+) -> tuple[list[str], int]:
+    """The documents of a page of instances, the newest first, and how many match altogether.
+
+    Ids rise with the start of their instances, so their order is that of time.
+    """
+    where, args = _build_where(tenant, language, wanted)
+    page = (
+        f"SELECT id FROM process_instance WHERE {where} ORDER BY id DESC OFFSET ${len(args) + 1} LIMIT ${len(args) + 2}"  # noqa: S608
+    )
+    documents = f"""
+        SELECT current.document
+          FROM ({page}) AS listed
+         CROSS JOIN LATERAL (
+                SELECT document FROM entity WHERE entity.tenant = $1 AND entity.id = listed.id LIMIT 1) AS current
+         ORDER BY listed.id DESC
+    """  # noqa: S608 - made of constants, all values are arguments
+    async with pool.connection() as connection:
+        total: int = await connection.fetchval(f"SELECT count(*) FROM process_instance WHERE {where}", *args)  # noqa: S608
+        rows = await connection.fetch(documents, *args, offset, limit) if total > offset else []
+    return [row["document"] for row in rows], total
+
+
+def _build_where(tenant: TenantId, language: str, wanted: InstanceFilter) -> tuple[str, list[object]]:
+    """As text, since one statement for all combinations would have one plan for all."""
+    where, args = ["tenant = $1", "language = $2"], list[object]([tenant, language])
+    for column in wanted.__struct_fields__:
+        value = getattr(wanted, column)
+        if value:
+            args.append(value)
+            where.append(f"{column} = ${len(args)}")
+    return " AND ".join(where), args
+
+
+HISTORY = """
+    SELECT id, node_id, node_type, attempt, status, started_at, ended_at, input, output, failure_reason
+      FROM process_execution
+     WHERE tenant = $1 AND language = $3 AND instance = $2
+     ORDER BY started_at, id
+"""
+
+
+async def fetch_executions(pool: Pool, tenant: TenantId, language: str, instance: EntityId) -> list[StoredExecution]:
+    """All lines of an instance, by start, then id."""
+    async with pool.connection() as connection:
+        rows = await connection.fetch(HISTORY, tenant, instance, language)
+    return [_to_execution(row) for row in rows]
+
+
+def _to_execution(row: asyncpg.Record) -> StoredExecution:
+    return StoredExecution(
+        id=str(row["id"]),
+        node_id=row["node_id"],
+        node_type=row["node_type"],
+        attempt=row["attempt"],
+        status=row["status"],
+        started_at=row["started_at"],
+        ended_at=row["ended_at"],
+        input=row["input"],
+        output=row["output"],
+        failure_reason=row["failure_reason"],
+    )
+
+
+PURGE = """
+    -- Uses process_instance_finished. User tasks are entities, too; the history of their instance names them.
+    WITH doomed AS MATERIALIZED (
+        SELECT tenant, id FROM process_instance
+         WHERE language = $4 AND status IN ('COMPLETED', 'CANCELLED') AND finished_at < $1
+           AND ($2::text IS NULL OR tenant = $2)
+         ORDER BY finished_at
+         LIMIT $3 FOR UPDATE SKIP LOCKED
+    ),
+    executions AS MATERIALIZED (
+        SELECT made.tenant, made.instance, made.id, made.work, made.node_type
+          FROM doomed
+         CROSS JOIN LATERAL (
+                SELECT tenant, instance, id, work, node_type FROM process_execution
+                 WHERE process_execution.tenant = doomed.tenant AND process_execution.instance = doomed.id
+                OFFSET 0) AS made
+    ),
+    entities AS MATERIALIZED (
+        SELECT tenant, id FROM doomed
+         UNION ALL
+        SELECT tenant, work FROM executions WHERE work IS NOT NULL AND node_type = ANY ($5::text[])
+    ),
+    tenants AS MATERIALIZED (SELECT DISTINCT tenant FROM doomed),
+    current_versions AS (
+        DELETE FROM entity
+         WHERE tenant = ANY (ARRAY(SELECT tenant FROM tenants)) AND id = ANY (ARRAY(SELECT id FROM entities))
+    ),
+    superseded_versions AS (
+        DELETE FROM entity_history
+         WHERE tenant = ANY (ARRAY(SELECT tenant FROM tenants)) AND id = ANY (ARRAY(SELECT id FROM entities))
+    ),
+    trails AS (
+        DELETE FROM entity_audit
+         WHERE tenant = ANY (ARRAY(SELECT tenant FROM tenants)) AND entity = ANY (ARRAY(SELECT id FROM entities))
+    ),
+    histories AS (
+        DELETE FROM process_execution
+         WHERE tenant = ANY (ARRAY(SELECT tenant FROM tenants))
+           AND instance = ANY (ARRAY(SELECT id FROM doomed)) AND id = ANY (ARRAY(SELECT id FROM executions))
+    ),
+    lines AS (
+        DELETE FROM process_instance
+         WHERE tenant = ANY (ARRAY(SELECT tenant FROM tenants)) AND id = ANY (ARRAY(SELECT id FROM doomed))
+    )
+    SELECT count(*) FROM doomed
+"""
+
+
+async def delete_finished_instances(
+    pool: Pool,
+    language: str,
+    *,
+    finished_before: int,
+    tenant: TenantId | None,
+    limit: int,
+    task_types: Sequence[str],
+) -> int:
+    """Remove up to ``limit`` instances that completed or were cancelled before an instant, of one tenant or of all.
+
+    Nothing of them stays. How many there were; fewer than ``limit`` when there are no more. ``task_types``: the types
+    of nodes whose work is a user task.
+    """
+    async with pool.connection() as connection:
+        count: int = await connection.fetchval(PURGE, finished_before, tenant, limit, language, list(task_types))
+    return count

@@ -1,0 +1,357 @@
+"""The job queue: claims, leases and retries, each one statement that changes queue rows and nothing else.
+
+Claims, sweeps and purges skip rows that another statement is just taking, so none of these waits, and a commit that
+removes or holds a job waits for no longer than such a statement takes.
+
+Claims. The oldest jobs of each wanted type are locked first, then the oldest of these are claimed: with one ``LIMIT``
+over all types the planner would sort the queue. Rows locked in vain are free again when the statement ends.
+
+Clocks. ``now`` is always the caller's, as for scheduled transitions.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import asyncpg
+import msgspec
+from msgspec import Struct
+
+from statewright.ids import EntityId, TenantId, TransactionId
+from statewright.storage.pool import Pool
+
+
+class LockedJob(Struct, frozen=True, kw_only=True):
+    """A job that was locked just now. ``input`` is JSON text; instants are epoch microseconds."""
+
+    id: str
+    instance: EntityId
+    execution: str
+    definition_id: str
+    node_id: str
+    job_type: str
+    retries: int
+    created_at: int
+    input: str
+
+
+class QueuedJob(Struct, frozen=True, kw_only=True):
+    """An unfinished job. ``worker`` is empty, and ``lock_expires_at`` None, when no worker has it."""
+
+    instance: EntityId
+    job_type: str
+    retries: int
+    worker: str
+    lock_expires_at: int | None
+    held: bool
+
+
+class JobLease(Struct, frozen=True, kw_only=True):
+    """Who claims, when, and until when."""
+
+    worker: str
+    now: int
+    until: int
+
+
+Topic = tuple[TenantId, str, str]
+"""A tenant, a language and a job type."""
+
+
+def _build_claim(oldest: str) -> str:
+    """The statement that claims the oldest of what ``oldest`` selects and locks: the ids of jobs of one type."""
+    return f"""
+    WITH claimed AS (
+        UPDATE process_job
+           SET worker = $4, locked_at = $5, lock_expires_at = $6
+         WHERE tenant = $1
+           AND id = ANY (ARRAY(
+                SELECT oldest.id
+                  FROM unnest($2::text[]) AS wanted (job_type)
+                 CROSS JOIN LATERAL ({oldest}) AS oldest
+                 ORDER BY oldest.id
+                 LIMIT $3))
+     RETURNING id, instance, execution, definition_id, node_id, job_type, retries, created_at
+    )
+    SELECT claimed.id, claimed.instance, claimed.execution, claimed.definition_id, claimed.node_id, claimed.job_type,
+           claimed.retries, claimed.created_at, made.input
+      FROM claimed
+     CROSS JOIN LATERAL (
+            SELECT input FROM process_execution
+             WHERE process_execution.tenant = $1 AND process_execution.instance = claimed.instance
+               AND process_execution.id = claimed.execution
+             LIMIT 1) AS made
+     ORDER BY claimed.id
+    """  # noqa: S608 - the parts below
+
+
+def _build_oldest(tags: str) -> str:
+    """Uses the index whose condition on the tags this is."""
+    return f"""
+        SELECT id FROM process_job
+         WHERE tenant = $1 AND language = $7 AND job_type = wanted.job_type
+           AND lock_expires_at IS NULL AND NOT held AND tags {tags}
+         ORDER BY id
+         LIMIT $3 FOR UPDATE SKIP LOCKED
+    """  # noqa: S608 - the conditions below
+
+
+CLAIM = _build_claim(
+    f"SELECT id FROM ({_build_oldest('IS NULL')}) AS plain"  # noqa: S608
+    f" UNION ALL SELECT id FROM ({_build_oldest('IS NOT NULL')}) AS tagged"
+)
+CLAIM_PLAIN = _build_claim(_build_oldest("IS NULL"))
+CLAIM_TAGGED = _build_claim(_build_oldest("= $8"))
+
+
+async def claim_jobs(
+    pool: Pool, tenant: TenantId, language: str, types: Sequence[str], limit: int, lease: JobLease
+) -> list[LockedJob]:
+    """Lock up to ``limit`` of the oldest claimable jobs of the types, in order of creation."""
+    async with pool.connection() as connection:
+        args = (tenant, list(types), limit, lease.worker, lease.now, lease.until, language)
+        rows = await connection.fetch(CLAIM, *args)
+    return [_to_locked_job(row) for row in rows]
+
+
+class PushRoute(Struct, frozen=True):
+    """Where jobs are pushed to: ``tags`` as definitions spell them, None where the job type is the tag."""
+
+    job_type: str
+    tags: str | None
+
+
+async def claim_route(
+    pool: Pool, tenant: TenantId, language: str, route: PushRoute, limit: int, lease: JobLease
+) -> list[LockedJob]:
+    """The same for the jobs of a route."""
+    args = (tenant, [route.job_type], limit, lease.worker, lease.now, lease.until, language)
+    async with pool.connection() as connection:
+        if route.tags is None:
+            rows = await connection.fetch(CLAIM_PLAIN, *args)
+        else:
+            rows = await connection.fetch(CLAIM_TAGGED, *args, route.tags)
+    return [_to_locked_job(row) for row in rows]
+
+
+ROUTES = """
+    -- Jumps from type to type in process_job_claimable, and from route to route in process_job_tags: one probe for
+    -- each, however many jobs there are.
+    WITH RECURSIVE types AS (
+        (SELECT job_type FROM process_job
+          WHERE tenant = $1 AND language = $2 AND lock_expires_at IS NULL AND NOT held AND tags IS NULL
+          ORDER BY job_type LIMIT 1)
+         UNION ALL
+        SELECT (SELECT job_type FROM process_job
+                 WHERE tenant = $1 AND language = $2 AND lock_expires_at IS NULL AND NOT held AND tags IS NULL
+                   AND job_type > types.job_type
+                 ORDER BY job_type LIMIT 1)
+          FROM types
+         WHERE types.job_type IS NOT NULL
+    ),
+    routes AS (
+        (SELECT tags, job_type FROM process_job
+          WHERE tenant = $1 AND language = $2 AND lock_expires_at IS NULL AND NOT held AND tags IS NOT NULL
+          ORDER BY tags, job_type LIMIT 1)
+         UNION ALL
+        SELECT following.tags, following.job_type
+          FROM routes
+         CROSS JOIN LATERAL (
+                SELECT tags, job_type FROM process_job
+                 WHERE tenant = $1 AND language = $2 AND lock_expires_at IS NULL AND NOT held AND tags IS NOT NULL
+                   AND (tags, job_type) > (routes.tags, routes.job_type)
+                 ORDER BY tags, job_type LIMIT 1) AS following
+    )
+    SELECT job_type, NULL AS tags FROM types WHERE job_type IS NOT NULL
+     UNION ALL
+    SELECT job_type, tags FROM routes
+"""
+
+
+async def fetch_routes(pool: Pool, tenant: TenantId, language: str) -> list[PushRoute]:
+    """The routes on which there are jobs to be claimed."""
+    async with pool.connection() as connection:
+        return [PushRoute(job_type, tags) for job_type, tags in await connection.fetch(ROUTES, tenant, language)]
+
+
+QUEUED = """
+    SELECT instance, job_type, retries, worker, lock_expires_at, held FROM process_job
+     WHERE tenant = $1 AND language = $3 AND id = $2
+"""
+
+
+async def fetch_queued_job(pool: Pool, tenant: TenantId, language: str, job: str) -> QueuedJob | None:
+    """An unfinished job; None when it is finished or never was."""
+    async with pool.connection() as connection:
+        row = await connection.fetchrow(QUEUED, tenant, job, language)
+    if row is None:
+        return None
+    instance, job_type, retries, worker, lock_expires_at, held = row
+    return QueuedJob(
+        instance=EntityId(str(instance)),
+        job_type=job_type,
+        retries=retries,
+        worker=worker,
+        lock_expires_at=lock_expires_at,
+        held=held,
+    )
+
+
+INSTANCE_OF = "SELECT instance FROM process_execution WHERE tenant = $1 AND work = $2 AND language = $3 LIMIT 1"
+
+
+async def fetch_instance_of_work(pool: Pool, tenant: TenantId, language: str, work: str) -> EntityId | None:
+    """Whose job or user task this is or was; None when there never was one of this id."""
+    async with pool.connection() as connection:
+        found = await connection.fetchval(INSTANCE_OF, tenant, work, language)
+    return None if found is None else EntityId(str(found))
+
+
+REQUEUE = """
+    -- Only if it still is what was judged: any other change of the job changes one of these columns, or removes it.
+    WITH requeued AS (
+        UPDATE process_job
+           SET retries = retries - 1, worker = '', locked_at = NULL, lock_expires_at = NULL
+         WHERE tenant = $1 AND id = $2 AND retries = $3 AND worker = $4 AND NOT held
+     RETURNING tenant, instance
+    ),
+    audited AS (
+        INSERT INTO entity_audit (tenant, entity, at, transaction_id, n, events)
+        SELECT tenant, instance, $5, $6, 1, $7 FROM requeued
+    )
+    SELECT count(*) FROM requeued
+"""
+
+
+class AuditLine(Struct, frozen=True, kw_only=True):
+    """One event for the audit trail of an instance; ``events`` is the JSON text of a list with it."""
+
+    at: int
+    transaction: TransactionId
+    events: str
+
+
+async def requeue_job(pool: Pool, tenant: TenantId, job: str, judged: QueuedJob, line: AuditLine) -> bool:
+    """Use up a retry and let any worker claim the job again; whether it still was as ``judged``."""
+    async with pool.connection() as connection:
+        count = await connection.fetchval(
+            REQUEUE, tenant, job, judged.retries, judged.worker, line.at, line.transaction, line.events
+        )
+    return bool(count)
+
+
+RENEW = """
+    UPDATE process_job SET lock_expires_at = $4
+     WHERE tenant = $1 AND id = $2 AND worker = $3 AND lock_expires_at IS NOT NULL
+ RETURNING lock_expires_at
+"""
+
+
+async def renew_lease(pool: Pool, tenant: TenantId, job: str, *, worker: str, until: int) -> bool:
+    """Move the end of a lease; whether the worker holds the job."""
+    async with pool.connection() as connection:
+        return await connection.fetchval(RENEW, tenant, job, worker, until) is not None
+
+
+RELEASE = """
+    UPDATE process_job SET worker = '', locked_at = NULL, lock_expires_at = NULL
+     WHERE tenant = $1 AND id = ANY ($2::uuid[]) AND worker = $3 AND lock_expires_at IS NOT NULL AND language = $4
+ RETURNING language, job_type
+"""
+
+
+async def release_jobs(pool: Pool, tenant: TenantId, language: str, jobs: Sequence[str], *, worker: str) -> list[Topic]:
+    """Give jobs back that the worker holds; what may be claimed again."""
+    async with pool.connection() as connection:
+        rows = await connection.fetch(RELEASE, tenant, list(jobs), worker, language)
+    return [(tenant, row["language"], row["job_type"]) for row in rows]
+
+
+SWEEP = """
+    -- Uses process_job_leased. The event is that of services.steps.trail.
+    WITH expired AS (
+        UPDATE process_job SET worker = '', locked_at = NULL, lock_expires_at = NULL
+         WHERE ctid = ANY (ARRAY(
+                SELECT ctid FROM process_job
+                 WHERE lock_expires_at < $1
+                 ORDER BY lock_expires_at
+                 LIMIT $2 FOR UPDATE SKIP LOCKED))
+     RETURNING tenant, language, id, instance, job_type
+    ),
+    audited AS (
+        INSERT INTO entity_audit (tenant, entity, at, transaction_id, n, events)
+        SELECT tenant, instance, $1, $3, 1, $4 FROM expired
+    )
+    SELECT tenant, language, job_type FROM expired
+"""
+
+
+async def sweep_expired(pool: Pool, *, limit: int, line: AuditLine) -> list[Topic]:
+    """Take back jobs whose lease ended before ``line.at``, without using a retry; what may be claimed again."""
+    async with pool.connection() as connection:
+        rows = await connection.fetch(SWEEP, line.at, limit, line.transaction, line.events)
+    return [(TenantId(tenant), language, job_type) for tenant, language, job_type in rows]
+
+
+def _to_locked_job(row: asyncpg.Record) -> LockedJob:
+    id_, instance, execution, definition_id, node_id, job_type, retries, created_at, input_ = row
+    return LockedJob(
+        id=str(id_),
+        instance=EntityId(str(instance)),
+        execution=str(execution),
+        definition_id=definition_id,
+        node_id=node_id,
+        job_type=job_type,
+        retries=retries,
+        created_at=created_at,
+        input=input_,
+    )
+
+
+# Telling other processes of new jobs.
+#
+# Never by the transaction that makes a job: ``NOTIFY`` takes a lock of the whole server until its transaction ends,
+# which costs three quarters of the throughput. One notification a while later, for all jobs that
+# were made meanwhile, costs nothing.
+
+CHANNEL = "statewright_process_jobs"
+"""Payload: a JSON list of triples of tenant, language and job type."""
+
+MAX_PAYLOAD = 7900
+"""Bytes; PostgreSQL refuses a notification of 8000 or more."""
+
+NOTIFY = "SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload"
+
+_decode = msgspec.json.Decoder(list[tuple[str, str, str]]).decode
+
+
+async def notify(pool: Pool, topics: Iterable[Topic]) -> None:
+    """Tell all processes that there may be jobs of these tenants, languages and types."""
+    async with pool.connection() as connection:
+        await connection.execute(NOTIFY, CHANNEL, build_payloads(topics))
+
+
+def build_payloads(topics: Iterable[Topic]) -> list[str]:
+    """The topics as few notifications; one that does not fit into any is left to the polls of its listeners."""
+    texts: list[str] = []
+    part: list[bytes] = []
+    for topic in sorted(topics):
+        item = msgspec.json.encode(topic)
+        if len(item) + 2 > MAX_PAYLOAD:
+            continue
+        if part and sum(map(len, part)) + len(part) + len(item) + 2 > MAX_PAYLOAD:
+            texts.append(_join_items(part))
+            part = []
+        part.append(item)
+    return [*texts, _join_items(part)] if part else texts
+
+
+def build_listener(wake: Callable[[Iterable[Topic]], None]) -> Callable[[str], None]:
+    """What to do with a notification: ``wake`` who waits for what it names."""
+
+    def handle_notification(payload: str) -> None:
+        wake([(TenantId(tenant), language, job_type) for tenant, language, job_type in _decode(payload)])
+
+    return handle_notification
+
+
+def _join_items(items: list[bytes]) -> str:
+    return f"[{b','.join(items).decode()}]"

@@ -1,0 +1,148 @@
+"""What a transaction changes in the tables of processes: two optional parts of the commit statement.
+
+``InstanceProgress`` is what nearly every advance of an instance writes: its line in the list, executions, jobs.
+``Waits`` is what fewer do: user tasks, timers, instances to be started, jobs and timers held or released, definitions.
+Each part costs every statement that has it a few common table expressions, so a batch without one leaves it out.
+
+``json`` columns are given as encoded JSON. A row that is written again under its key replaces what can change of it.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Raw, Struct
+
+from statewright.ids import EntityId, TenantId
+from statewright.storage.commit.statement import build_staged_part, read_sections
+from statewright.storage.commit.submission import StagedPart
+
+
+class InstanceLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An instance in the list of instances."""
+
+    id: EntityId
+    definition_id: str
+    status: str
+    business_key: str | None = None
+    finished_at: int | None = None
+
+
+class ExecutionRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A line of the history, or its end: then only status, end, output and reason count, the rest is as it was."""
+
+    instance: EntityId
+    id: str
+    status: str
+    node_id: str = ""
+    node_type: str = ""
+    attempt: int = 0
+    started_at: int = 0
+    ended_at: int | None = None
+    input: Raw | None = None
+    output: Raw | None = None
+    failure_reason: str | None = None
+    work: str | None = None
+
+
+class JobRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A new job in the queue. ``held`` is always given, since ``false`` is no default in SQL."""
+
+    id: str
+    instance: EntityId
+    execution: str
+    definition_id: str
+    node_id: str
+    job_type: str
+    retries: int
+    created_at: int
+    held: bool
+    tags: str | None = None
+
+
+class UserTaskRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A new user task in the inbox. ``held`` is always given, since ``false`` is no default in SQL."""
+
+    id: EntityId
+    instance: EntityId
+    execution: str
+    definition_id: str
+    definition_version: int
+    node_id: str
+    job_type: str
+    created_at: int
+    held: bool
+    business_key: str | None = None
+
+
+class TimerRow(Struct, frozen=True, kw_only=True):
+    """An armed timer."""
+
+    id: str
+    instance: EntityId
+    fire_at: int
+    held: bool
+
+
+class ChildRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An instance to be started; others than the node that commits do so from ``not_before`` on."""
+
+    id: EntityId
+    parent: EntityId
+    definition_id: str
+    variables: Raw
+    not_before: int
+    business_key: str | None = None
+
+
+class DefinitionRow(Struct, frozen=True, kw_only=True):
+    """A new version of a definition. One that is there already fails the transaction."""
+
+    id: str
+    version: int
+    name: str
+    description: str
+    content: str
+    uploaded_at: int
+    source: str
+
+
+class InstanceProgress(StagedPart, frozen=True, kw_only=True, omit_defaults=True):
+    """Of one transaction. Closed jobs are named by id."""
+
+    tenant: TenantId
+    language: str
+    instances: Sequence[InstanceLine] = ()
+    executions: Sequence[ExecutionRow] = ()
+    jobs: Sequence[JobRow] = ()
+    closed_jobs: Sequence[str] = ()
+
+    @property
+    def size(self) -> int:
+        return sum(len(memoryview(row.input)) for row in self.executions if row.input is not None)
+
+
+class Waits(StagedPart, frozen=True, kw_only=True, omit_defaults=True):
+    """Of one transaction. What ends, is held or released is named by id; ids may be of jobs, tasks and timers alike."""
+
+    tenant: TenantId
+    language: str
+    tasks: Sequence[UserTaskRow] = ()
+    closed_tasks: Sequence[str] = ()
+    timers: Sequence[TimerRow] = ()
+    ended_timers: Sequence[str] = ()
+    children: Sequence[ChildRow] = ()
+    started_children: Sequence[str] = ()
+    held: Sequence[str] = ()
+    released: Sequence[str] = ()
+    definitions: Sequence[DefinitionRow] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to write."""
+        return not any(getattr(self, field) for field in self.__struct_fields__ if field not in ("tenant", "language"))
+
+
+PROGRESS: Final = build_staged_part("progress", read_sections("statewright.storage.processes", "progress.sql"))
+WAITS: Final = build_staged_part("waits", read_sections("statewright.storage.processes", "waits.sql"))
+
+PROCESS_PARTS: Final = (PROGRESS, WAITS)

@@ -1,0 +1,71 @@
+-- What fewer advances write beside their entities: tasks, timers, children, what is held or released, definitions (parts.py).
+--
+-- Rows belong to an instance whose entity is written by the same transaction, and is locked: nobody else inserts, ends or
+-- removes them meanwhile. Claims and leases of jobs only change a row in place, and never wait for another. Rows are found
+-- by arrays of keys or by ON CONFLICT, not by joins, since the planner would hash a table that was small when it was planned.
+
+-- [writes]
+waiting AS MATERIALIZED (
+    SELECT part.*
+      FROM json_to_recordset($waits::json) AS batch (t int, part json)
+      JOIN applied USING (t)
+     CROSS JOIN LATERAL json_to_record(batch.part)
+        AS part (tenant text, language text, tasks json, closed_tasks uuid[], timers json, ended_timers uuid[], children json,
+                 started_children uuid[], held uuid[], released uuid[], definitions json)
+),
+process_tasks_opened AS (
+    INSERT INTO process_task (tenant, language, id, instance, execution, definition_id, definition_version, node_id, job_type,
+                              business_key, created_at, held)
+    SELECT waiting.tenant, waiting.language, task.id, task.instance, task.execution, task.definition_id, task.definition_version,
+           task.node_id, task.job_type, task.business_key, task.created_at, task.held
+      FROM waiting
+     CROSS JOIN LATERAL json_to_recordset(waiting.tasks)
+        AS task (id uuid, instance uuid, execution uuid, definition_id text, definition_version int, node_id text, job_type text,
+                 business_key text, created_at bigint, held boolean)
+),
+process_tasks_closed AS (
+    DELETE FROM process_task
+     WHERE tenant = ANY (ARRAY(SELECT tenant FROM waiting)) AND id = ANY (ARRAY(SELECT unnest(closed_tasks) FROM waiting))
+),
+process_timers_armed AS (
+    INSERT INTO process_timer (tenant, language, id, instance, fire_at, held)
+    SELECT waiting.tenant, waiting.language, timer.id, timer.instance, timer.fire_at, timer.held
+      FROM waiting
+     CROSS JOIN LATERAL json_to_recordset(waiting.timers) AS timer (id uuid, instance uuid, fire_at bigint, held boolean)
+),
+process_timers_ended AS (
+    DELETE FROM process_timer
+     WHERE tenant = ANY (ARRAY(SELECT tenant FROM waiting)) AND id = ANY (ARRAY(SELECT unnest(ended_timers) FROM waiting))
+),
+process_children_due AS (
+    INSERT INTO process_child (tenant, language, id, parent, definition_id, business_key, variables, not_before)
+    SELECT waiting.tenant, waiting.language, child.id, child.parent, child.definition_id, child.business_key, child.variables,
+           child.not_before
+      FROM waiting
+     CROSS JOIN LATERAL json_to_recordset(waiting.children)
+        AS child (id uuid, parent uuid, definition_id text, business_key text, variables json, not_before bigint)
+),
+process_children_started AS (
+    DELETE FROM process_child
+     WHERE tenant = ANY (ARRAY(SELECT tenant FROM waiting)) AND id = ANY (ARRAY(SELECT unnest(started_children) FROM waiting))
+),
+process_jobs_held AS (
+    UPDATE process_job SET held = id = ANY (ARRAY(SELECT unnest(held) FROM waiting))
+     WHERE tenant = ANY (ARRAY(SELECT tenant FROM waiting)) AND id = ANY (ARRAY(SELECT unnest(held || released) FROM waiting))
+),
+process_tasks_held AS (
+    UPDATE process_task SET held = id = ANY (ARRAY(SELECT unnest(held) FROM waiting))
+     WHERE tenant = ANY (ARRAY(SELECT tenant FROM waiting)) AND id = ANY (ARRAY(SELECT unnest(held || released) FROM waiting))
+),
+process_timers_held AS (
+    UPDATE process_timer SET not_before = 0, held = id = ANY (ARRAY(SELECT unnest(held) FROM waiting))
+     WHERE tenant = ANY (ARRAY(SELECT tenant FROM waiting)) AND id = ANY (ARRAY(SELECT unnest(held || released) FROM waiting))
+),
+process_definitions AS (
+    INSERT INTO process_definition (tenant, language, id, version, name, description, content, uploaded_at, source)
+    SELECT waiting.tenant, waiting.language, version.id, version.version, version.name, version.description, version.content,
+           version.uploaded_at, version.source
+      FROM waiting
+     CROSS JOIN LATERAL json_to_recordset(waiting.definitions)
+        AS version (id text, version int, name text, description text, content text, uploaded_at bigint, source text)
+),

@@ -1,0 +1,1 @@
+"""Searching entities: statements of searches, indexes, jobs, grouping and counting."""

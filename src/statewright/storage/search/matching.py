@@ -1,0 +1,95 @@
+"""Matches of a search in memory: rows judged one by one, and entities put in order."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from decimal import Decimal
+from operator import attrgetter
+from typing import Final, Generic, TypeVar
+
+import asyncpg
+import msgspec
+from msgspec import Struct
+
+from statewright.conditions import CompiledSearch, Predicate
+from statewright.entity import EntityMeta, EntityView
+from statewright.jsonval.codec import decode
+from statewright.jsonval.values import JsonValue
+
+_decode_fast: Final[Callable[[str], JsonValue]] = msgspec.json.Decoder(float_hook=Decimal).decode
+
+PORTION = 500
+"""Rows judged between two looks at the database."""
+
+SLICE_S = 0.004
+"""How long rows are judged before others on the event loop get their turn."""
+
+Found = TypeVar("Found", bound=EntityView)
+
+
+class Match(Struct, Generic[Found], frozen=True):
+    """A matching entity; ``document`` is decoded where judging or sorting had to look into it."""
+
+    entity: Found
+    document: JsonValue = None
+
+
+async def judge_rows(
+    rows: Sequence[asyncpg.Record], holds: Predicate
+) -> AsyncIterator[tuple[asyncpg.Record, JsonValue]]:
+    """The rows that match, with their documents; others get their turn every ``SLICE_S``."""
+    clock = asyncio.get_running_loop().time
+    until = clock() + SLICE_S
+    for row in rows:
+        document = decode_stored_document(row["document"])
+        if holds(document, row_to_meta(row)):
+            yield row, document
+        if clock() > until:
+            await asyncio.sleep(0)
+            until = clock() + SLICE_S
+
+
+def sort_matches(matches: Sequence[Match[Found]], search: CompiledSearch) -> list[Found]:
+    """The entities in the order of the search."""
+    if not search.order:
+        return sorted((match.entity for match in matches), key=get_id)
+    return [match.entity for match in search.sort(matches, _get_sort_input)]
+
+
+get_id: Final = attrgetter("id")
+
+
+def decode_stored_document(text: str) -> JsonValue:
+    """A document from the database, which holds only what was examined on its way in: a third of the codec's work."""
+    try:
+        return _decode_fast(text)
+    except msgspec.DecodeError:  # an integer of thousands of digits: msgspec reads none, the codec does
+        return decode(text)
+
+
+def _get_sort_input(match: Match[Found]) -> tuple[JsonValue, EntityMeta]:
+    document = decode_stored_document(match.entity.document) if match.document is None else match.document
+    return document, to_meta(match.entity)
+
+
+def to_meta(entity: EntityView) -> EntityMeta:
+    """What lifecycle conditions see of an entity."""
+    return EntityMeta(
+        id=entity.id,
+        state=entity.state,
+        creation_date=entity.created_at // 1000,
+        last_update_time=entity.updated_at // 1000,
+        transition=entity.transition,
+        transaction_id=entity.transaction_id,
+    )
+
+
+def row_to_meta(row: asyncpg.Record) -> EntityMeta:
+    """The same of a row that has these columns."""
+    return EntityMeta(
+        id=str(row["id"]),
+        state=row["state"],
+        creation_date=row["created_at"] // 1000,
+        last_update_time=row["valid_from"] // 1000,
+        transition=row["transition"],
+        transaction_id=str(row["transaction_id"]),
+    )

@@ -1,1 +1,0 @@
-"""The step engine's tables beside its entities: the queue, the inbox, timers, history, definitions."""

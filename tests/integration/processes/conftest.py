@@ -1,0 +1,155 @@
+"""A service that hosts the toy language beside that of the program, and nodes of it whose clock a test sets."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+from uuid import uuid4
+
+import pytest
+from msgspec.structs import replace
+
+from statewright import app
+from statewright.app import languages
+from statewright.failures import ProcessNotFound
+from statewright.ids import TransactionId, model_id
+from statewright.jsonval.values import JsonObject
+from statewright.services.builtin import FireRequest
+from statewright.services.processes import advancing, definitions, instances, jobs
+from statewright.services.processes.background import LeaseSweeper
+from statewright.services.processes.definitions import NewDefinition
+from statewright.services.processes.hosting import ProcessHost, find_host
+from statewright.services.processes.installing import install_language
+from statewright.services.processes.jobs import ClaimedJob, JobClaim
+from statewright.services.processes.timers import TimerScanner
+from statewright.services.runtime import Caller, Extensions, Runtime
+from statewright.settings import Secret, Settings
+from tests.database import Template
+from tests.integration.processes.errands import ERRAND, ERRANDS, Errand, Plan, cancel
+from tests.integration.steps.conftest import Watch, a_caller
+from tests.service import PATIENCE_S, RunningService, hosted
+
+T = TypeVar("T")
+
+UNKNOWN = ProcessNotFound("no such errand")
+
+
+async def fire_cancel(runtime: Runtime, caller: Caller, request: FireRequest) -> TransactionId:
+    """What ``cancel`` does when a client of the entity API fires it."""
+    done = await advancing.advance(
+        find_host(runtime, ERRANDS), caller, request.entity.id, cancel, kind="errand.cancel", unknown=UNKNOWN
+    )
+    return done.transaction_id
+
+
+INSTALLED = install_language(ERRANDS, transitions={model_id(ERRAND.key.name, ERRAND.key.version): fire_cancel})
+
+
+@pytest.fixture(scope="package", autouse=True)
+def installed() -> Iterator[None]:
+    """The program has the toy language, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(languages, "LANGUAGES", (*languages.LANGUAGES, INSTALLED))
+        yield
+
+
+@dataclass(frozen=True)
+class Office:
+    """One node as one caller sees it."""
+
+    runtime: Runtime
+    caller: Caller
+
+    @property
+    def host(self) -> ProcessHost[Plan, Errand]:
+        return find_host(self.runtime, ERRANDS)
+
+    async def draw(self, id_: str = "errand", limit: int = 10, ask: str = "fetch") -> None:
+        """Store a definition."""
+        plan = {"id": id_, "ask": ask, "lift": "lift", "limit": limit, "within": "PT1H"}
+
+        def build_document(version: int, at: int) -> JsonObject:
+            return {"id": id_, "version": version}
+
+        source = json.dumps(plan)
+        new = NewDefinition(
+            id=id_, name=id_, description="", source=source, content=source, build_document=build_document
+        )
+        await definitions.store(self.host, self.caller, new)
+
+    async def send(self, definition: str = "errand", key: str = "", **data: object) -> Errand:
+        request = instances.StartRequest(definition_id=definition, business_key=key, variables=dict(data))  # type: ignore[arg-type]
+        return await instances.start(self.host, self.caller, request)
+
+    async def read(self, errand: Errand) -> Errand:
+        return await instances.get_instance(self.host, self.caller, errand.id)
+
+    async def claim(self, *types: str, worker: str = "w", lease: float = 30) -> tuple[ClaimedJob, ...]:
+        claim = JobClaim(worker_id=worker, job_types=types, max_jobs=10, lease=timedelta(seconds=lease))
+        return await jobs.claim(self.host, self.caller, claim)
+
+    async def complete(self, job: ClaimedJob, **result: object) -> None:
+        await jobs.complete(self.host, self.caller, job.id, dict(result), worker_id=job.worker_id)  # type: ignore[arg-type]
+
+    async def trace(self, errand: Errand) -> list[str]:
+        lines = await instances.list_history(self.host, self.caller, errand.id)
+        return [f"{line.node_id} {line.node_type} {line.status}" for line in lines]
+
+    async def sweep(self) -> int:
+        return await LeaseSweeper(self.runtime, interval=timedelta(seconds=1)).run_once()
+
+    async def scan(self) -> int:
+        return (await TimerScanner(self.runtime, scan_interval=timedelta(seconds=1)).run_once()).fired
+
+
+@asynccontextmanager
+async def a_node(database: str, tenant: str, clock: Watch) -> AsyncIterator[Office]:
+    """A node that does nothing on its own."""
+    settings = Settings(iam_mode="mock", postgres_url=Secret(database), log_level="error")
+    async with app.run_without_listeners(settings) as runtime:
+        node = replace(runtime, clock=clock, extensions=Extensions())
+        languages.host_languages(node)
+        yield Office(node, a_caller(tenant))
+
+
+@pytest.fixture
+def clock() -> Watch:
+    return Watch()
+
+
+@pytest.fixture
+async def offices(database: str, clock: Watch) -> AsyncIterator[tuple[Office, Office]]:
+    """Two nodes on one database."""
+    tenant = f"tenant-{uuid4().hex[:8]}"
+    async with a_node(database, tenant, clock) as first, a_node(database, tenant, clock) as second:
+        yield first, second
+
+
+@pytest.fixture(scope="package")
+def service(installed: None, database_template: Template) -> Iterator[RunningService]:
+    """A service of its own: the shared one has not this language."""
+    with hosted(database_template.clone()) as running:
+        yield running
+
+
+@pytest.fixture
+def office(service: RunningService, tenant: str) -> Office:
+    return Office(service.parts.runtime, a_caller(tenant))
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The event loop of the service, for a test's thread."""
+
+    loop: asyncio.AbstractEventLoop
+
+    def __call__(self, work: Coroutine[object, object, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE_S)
+
+
+@pytest.fixture
+def run(service: RunningService) -> Loop:
+    return Loop(service.loop)

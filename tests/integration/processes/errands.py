@@ -1,0 +1,214 @@
+"""A toy language: somebody is sent on an errand, and what is brought back decides whether a second one is needed.
+
+A definition is ``{"id", "ask", "lift", "limit", "within"}``. The job ``ask`` tells a weight; above the limit a second
+job, ``lift``, follows. When the first is not done within the time, the errand ends late.
+"""
+
+import json
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from statewright.builtin_models import BuiltinModel
+from statewright.entity import ModelKey
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net import (
+    Arc,
+    BoundaryTimer,
+    Completed,
+    Delay,
+    KernelResult,
+    Marking,
+    Moment,
+    Net,
+    Node,
+    NodeId,
+    Problem,
+    Routing,
+    Task,
+    TimerId,
+    WorkId,
+    advance,
+    marking_from_document,
+    marking_to_document,
+    parse_delay,
+    start,
+)
+from statewright.net.effects import ChangePhase, CloseHumanTask, OpenHumanTask, RecordEntry
+from statewright.net.events import Cancelled, Event, TaskCompleted, TaskFailed, TimerFired
+from statewright.processes.language import Applied, AuditEntry, LanguageModels, NewInstance, ProcessLanguage, Rejection
+
+ENDS = {"COMPLETED": "complete", "FAILED": "fail", "CANCELLED": "cancel", "RUNNING": "advance"}
+OWNER = "the errand office"
+ERRAND = BuiltinModel(
+    key=ModelKey("Errand", 1),
+    owner=OWNER,
+    sample={"id": "x", "definition": "d", "version": 1, "at": 1, "ended": 1, "key": "k", "data": {}, "marking": {}},
+    states={"RUNNING": {name: state for state, name in ENDS.items()}, "COMPLETED": {}, "FAILED": {}, "CANCELLED": {}},
+    client_transitions=frozenset({"cancel"}),
+    open_paths=("$.data", "$.marking"),
+)
+PLAN = BuiltinModel(key=ModelKey("ErrandPlan", 1), owner=OWNER, sample={"id": "x", "version": 1}, states={"DRAWN": {}})
+CHORE = BuiltinModel(key=ModelKey("ErrandChore", 1), owner=OWNER, sample={"id": "x"}, states={"OPEN": {}})
+
+
+class Plan(Struct, frozen=True):
+    """A compiled definition."""
+
+    id: str
+    version: int
+    limit: int
+    net: Net
+
+
+class Errand(Struct, frozen=True, kw_only=True):
+    """An instance."""
+
+    id: str
+    definition_id: str
+    definition_version: int
+    marking: Marking
+    started_at: int
+    completed_at: int | None = None
+    business_key: str | None = None
+    parent_instance_id: str | None = None
+
+    @property
+    def status(self) -> str:
+        return self.marking.phase
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.marking.phase != "RUNNING"
+
+
+class Data:
+    """The rules of the kernel: what a job brings back is merged; a guard is the limit that the weight must exceed."""
+
+    def build_input(self, data: JsonObject, node: Node, payloads: Sequence[JsonValue]) -> JsonValue:
+        return data
+
+    def complete(self, data: JsonObject, node: Node, output: JsonValue, at: int) -> Completed | Problem:
+        brought = output if isinstance(output, dict) else {}
+        return Completed(data={**data, **brought}, output=brought)
+
+    def evaluate_guard(self, guard: str, data: JsonObject, payloads: Sequence[JsonValue], at: int) -> bool | Problem:
+        weight = data.get("weight")
+        return weight > int(guard) if isinstance(weight, int | Decimal) else Problem("nobody told the weight")
+
+    def patch(self, data: JsonObject, changes: JsonObject) -> JsonObject:
+        return {**data, **changes}
+
+
+class Errands:
+    """The language, for the host."""
+
+    name = "errands"
+    models = LanguageModels(instance=ERRAND, definition=PLAN, user_task=CHORE, namespace="errands/")
+
+    def compile_source(self, source: str, version: int) -> Plan:
+        plan = json.loads(source)
+        ask, lift, done, late = map(NodeId, ("ask", "lift", "done", "late"))
+        timer = BoundaryTimer(delay=parse_delay(plan["within"]) or Delay(0, 0), target=late, interrupting=True)
+        choice = Routing(arcs=(Arc(lift, str(plan["limit"])), Arc(done)))
+        nodes = (
+            Node(id=ask, activity=Task(kind=plan["ask"], retries=1), timers=(timer,), routing=choice),
+            Node(id=lift, activity=Task(kind=plan["lift"]), routing=Routing(arcs=(Arc(done),))),
+            Node(id=done, ends=True),
+            Node(id=late, ends=True),
+        )
+        return Plan(plan["id"], version, plan["limit"], Net(nodes={node.id: node for node in nodes}, entries=(ask,)))
+
+    def count_nodes(self, process: Plan) -> int:
+        return len(process.net.nodes)
+
+    def start_instance(self, process: Plan, new: NewInstance, moment: Moment) -> Applied[Errand]:
+        errand = Errand(
+            id=new.id,
+            definition_id=process.id,
+            definition_version=process.version,
+            marking=Marking(data={}),
+            started_at=moment.at,
+            business_key=new.business_key or None,
+            parent_instance_id=new.parent_instance_id,
+        )
+        applied = _apply(errand, start(process.net, Data(), new.variables, moment), moment)
+        return replace(applied, transitions=()) if applied.instance.status == "RUNNING" else applied
+
+    def complete_job(
+        self, process: Plan, instance: Errand, job: str, result: "JsonObject | None", moment: Moment
+    ) -> Applied[Errand]:
+        return _advance(process, instance, TaskCompleted(WorkId(job), result or {}), moment)
+
+    def fail_job(self, process: Plan, instance: Errand, job: str, reason: str, moment: Moment) -> Applied[Errand]:
+        return _advance(process, instance, TaskFailed(WorkId(job), reason), moment)
+
+    def fire_timer(self, process: Plan, instance: Errand, timer: str, moment: Moment) -> Applied[Errand]:
+        return _advance(process, instance, TimerFired(TimerId(timer)), moment)
+
+    def instance_to_document(self, instance: Errand) -> JsonObject:
+        document: JsonObject = {
+            "id": instance.id,
+            "definition": instance.definition_id,
+            "version": instance.definition_version,
+            "at": instance.started_at,
+            "data": instance.marking.data,
+            "marking": marking_to_document(instance.marking),
+        }
+        optional: JsonObject = {"ended": instance.completed_at, "key": instance.business_key}
+        return document | {name: value for name, value in optional.items() if value is not None}
+
+    def instance_from_document(self, document: JsonObject) -> Errand:
+        return Errand(
+            id=str(document["id"]),
+            definition_id=str(document["definition"]),
+            definition_version=cast("int", document["version"]),
+            marking=marking_from_document(
+                cast("JsonObject", document["marking"]), cast("JsonObject", document["data"])
+            ),
+            started_at=cast("int", document["at"]),
+            completed_at=cast("int | None", document.get("ended")),
+            business_key=cast("str | None", document.get("key")),
+        )
+
+    def open_task(self, instance: Errand, task: OpenHumanTask, at: int) -> JsonObject:
+        raise NotImplementedError("errands ask nobody")
+
+    def close_task(self, document: JsonObject, closing: CloseHumanTask, state: str, at: int) -> JsonObject:
+        raise NotImplementedError("errands ask nobody")
+
+    def list_audit_entries(
+        self, process: Plan, before: Errand | None, applied: Applied[Errand]
+    ) -> Sequence[AuditEntry]:
+        sent = [effect.node for effect in applied.effects if isinstance(effect, RecordEntry)]
+        return [AuditEntry("errand-sent", {"nodeId": node}) for node in sent]
+
+    def get_node_type(self, process: Plan, node: str) -> str:
+        return "END" if process.net.nodes[NodeId(node)].ends else "JOB"
+
+    def find_member_tags(self, process: Plan, job_type: str) -> str | None:
+        return None
+
+
+ERRANDS: ProcessLanguage[Plan, Errand] = Errands()
+
+
+def cancel(process: Plan, instance: Errand, moment: Moment) -> Applied[Errand] | Rejection:
+    """An operation of the language's own."""
+    if instance.is_terminal:
+        return Rejection("conflict", "the errand is over")
+    return _advance(process, instance, Cancelled("called off"), moment)
+
+
+def _advance(process: Plan, instance: Errand, event: Event, moment: Moment) -> Applied[Errand]:
+    return _apply(instance, advance(process.net, Data(), instance.marking, event, moment), moment)
+
+
+def _apply(errand: Errand, result: KernelResult, moment: Moment) -> Applied[Errand]:
+    ended = any(isinstance(effect, ChangePhase) for effect in result.effects)
+    after = replace(errand, marking=result.marking, completed_at=moment.at if ended else errand.completed_at)
+    moves = (ENDS[after.status],) if result.effects else ()
+    return Applied(instance=after, effects=result.effects, transitions=moves)

@@ -1,0 +1,120 @@
+"""Loops of background work: pauses, failures, more to do, waking and the end."""
+
+import asyncio
+import threading
+from datetime import timedelta
+
+import pytest
+
+from statewright import logs
+from statewright.background import MAX_INLINE_BYTES, cancel_all, repeat, run_by_size, run_in_background
+
+log = logs.logger("statewright.tests")
+
+SOON, NEVER = timedelta(milliseconds=1), timedelta(hours=1)
+
+
+async def test_a_failed_round_is_logged_and_followed_by_another(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    rounds = asyncio.Semaphore(0)
+
+    async def fail() -> None:
+        rounds.release()
+        raise ValueError("no luck")
+
+    async with asyncio.timeout(5), run_in_background({"loop": repeat(fail, SOON, log=log, failure="round_failed")}):
+        for _ in range(3):
+            await rounds.acquire()
+    assert b"level=WARN msg=round_failed pkg=tests" in capsysbinary.readouterr().out
+
+
+async def test_while_there_is_more_to_do_no_pause_is_made() -> None:
+    left = 100
+    done = asyncio.Event()
+
+    async def work() -> bool:
+        nonlocal left
+        left -= 1
+        if not left:
+            done.set()
+        return left > 0
+
+    async with asyncio.timeout(5), run_in_background({"loop": repeat(work, NEVER, log=log, failure="round_failed")}):
+        await done.wait()
+
+
+async def test_a_count_of_what_was_done_does_not_say_that_there_is_more() -> None:
+    rounds = 0
+
+    async def work() -> int:
+        nonlocal rounds
+        rounds += 1
+        return 1
+
+    async with run_in_background({"loop": repeat(work, NEVER, log=log, failure="round_failed")}):
+        await asyncio.sleep(0.02)
+    assert rounds == 1
+
+
+async def test_a_pause_ends_when_the_loop_is_woken() -> None:
+    wake = asyncio.Event()
+    rounds = asyncio.Semaphore(0)
+
+    async def work() -> None:
+        rounds.release()
+
+    loop = repeat(work, NEVER, log=log, failure="round_failed", wake=wake, waits_first=True)
+    async with asyncio.timeout(5), run_in_background({"loop": loop}):
+        await asyncio.sleep(0.02)
+        assert rounds.locked()
+        for _ in range(3):
+            wake.set()
+            await rounds.acquire()
+
+
+async def test_a_wake_up_during_a_round_is_not_lost() -> None:
+    wake = asyncio.Event()
+    rounds = 0
+    done = asyncio.Event()
+
+    async def work() -> None:
+        nonlocal rounds
+        rounds += 1
+        if rounds == 1:
+            wake.set()
+        else:
+            done.set()
+
+    loop = repeat(work, NEVER, log=log, failure="round_failed", wake=wake)
+    async with asyncio.timeout(5), run_in_background({"loop": loop}):
+        await done.wait()
+
+
+async def test_background_work_has_ended_when_its_block_has() -> None:
+    ended = False
+
+    async def work() -> None:
+        nonlocal ended
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            await asyncio.sleep(0)
+            ended = True
+
+    async with run_in_background({"work": work()}):
+        await asyncio.sleep(0)
+    assert ended
+    await cancel_all([])
+
+
+async def test_small_input_is_computed_at_once_and_large_input_in_a_thread() -> None:
+    here = threading.get_ident()
+    assert await run_by_size(MAX_INLINE_BYTES, threading.get_ident) == here
+    assert await run_by_size(MAX_INLINE_BYTES + 1, threading.get_ident) != here
+
+
+async def test_the_failure_of_a_computation_in_a_thread_is_raised() -> None:
+    def fail() -> None:
+        raise ValueError("no luck")
+
+    with pytest.raises(ValueError, match="no luck"):
+        await run_by_size(MAX_INLINE_BYTES + 1, fail)

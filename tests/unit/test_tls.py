@@ -1,0 +1,48 @@
+"""The files that TLS is set to, and what a server does with wrong ones."""
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+from statewright.tls import Tls, build_server_context, check_tls
+from tests.certificates import Authority
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+def test_a_context_is_as_strict_as_it_was_asked_to_be(authority: Authority):
+    certificate, key = authority.issue("server")
+    tls = Tls(certificate=certificate, key=key, min_version="1.3", client_ca=authority.file)
+    context = build_server_context(tls, protocols=("h2",))
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_3
+    assert context.verify_mode is ssl.CERT_REQUIRED
+
+
+def test_clients_need_no_certificate_without_a_ca(authority: Authority):
+    assert build_server_context(authority.issue_tls(), protocols=()).verify_mode is ssl.CERT_NONE
+
+
+def test_no_tls_is_fine():
+    check_tls(None)
+
+
+def test_files_that_cannot_be_used_are_named(authority: Authority, tmp_path: Path):
+    certificate, key = authority.issue("server")
+    _, other_key = authority.issue("other")
+    _, locked_key = authority.issue("locked", passphrase="secret")
+    nothing, text = tmp_path / "nothing", tmp_path / "text"
+    text.write_text("no PEM")
+    for problem, tls in (
+        ("server.crt.*No such file", Tls(certificate=certificate, key=nothing)),
+        ("text", Tls(certificate=text, key=key)),
+        ("server.crt.*MISMATCH", Tls(certificate=certificate, key=other_key)),
+        ("server.crt.*has a passphrase", Tls(certificate=certificate, key=locked_key)),
+        ("nothing.*No such file", Tls(certificate=certificate, key=key, client_ca=nothing)),
+        ("text", Tls(certificate=certificate, key=key, client_ca=text)),
+    ):
+        with pytest.raises(OSError, match=f"cannot use the TLS files of .*{problem}"):
+            check_tls(tls)
