@@ -1,7 +1,7 @@
 """Every method of ``workflow.v1``, and every status it ends with (docs/reference/steps.md#grpc)."""
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from threading import Barrier
 from typing import Any
 
@@ -12,6 +12,7 @@ from google.protobuf.struct_pb2 import Struct
 from statewright.proto.workflow.v1 import engine_pb2 as pb
 from statewright.services.processes.hosting import ProcessHosts
 from tests.builders import Json
+from tests.database import connected
 from tests.integration.steps_grpc.engine import Engine, refused
 from tests.service import Api, RunningService, a_token, eventually
 
@@ -280,9 +281,11 @@ def test_a_poll_that_is_cancelled_takes_no_job_with_it(service: RunningService, 
     assert job.instance_id == instance
 
 
-def test_a_call_that_its_client_gives_up_ends_with_its_deadline(engine: Engine) -> None:
-    with pytest.raises(grpc.RpcError) as caught:
-        engine("ListInstances", within=timedelta(microseconds=1).total_seconds())
+async def test_a_call_that_its_client_gives_up_ends_with_its_deadline(service: RunningService, engine: Engine) -> None:
+    async with connected(service.database) as holder, holder.transaction():
+        await holder.execute("LOCK TABLE process_instance IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(grpc.RpcError) as caught:
+            await asyncio.to_thread(engine, "ListInstances", within=0.5)
     error: Any = caught.value
     assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
 
