@@ -1,8 +1,8 @@
 """The expression language of DECISION, TRANSFORMATION and decision tables (docs/reference/steps.md#expressions).
 
-The text is rewritten by a preprocessor, parsed, checked for names that are no variables, and evaluated by a tree of
-functions: no code is ever generated, no attribute of an object reached, and the work of one evaluation is bounded,
-as is that of all evaluations which share a :class:`Budget`.
+The text is parsed, checked for names that are no variables, and evaluated by a tree of functions: no code is ever
+generated, no attribute of an object reached, and the work of one evaluation is bounded, as is that of all evaluations
+which share a :class:`Budget`.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from statewright.expressions.compiling import compile_syntax
 from statewright.expressions.frames import CHARACTERS_PER_ELEMENT, Budget, Frame, count_elements
-from statewright.expressions.lexer import MAX_CHARS, preprocess
+from statewright.expressions.lexer import MAX_CHARS
 from statewright.expressions.parser import parse_syntax
 from statewright.expressions.syntax import Syntax
 from statewright.expressions.values import ExpressionError, Value, lower_value, type_name
@@ -33,7 +33,7 @@ class Program(Struct, frozen=True):
     run: Callable[[Frame], Value]
 
     def evaluate(self, variables: JsonObject, at: int, budget: Budget | None = None) -> Value:
-        """The raw result. Raises :class:`ExpressionError`, whose text names the expression."""
+        """The raw result. Raises :class:`ExpressionError`, whose text names the expression, and nothing else."""
         try:
             _require_variables(self.names, variables)
             frame = Frame(variables, at, budget)
@@ -44,6 +44,8 @@ class Program(Struct, frozen=True):
             raise _wrap_error(self.text, error) from None
         except RecursionError:
             raise _wrap_error(self.text, ExpressionError("values are nested too deeply")) from None
+        except Exception as defect:  # of ours: the step fails, or its job would be delivered again and again
+            raise _wrap_error(self.text, ExpressionError(f"cannot be evaluated: {type(defect).__name__}")) from defect
         return value
 
 
@@ -96,7 +98,7 @@ def _compile_cached(text: str) -> Program | str:
     as often as a right one.
     """
     try:
-        syntax, names = parse_syntax(preprocess(text))
+        syntax, names = parse_syntax(text)
         return Program(text, syntax, names, compile_syntax(syntax))
     except ExpressionError as error:
         return str(_wrap_error(text, error))

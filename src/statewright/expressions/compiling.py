@@ -199,15 +199,21 @@ def _compile_conditional(syntax: Conditional) -> Evaluate:
 def _compile_member(syntax: MemberAccess) -> Evaluate:
     base, key = compile_syntax(syntax.base), compile_syntax(syntax.key)
     if not syntax.optional:
-        return lambda frame: fetch_member(base(frame), key(frame))
+        return lambda frame: _fetch(base(frame), key(frame), frame)
 
     def evaluate(frame: Frame) -> Value:
         value = base(frame)
         if value is None:
             raise _Absent
-        return fetch_member(value, key(frame))
+        return _fetch(value, key(frame), frame)
 
     return evaluate
+
+
+def _fetch(base: Value, key: Value, frame: Frame) -> Value:
+    if isinstance(base, str) and not base.isascii():
+        frame.charge_text(base)  # its bytes are counted
+    return fetch_member(base, key)
 
 
 def _compile_chain(inner: Evaluate) -> Evaluate:

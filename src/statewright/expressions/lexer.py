@@ -1,5 +1,8 @@
 """From the text of an expression to its tokens (docs/reference/steps.md#literals-and-numbers,
-docs/reference/steps.md#operators): rewriting, tokens, number literals, precedence.
+docs/reference/steps.md#operators): tokens, number literals, precedence.
+
+What the format adds to the base language is read here, too (docs/reference/steps.md#additions-of-the-format): ``${…}``
+are parentheses, and ``#`` before a name is nothing. Both are tokens of their own, so what stands in quotes is data.
 """
 
 import math
@@ -35,7 +38,9 @@ _TOKEN = re.compile(
     | (?P<string>"(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*')
     | (?P<number>(?:0[xX][0-9a-fA-F_]* | 0[oO][0-7_]* | 0[bB][01_]* | [0-9][0-9_]*(?:\.(?!\.)[0-9_]*)? | \.[0-9][0-9_]*)
                  (?:[eE][+-]?[0-9_]*)?)
-    | (?P<word>[^\W\d][\w$]*|\$[\w$]*)
+    | (?P<opening>\$\{)
+    | (?P<mark>\#(?=[A-Za-z0-9_.:-]))
+    | (?P<word>(?:[^\W\d]|\$)(?:\w|\$(?!\{))*)
     | (?P<bracket>[()\[\]{}])
     | (?P<operator>\|\|? | ::? | \?[?.]? | \.\.? | \#\#? | [&!=*<>][&=*]? | [,;%+\-^/])
     """,
@@ -56,11 +61,14 @@ MAX_CHARS: Final = 100_000
 def tokenize(text: str) -> list[Lexeme]:
     """The tokens of an expression, the last one of kind ``end``. Raises :class:`ExpressionError`."""
     found: list[Lexeme] = []
+    braces: list[bool] = []  # those that are open; whether a ``${`` opened them
     position = 0
     while True:
         if ignored := _IGNORED.match(text, position):
             position = ignored.end()
         if position == len(text):
+            if any(braces):
+                raise ExpressionError("unterminated '${' in expression")
             return [*found, Lexeme("end", "")]
         if len(found) == MAX_NODES - 1:  # the end is one, too
             raise ExpressionError("expression exceeds maximum allowed nodes")
@@ -68,7 +76,9 @@ def tokenize(text: str) -> list[Lexeme]:
         if match is None:
             raise ExpressionError(_describe_defect(text, position))
         position = match.end()
-        found.append(_build_token(match, text[position : position + 1]))
+        if match.lastgroup != "mark":
+            token = _build_token(match, text[position : position + 1])
+            found.append(_match_brace(token, braces))
 
 
 def _build_token(match: re.Match[str], following: str) -> Lexeme:
@@ -84,10 +94,21 @@ def _build_token(match: re.Match[str], following: str) -> Lexeme:
             return Lexeme("number", text)
         case "word":
             return Lexeme("operator" if text in WORD_OPERATORS else "name", text)
-        case "bracket":
+        case "bracket" | "opening":
             return Lexeme("bracket", text)
         case _:
             return Lexeme("operator", text)
+
+
+def _match_brace(token: Lexeme, braces: list[bool]) -> Lexeme:
+    """A ``${`` and the ``}`` that belongs to it as parentheses, any other token as it is."""
+    if token.kind != "bracket":
+        return token
+    if token.text in ("{", "${"):
+        braces.append(token.text == "${")
+        return Lexeme("bracket", "(") if braces[-1] else token
+    is_end = token.text == "}" and bool(braces) and braces.pop()
+    return Lexeme("bracket", ")") if is_end else token
 
 
 def _unescape(content: str) -> str:
@@ -119,33 +140,6 @@ def _describe_defect(text: str, position: int) -> str:
     if text.startswith("/*", position):
         return "unclosed comment"
     return f"unrecognized character: U+{ord(character):04X} {quote(character)}"
-
-
-_WRAPPED = re.compile(r"\$\{([^}]*)\}")
-_LEGACY_MARK = re.compile(r"#(?=[A-Za-z0-9_.:-])")
-_SINGLE_QUOTED = re.compile(r"'([^']*)'")
-_CONTAINS_CALL = re.compile(r"\bcontains\(([^,()]*),([^()]*)\)")
-
-
-def preprocess(text: str) -> str:
-    """The expression rewritten into the base language (docs/reference/steps.md#rewriting).
-
-    Patterns are rewritten inside string literals, too. Raises :class:`ExpressionError` when a ``${`` is never closed.
-    """
-    opening = text.find("${")
-    if opening >= 0 and "}" not in text[opening:]:
-        raise ExpressionError("unterminated '${' in expression")
-    end = text.rfind("}") + 1  # beyond, each opening would be searched for its end in vain
-    text = _WRAPPED.sub(r"(\1)", text[:end]) + text[end:]
-    text = _LEGACY_MARK.sub("", text)
-    text = _SINGLE_QUOTED.sub(r'"\1"', text)
-    return _CONTAINS_CALL.sub(_rewrite_contains, text).strip()
-
-
-def _rewrite_contains(call: re.Match[str]) -> str:
-    """``contains(xs, x)`` as ``((x) in (xs))``; the outer pair lets ``!contains(…)`` negate the whole."""
-    collection, element = call.groups()
-    return f"(({element.strip()}) in ({collection.strip()}))"
 
 
 MAX_INT: Final = 2**63 - 1

@@ -18,7 +18,7 @@ from statewright.expressions.lexer import (
     parse_number_literal,
     tokenize,
 )
-from statewright.expressions.signatures import SIGNATURES, Signature
+from statewright.expressions.signatures import CONTAINS, SIGNATURES, Signature
 from statewright.expressions.syntax import (
     ArrayLiteral,
     Binary,
@@ -59,7 +59,7 @@ class ParsedExpression(NamedTuple):
 
 
 def parse_syntax(text: str) -> ParsedExpression:
-    """The syntax of a preprocessed expression. Raises :class:`ExpressionError`."""
+    """The syntax of an expression. Raises :class:`ExpressionError`."""
     parser = _Parser(tokenize(text))
     syntax = parser.parse_series()
     if parser.current.kind != "end":
@@ -205,6 +205,8 @@ class _Parser:
             return self._parse_postfix(Element())
         if self._skip_operator("::"):
             return self._parse_postfix(self._parse_call(self._parse_name(), ()))
+        if self._skip_operator("contains"):
+            return self._parse_postfix(self._parse_contains_call())
         return self._parse_operand()
 
     def _parse_operand(self) -> Syntax:
@@ -240,10 +242,19 @@ class _Parser:
             self.names.append(name)
             return MethodCall(callee=Name(name=name), arguments=self._parse_arguments(given))
         arguments = self._parse_predicate_arguments(given) if signature.predicate else self._parse_arguments(given)
-        signature.check(name, len(arguments))
+        signature.check(name, arguments)
         if signature.is_test and len(arguments) > 1 and arguments[1].kind not in ("bool", "any"):
             raise ExpressionError(f"predicate should return boolean (got {GO_NAMES[arguments[1].kind]})")
         return Builtin(name=name, arguments=arguments, kind=_result_kind(signature, arguments))
+
+    def _parse_contains_call(self) -> Syntax:
+        """``contains(xs, x)`` is ``x in xs``, which is how the format spells it."""
+        if not self._is_bracket("("):
+            raise ExpressionError('unexpected operator "contains"')
+        arguments = self._parse_list("(", ")")
+        CONTAINS.check("contains", arguments)
+        collection, element = arguments
+        return _build_binary("in", element, collection)
 
     def _parse_arguments(self, given: tuple[Syntax, ...]) -> tuple[Syntax, ...]:
         return (*given, *self._parse_list("(", ")"))
@@ -336,6 +347,8 @@ class _Parser:
         start = None if self._is_operator(":") else self.parse_expression(0)
         if start is not None and not self._is_operator(":"):
             self._expect("bracket", "]")
+            if base.kind == "string":  # the base language indexes texts of variables only
+                raise ExpressionError(f"type string[{GO_NAMES[start.kind]}] is undefined")
             member = MemberAccess(base=base, key=start, optional=optional)
             return Chain(inner=member) if optional else member
         self._expect("operator", ":")

@@ -1,11 +1,12 @@
 """Signatures of the built-in functions: arguments and kind of result (docs/reference/steps.md#functions)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
 
-from statewright.expressions.syntax import ValueKind
+from statewright.expressions.kinds import GO_NAMES
+from statewright.expressions.syntax import Syntax, ValueKind
 from statewright.expressions.values import ExpressionError
 
 
@@ -23,13 +24,19 @@ class Signature(Struct, frozen=True, kw_only=True):
     """Whether the second argument is applied to every element of the first."""
     is_test: bool = False
     """Whether the predicate must give a boolean."""
+    takes_first: frozenset[ValueKind] | None = None
+    """Kinds that the first argument may have as far as its kind is known; ``None``: any."""
+    refusal: str = ""
+    """What is said of a first argument of another kind, with a place for its kind."""
 
-    def check(self, name: str, given: int) -> None:
-        """Raises :class:`ExpressionError` for a call with a wrong number of arguments."""
-        if given < self.least:
+    def check(self, name: str, given: Sequence[Syntax]) -> None:
+        """Raises :class:`ExpressionError` for a call with arguments that cannot be right."""
+        if len(given) < self.least:
             raise ExpressionError(f"not enough arguments to call {name}")
-        if self.most is not None and given > self.most:
+        if self.most is not None and len(given) > self.most:
             raise ExpressionError(f"too many arguments to call {name}")
+        if self.takes_first is not None and given[0].kind not in self.takes_first:
+            raise ExpressionError(self.refusal.format(GO_NAMES[given[0].kind]))
 
 
 def _take(count: int, kind: ValueKind = "any") -> Signature:
@@ -51,6 +58,14 @@ def _take_mapping(kind: ValueKind = "any", *, least: int = 2, most: int = 2) -> 
 def _take_test(kind: ValueKind = "any", *, least: int = 2) -> Signature:
     return Signature(least=least, most=2, kind=kind, predicate=True, is_test=True)
 
+
+def _take_indexed(count: int, refusal: str, *kinds: ValueKind) -> Signature:
+    """Only what is known to be another kind is refused: texts of variables have elements, literals have none."""
+    return Signature(least=count, most=count, takes_first=frozenset({"any", "nil", *kinds}), refusal=refusal)
+
+
+CONTAINS: Final = _take(2, "bool")
+"""The call ``contains(xs, x)``, an addition of the format to the base language."""
 
 SIGNATURES: Final[Mapping[str, Signature]] = {
     "len": _take(1, "int"),
@@ -87,8 +102,8 @@ SIGNATURES: Final[Mapping[str, Signature]] = {
     "toBase64": _take(1, "string"),
     "fromBase64": _take(1, "string"),
     # arrays
-    "first": _take(1),
-    "last": _take(1),
+    "first": _take_indexed(1, "cannot get first element from {}", "array"),
+    "last": _take_indexed(1, "cannot get last element from {}", "array"),
     "take": _take(2, "array"),
     "concat": _take_any("array"),
     "flatten": _take(1, "array"),
@@ -116,7 +131,7 @@ SIGNATURES: Final[Mapping[str, Signature]] = {
     "values": _take(1, "array"),
     "toPairs": _take(1, "array"),
     "fromPairs": _take(1, "map"),
-    "get": _take(2),
+    "get": _take_indexed(2, "type {} does not support indexing", "array", "map"),
     # times
     "now": _take_between(0, 1, "time"),
     "duration": _take(1, "duration"),

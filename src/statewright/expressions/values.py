@@ -29,6 +29,10 @@ class ExactNumber(float):
     number: int | Decimal
 
 
+class Byte(int):
+    """An element of a text: one byte of its UTF-8 form. It computes as the integer it is."""
+
+
 class Map(Struct, frozen=True):
     """An object built by an expression."""
 
@@ -55,14 +59,14 @@ def lift_value(value: JsonValue) -> Value:
 def lower_value(value: Value) -> JsonValue:
     """A value as JSON. Raises :class:`ExpressionError` when JSON, or the database, cannot hold it."""
     match value:
-        case None | bool():
+        case None | bool() | dict() | list():
             return value
         case ExactNumber():
             return value.number if isinstance(value.number, int) else tidy_number(value.number)
         case float():
             return _lower_float(value)
-        case int() | dict() | list():
-            return value
+        case int():
+            return int(value)
         case str():
             if "\0" in value:
                 raise ExpressionError("result contains a NUL character")
@@ -94,6 +98,8 @@ def type_name(value: Value) -> str:
             return "bool"
         case float():
             return "float64"
+        case Byte():
+            return "uint8"
         case int():
             return "int"
         case str():
@@ -125,7 +131,7 @@ def as_float(number: int | float) -> float:
     try:
         return float(number)
     except OverflowError:
-        return math.copysign(math.inf, number)
+        return math.inf if number > 0 else -math.inf
 
 
 def as_items(value: Value) -> tuple[Value, ...] | None:
@@ -208,19 +214,33 @@ def as_int(value: Value) -> int:
 
 
 def fetch_member(base: Value, key: Value) -> Value:
-    """``base[key]``: nil for a missing member of an object, an error for a missing element of an array."""
+    """``base[key]``: nil for a missing member of an object, an error for a missing element of an array or text."""
     if isinstance(base, dict):
         return lift_value(base.get(text)) if isinstance(text := check_key(base, key), str) else None
     if isinstance(base, Map):
         return base.entries.get(check_key(base, key))
-    elements = as_items(base)
-    if elements is None or not is_number(key):
+    if not isinstance(base, str | list | tuple) or not is_number(key):
         raise ExpressionError(f"cannot fetch {format_value(key)} from {type_name(base)}")
     index = as_int(key)
-    if not -len(elements) <= index < len(elements):
-        shown = index + len(elements) if index < 0 else index
-        raise ExpressionError(f"index out of range: {shown} (array length is {len(elements)})")
-    return elements[index]
+    length = count_items(base)
+    if not -length <= index < length:
+        shown = index + length if index < 0 else index
+        raise ExpressionError(f"index out of range: {shown} (array length is {length})")
+    return fetch_item(base, index)
+
+
+def count_items(base: "str | list[JsonValue] | tuple[Value, ...]") -> int:
+    """How many elements there are; those of a text are the bytes of its UTF-8 form, as in the base language."""
+    return len(base.encode()) if isinstance(base, str) and not base.isascii() else len(base)
+
+
+def fetch_item(base: "str | list[JsonValue] | tuple[Value, ...]", index: int) -> Value:
+    """The element at a place there is; negative ones count from the end."""
+    if isinstance(base, str):
+        if base.isascii():
+            return Byte(ord(base[index]))
+        return Byte((base[index] if index in (0, -1) else base).encode()[index])
+    return lift_value(base[index]) if isinstance(base, list) else base[index]
 
 
 def check_key(base: "JsonObject | Map", key: Value) -> Value:
@@ -242,7 +262,7 @@ def _lift_number(number: int | Decimal) -> ExactNumber:
     try:
         lifted_number = ExactNumber(number)
     except OverflowError:
-        lifted_number = ExactNumber(math.copysign(math.inf, number))
+        lifted_number = ExactNumber(math.inf if number > 0 else -math.inf)
     lifted_number.number = number
     return lifted_number
 

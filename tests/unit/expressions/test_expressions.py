@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statewright.expressions import ExpressionError, NotBoolean, compile_expression, evaluate, evaluate_bool
+from statewright.expressions.functions import FUNCTIONS
+from statewright.expressions.values import Value
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.quoting import quote
 from statewright.jsonval.values import JsonObject, JsonValue
@@ -232,6 +234,90 @@ def test_both_kinds_of_quotes_and_all_ways_to_name_a_variable_mean_the_same(text
     for name in ("x", "#x", "${x}", "${ x }"):
         assert evaluate_bool(f"{name} == '{text}'", {"x": text}, AT)
         assert evaluate_bool(f'{name} == "{text}"', {"x": text}, AT)
+
+
+SYNTAX = "#${}()[],.:;?!=<>|&+-*/%^ 'x1_contains(notin"
+
+
+@given(st.text(alphabet=[*SYNTAX, '"', "`", "\\", "ä", "\n", "\t"], max_size=24))
+def test_what_stands_in_quotes_is_data_whatever_it_looks_like(text: str):
+    escaped = text.replace("\\", "\\\\").replace("\n", "\\n")
+    single, double = escaped.replace("'", "\\'"), escaped.replace('"', '\\"')
+    for literal in (f"'{single}'", f'"{double}"', *([f"`{text}`"] if "`" not in text else [])):
+        assert evaluate(literal, {}, AT) == text
+        assert evaluate_bool(f"#x == {literal} && ${{{literal} == x}}", {"x": text}, AT)
+        assert evaluate_bool(f"contains([{literal}], x)", {"x": text}, AT)
+
+
+COLLECTIONS = st.sampled_from(
+    ["tags", '["a", "b(c,d)"]', "split('a|b', '|')", "order", "${user.roles}", "map(items, #.sku)", "flag ? tags : []"]
+)
+ELEMENTS = st.sampled_from(
+    ["'b'", '"b(c,d)"', "lower('B')", "tags[1]", "${'a'}", "nothing ?? 'x'", "(name; 'total')", "#user.roles[0]"]
+)
+
+
+@given(COLLECTIONS, ELEMENTS)
+def test_contains_takes_any_two_expressions(collection: str, element: str):
+    expected = evaluate(f"({element}) in ({collection})", VARIABLES, AT)
+    assert evaluate(f"contains({collection}, {element})", VARIABLES, AT) == expected
+    assert evaluate(f"!contains( {collection} ,{element} ) == {str(not expected).lower()}", VARIABLES, AT) is True
+
+
+def test_elements_of_a_text_are_its_bytes():
+    variables: JsonObject = {"word": "né", "i": 1}
+    assert [evaluate(f"word[{n}]", variables, AT) for n in range(3)] == list("né".encode())
+    assert evaluate("word[i]", variables, AT) == evaluate("last(word)", variables, AT) + 0x1A  # type: ignore[operator]
+    assert evaluate("first(word)", variables, AT) == ord("n")
+    assert evaluate("get(word, 5)", variables, AT) is None
+    with pytest.raises(NotBoolean, match="result is uint8, not bool"):
+        evaluate_bool("word[0]", variables, AT)
+
+
+def test_reading_the_bytes_of_a_long_text_again_and_again_is_bounded():
+    with pytest.raises(ExpressionError, match="memory budget exceeded"):
+        evaluate("map(1..10000, text[#])", {"text": "ä" * 100_000}, AT)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        *(f"x {operator} {other}" for operator in ("+", "-", "*", "/", "%", "**", "..", "==", "<") for other in "1x"),
+        *(f"{name}(x)" for name in ("abs", "ceil", "floor", "round", "int", "float", "string", "toJSON", "mean")),
+        *(
+            "-x",
+            "max(x, 1)",
+            "sum([x, x])",
+            "median([x, 1])",
+            "sort([x, 1])",
+            "uniq([x, 1])",
+            "tags[x]",
+            "take(tags, x)",
+        ),
+        *("x in [x]", "{a: x}", "repeat('a', x)", "bitand(x, 1)", "duration('1h') * x", "groupBy([x], #)", "tags[x:]"),
+    ],
+)
+def test_numbers_beyond_doubles_give_a_value_or_an_error(expression: str):
+    numbers: list[JsonValue] = [10**309, -(10**3999), Decimal("1e6144"), Decimal("-1e6144"), Decimal("1e-6144")]
+    outcomes = [_describe_outcome(expression, {"x": number, "tags": ["a"]}) for number in numbers]
+    # each is told as what it is, none was caught as a defect
+    assert not any("cannot be evaluated" in outcome for outcome in outcomes)
+
+
+def _describe_outcome(expression: str, variables: JsonObject) -> str:
+    try:
+        return encode(evaluate(expression, variables, AT)).decode()
+    except ExpressionError as error:
+        return str(error)
+
+
+def test_a_defect_of_a_function_is_an_error_of_the_expression(monkeypatch: pytest.MonkeyPatch):
+    def fail(*_: object) -> Value:
+        raise OverflowError("int too large to convert to float")
+
+    monkeypatch.setitem(FUNCTIONS, "abs", fail)  # type: ignore[arg-type]
+    with pytest.raises(ExpressionError, match=r'^expression "abs\(score \)": cannot be evaluated: OverflowError$'):
+        evaluate("abs(score )", VARIABLES, AT)
 
 
 @given(st.lists(NUMBERS, max_size=6))

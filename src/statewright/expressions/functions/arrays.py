@@ -6,7 +6,7 @@ from typing import Final
 
 from statewright.expressions.frames import BuiltinFunction, Frame, wrap_unary
 from statewright.expressions.operators import is_equal, is_less
-from statewright.expressions.values import ExpressionError, Value, as_float, as_items, type_name
+from statewright.expressions.values import ExpressionError, Value, as_float, as_items, fetch_item, type_name
 
 
 def require_elements(value: Value, doing: str) -> tuple[Value, ...]:
@@ -37,13 +37,11 @@ def is_descending(order: Value) -> bool:
 
 
 def _first(value: Value) -> Value:
-    elements = as_items(value)
-    return elements[0] if elements else None
+    return fetch_item(value, 0) if isinstance(value, str | list | tuple) and value else None
 
 
 def _last(value: Value) -> Value:
-    elements = as_items(value)
-    return elements[-1] if elements else None
+    return fetch_item(value, -1) if isinstance(value, str | list | tuple) and value else None
 
 
 def _take(_: Frame, arguments: tuple[Value, ...]) -> Value:

@@ -25,7 +25,13 @@ _FLOAT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 def _type(value: Value) -> Value:
-    names = {"<nil>": "nil", "float64": "float", "[]interface {}": "array", "map[string]interface {}": "map"}
+    names = {
+        "<nil>": "nil",
+        "float64": "float",
+        "uint8": "uint",
+        "[]interface {}": "array",
+        "map[string]interface {}": "map",
+    }
     name = type_name(value)
     return names.get(name, name)
 
@@ -54,7 +60,7 @@ def _int(value: Value) -> Value:
             raise ExpressionError(f"invalid operation: int({value})")
         return number
     if isinstance(value, int) and not isinstance(value, bool):
-        return value
+        return int(value)
     if isinstance(value, float) and math.isfinite(value) and wrap_int64(int(value)) == int(value):
         return int(value)
     raise ExpressionError(f"invalid operation: int({type_name(value)})")

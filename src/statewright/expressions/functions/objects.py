@@ -13,6 +13,8 @@ from statewright.expressions.values import (
     as_int,
     as_items,
     check_hashable,
+    count_items,
+    fetch_item,
     fetch_member,
     type_name,
 )
@@ -48,14 +50,16 @@ def _from_pairs(value: Value) -> Value:
     return Map(members, is_keyed_by_text=False)
 
 
-def _get(_: Frame, arguments: tuple[Value, ...]) -> Value:
+def _get(frame: Frame, arguments: tuple[Value, ...]) -> Value:
     """``get(collection, key)``: as indexing, but nil for a missing element and for a value that has none."""
     base, key = arguments
-    elements = as_items(base)
-    if elements is None:
+    if not isinstance(base, str | list | tuple):
         return fetch_member(base, key) if isinstance(base, dict | Map | None) else None
+    if isinstance(base, str) and not base.isascii():
+        frame.charge_text(base)  # its bytes are counted
     index = as_int(key)
-    return elements[index] if -len(elements) <= index < len(elements) else None
+    length = count_items(base)
+    return fetch_item(base, index) if -length <= index < length else None
 
 
 FUNCTIONS: Final[Mapping[str, BuiltinFunction]] = {
