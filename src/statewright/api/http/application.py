@@ -31,6 +31,7 @@ from statewright.auth import AuthenticationFailed, Authenticator
 from statewright.cluster.http_proxy import HttpProxy
 from statewright.entity import Principal
 from statewright.failures import Failure, StorageUnavailable, TransactionNodeUnavailable
+from statewright.ids import NodeId
 from statewright.services.runtime import Caller, Runtime
 
 _LOOPBACK = re.compile(r"https?://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?")
@@ -156,7 +157,13 @@ class HttpApplication:
         path = raw.decode("latin-1").partition("?")[0]
         dialect = self._find_dialect(path)
         found = self._router.find(method, path)
-        status = await _Call(self, dialect, found, path, scope, receive, send).answer()
+        call = _Call(self, dialect, path, scope, receive)
+        refusal = call.refuse(found)
+        if refusal is None and call.owner is not None:
+            status = await call.forward(call.owner, send)
+        else:
+            response = refusal or await call.run(found)
+            status = await send_response(response, call.extra_headers, scope, receive, send)
         pattern = found.route.path if isinstance(found, RouteEntry) else ""
         dialect.observe(method if method in METHODS else OTHER_METHOD, pattern, status, perf_counter() - begun)
 
@@ -171,77 +178,67 @@ class HttpApplication:
 class _Call:
     """One request on its way through an application."""
 
-    __slots__ = ("_application", "_dialect", "_extra", "_found", "_headers", "_path", "_receive", "_scope", "_send")
+    __slots__ = (
+        "_application",
+        "_dialect",
+        "_headers",
+        "_path",
+        "_principal",
+        "_receive",
+        "_scope",
+        "extra_headers",
+        "owner",
+    )
 
     def __init__(
-        self,
-        application: HttpApplication,
-        dialect: Dialect,
-        found: RouteEntry | tuple[str, ...],
-        path: str,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
+        self, application: HttpApplication, dialect: Dialect, path: str, scope: Scope, receive: Receive
     ) -> None:
         self._application = application
         self._dialect = dialect
-        self._found = found
         self._path = path
         self._scope = scope
         self._receive = receive
-        self._send = send
+        self._principal: Principal | None = None
         self._headers = receive.headers if isinstance(receive, RequestStream) else dict(scope["headers"])
-        self._extra: Headers = dialect.cors.headers(self._headers.get(b"origin")) if dialect.cors is not None else ()
+        self.extra_headers: Headers = (
+            dialect.cors.headers(self._headers.get(b"origin")) if dialect.cors is not None else ()
+        )
+        self.owner: NodeId | None = None
+        """The other node that owns the transaction which the request joins, once it is authenticated."""
 
-    async def answer(self) -> int:
-        """Send the response; its status."""
-        dialect, found = self._dialect, self._found
-        entry, methods = (found, ()) if isinstance(found, RouteEntry) else (None, found)
+    def refuse(self, found: RouteEntry | tuple[str, ...]) -> Response | None:
+        """The response when no endpoint is to run, or the permission that a browser asks for; else None."""
+        dialect = self._dialect
         if dialect.cors is not None and self._scope["method"] == "OPTIONS" and is_preflight(self._headers):
-            return await self._respond(dialect.cors.preflight)
-        if entry is not None and isinstance(entry.route, PublicRoute):
-            return await self._respond(await self._run_public(entry.route))
-        if not self._path.startswith(f"{dialect.base}/"):
-            return await self._respond(NOT_FOUND)
-        if entry is None and not dialect.is_closed:
-            return await self._respond(self._refuse_path(methods))
+            return dialect.cors.preflight
+        if isinstance(found, RouteEntry):
+            if isinstance(found.route, PublicRoute):
+                return None
+        elif not self._path.startswith(f"{dialect.base}/"):
+            return NOT_FOUND
+        elif not dialect.is_closed:
+            return self._refuse_path(found)
         try:
-            principal = self._authenticate()
+            self._principal = self._authenticate()
         except AuthenticationFailed as refused:
-            return await self._respond(self._refuse_stranger(refused))
+            return self._refuse_stranger(refused)
         if dialect.joins_transactions and b"x-tx-token" in self._headers:
-            status = await self._forward()
-            if status is not None:
-                return status
-        if entry is None:
-            return await self._respond(self._refuse_path(methods))
-        return await self._respond(await self._run(entry, principal))
+            self.owner = self._find_owner()
+        return None if self.owner is not None or isinstance(found, RouteEntry) else self._refuse_path(found)
 
-    async def _respond(self, response: Response) -> int:
-        return await send_response(response, self._extra, self._scope, self._receive, self._send)
-
-    async def _run_public(self, route: PublicRoute) -> Response:
-        path = self._scope["path"]
-        try:
-            return await route.endpoint(PublicRequest(self._scope, self._receive))
-        except ClientGone:
-            return CLIENT_GONE
-        except Failure as failure:
-            return self._dialect.errors.failure(failure, path)
-        except Exception as error:  # whatever went wrong, the client gets an answer without details
-            return self._dialect.errors.defect(error, path, self._application.verbose_errors)
-
-    async def _run(self, entry: RouteEntry, principal: Principal) -> Response:
-        """Run an endpoint. Whatever happens becomes a response."""
-        errors, route = self._dialect.errors, entry.route
-        assert isinstance(route, Operation)  # noqa: S101 - public routes went another way
+    async def run(self, found: RouteEntry | tuple[str, ...]) -> Response:
+        """Run the endpoint of a request that was not refused. Whatever happens becomes a response."""
+        assert isinstance(found, RouteEntry)  # noqa: S101 - all else was refused
+        errors, route = self._dialect.errors, found.route
+        if isinstance(route, PublicRoute):
+            return await self._run_public(route)
         try:
             with cancel_on_disconnect(self._receive):
                 if route.timeout is None:
-                    response = await route.endpoint(self._build_request(entry, principal))
+                    response = await route.endpoint(self._build_request(found))
                 else:
                     async with asyncio.timeout(route.timeout.total_seconds()):
-                        response = await route.endpoint(self._build_request(entry, principal))
+                        response = await route.endpoint(self._build_request(found))
                 if isinstance(response.body, bytes):
                     return response
                 return replace(response, body=await prime_stream(response.body))
@@ -258,9 +255,30 @@ class _Call:
                 return errors.timeout()
             return errors.defect(error, self._shown_path, self._application.verbose_errors)
 
-    def _build_request(self, entry: RouteEntry, principal: Principal) -> Request:
-        runtime = self._application.runtime
-        assert runtime is not None  # noqa: S101 - an application with operations has one
+    async def forward(self, owner: NodeId, send: Send) -> int:
+        """Let the node answer that owns the transaction which the request joins; the status."""
+        proxy = self._application.proxy
+        assert proxy is not None  # noqa: S101 - or no owner would have been found
+        try:
+            return await proxy.forward(owner, self._scope, self._receive, HeaderAdder(self.extra_headers, send))
+        except TransactionNodeUnavailable as gone:
+            response = self._dialect.errors.failure(gone, self._shown_path)
+            return await send_response(response, self.extra_headers, self._scope, self._receive, send)
+
+    async def _run_public(self, route: PublicRoute) -> Response:
+        path = self._scope["path"]
+        try:
+            return await route.endpoint(PublicRequest(self._scope, self._receive))
+        except ClientGone:
+            return CLIENT_GONE
+        except Failure as failure:
+            return self._dialect.errors.failure(failure, path)
+        except Exception as error:  # whatever went wrong, the client gets an answer without details
+            return self._dialect.errors.defect(error, path, self._application.verbose_errors)
+
+    def _build_request(self, entry: RouteEntry) -> Request:
+        runtime, principal = self._application.runtime, self._principal
+        assert runtime is not None and principal is not None  # noqa: S101, PT018 - or it would have been refused
         caller = Caller(principal)
         if self._dialect.joins_transactions and (token := self._get_header(b"x-tx-token")):
             caller = Caller(principal, runtime.transactions.find(token, principal))
@@ -272,17 +290,12 @@ class _Call:
         assert authenticator is not None  # noqa: S101 - a dialect with operations has one
         return authenticator.authenticate(self._get_header(b"authorization"))
 
-    async def _forward(self) -> int | None:
-        """Let the node answer that owns the transaction a request joins; the status. None when that is this one."""
-        runtime, proxy = self._application.runtime, self._application.proxy
-        token = self._get_header(b"x-tx-token") or ""
-        owner = runtime.transactions.find_owner(token) if runtime is not None else None
-        if owner is None or proxy is None:
+    def _find_owner(self) -> NodeId | None:
+        """The node that owns the transaction a request joins; None when that is this one."""
+        runtime = self._application.runtime
+        if runtime is None or self._application.proxy is None:
             return None
-        try:
-            return await proxy.forward(owner, self._scope, self._receive, HeaderAdder(self._extra, self._send))
-        except TransactionNodeUnavailable as gone:
-            return await self._respond(self._dialect.errors.failure(gone, self._shown_path))
+        return runtime.transactions.find_owner(self._get_header(b"x-tx-token") or "")
 
     def _refuse_stranger(self, refused: AuthenticationFailed) -> Response:
         log.warning(

@@ -274,9 +274,25 @@ class Requests:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - the server makes one for each request
         stream = RequestStream(receive, headers, length, task)
+        is_http2 = scope["http_version"] == "2"
+        is_answered = False
+
+        def send_marked(message: Message) -> Awaitable[None]:
+            nonlocal is_answered
+            if message["type"] == "http.response.start":
+                is_answered = True
+                is_last = (self.is_draining or stream.is_stalled) and not is_http2
+                closing = _CLOSING if is_last else ()
+                message["headers"] = [*message.get("headers", ()), *_SERVER, *closing]
+            return send(message)
+
         self._under_way[stream] = scope["client"]
         try:
-            await self._answer(scope, stream, send)
+            await self._application(scope, stream, send_marked)
+            if not is_answered:
+                await _refuse(400, _BROKEN, send)
+            elif not stream.is_complete and not stream.is_empty:
+                await _leave_body(scope, stream)
         except asyncio.CancelledError:
             log.info("request_cut_off", method=scope["method"])
             _tear_response(scope)
@@ -290,28 +306,6 @@ class Requests:
         finally:
             del self._under_way[stream]
             stream.close()
-
-    async def _answer(self, scope: Scope, stream: RequestStream, send: Send) -> None:
-        is_answered = False
-
-        def send_marked(message: Message) -> Awaitable[None]:
-            nonlocal is_answered
-            if message["type"] == "http.response.start":
-                is_answered = True
-                is_last = (self.is_draining or stream.is_stalled) and scope["http_version"] != "2"
-                closing = _CLOSING if is_last else ()
-                message = {**message, "headers": [*message.get("headers", ()), *_SERVER, *closing]}
-            return send(message)
-
-        await self._application(scope, stream, send_marked)
-        if not is_answered:
-            await _refuse(400, _BROKEN, send)
-        elif stream.is_stalled and scope["http_version"] != "2":  # the server may go on waiting for the rest
-            later = asyncio.get_running_loop().call_later
-            later(CLOSE_DELAY_S, close_connection, int(scope["server"][1]), scope["client"])
-        elif not stream.is_complete and _is_sending(scope, stream):
-            with suppress(TimeoutError, BadRequest):
-                await stream.discard()
 
 
 def _examine(scope: Scope) -> tuple[dict[bytes, bytes], int | None, bytes | None]:
@@ -334,11 +328,16 @@ def _examine(scope: Scope) -> tuple[dict[bytes, bytes], int | None, bytes | None
     return headers, int(length), None
 
 
-def _is_sending(scope: Scope, stream: RequestStream) -> bool:
-    """Whether a client goes on sending a body that was not read, and reads no answer before the end of it."""
-    if scope["http_version"] == "2" or stream.is_empty or stream.is_stalled:  # HTTP/2 can tell it to stop
-        return False
-    return stream.is_begun or b"expect" not in stream.headers
+async def _leave_body(scope: Scope, stream: RequestStream) -> None:
+    """Deal with what a client may go on sending of a body that was not read to its end, before it reads the answer."""
+    if scope["http_version"] == "2":  # which can tell it to stop
+        return
+    if stream.is_stalled:  # the server may go on waiting for the rest
+        later = asyncio.get_running_loop().call_later
+        later(CLOSE_DELAY_S, close_connection, int(scope["server"][1]), scope["client"])
+    elif stream.is_begun or b"expect" not in stream.headers:
+        with suppress(TimeoutError, BadRequest):
+            await stream.discard()
 
 
 def _tear_response(scope: Scope) -> None:

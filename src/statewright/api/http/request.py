@@ -89,8 +89,6 @@ class Request:
 
     @cached_property
     def _query(self) -> dict[str, list[str]]:
-        if not self._scope["query_string"]:
-            return {}
         return parse_qs(self._scope["query_string"].decode("latin-1"), keep_blank_values=True)
 
     def query(self, name: str) -> str | None:
@@ -104,6 +102,8 @@ class Request:
         """All values of a repeatable query parameter, in order; a comma separates nothing. Raises ``InvalidParameter``
         for a NUL, which PostgreSQL does not take.
         """
+        if not self.has_query:
+            return ()
         values = tuple(self._query.get(name, ()))
         if any("\0" in value for value in values):
             raise InvalidParameter(name)
