@@ -260,7 +260,8 @@ class WorkflowFailed(Failure):
 
 class RunCutOff(WorkflowFailed):
     """The wait for a run that commits in segments ended before the run: what it has committed stays, and it may commit
-    more. Repeating the request would begin another run; the transaction shows what became of this one.
+    more. Repeating the request would begin another run; an entity that the transaction names shows that this one came
+    to its end, and the transaction's events how far it came.
     """
 
     def __init__(self, transaction: str) -> None:

@@ -18,7 +18,7 @@ from tests.database import connected
 from tests.e2e.program import Program, started
 from tests.integration.grpc_rpcs.client import Rpcs
 from tests.integration.node import Node
-from tests.service import Api, a_token, done, eventually, refused
+from tests.service import Api, a_token, done, eventually, names, refused
 
 GUARDED = a_workflow(New=[manual("GO", to="Done", processors=[a_processor(responseTimeoutMs=60_000)])], Done=[])
 
@@ -100,8 +100,11 @@ def test_a_run_that_is_cut_off_after_a_segment_is_no_invitation_to_repeat_it(tmp
     told = problem["properties"]
     assert (told["cause"], told.get("retryable")) == ("SERVICE_STOPPING", None)
     with started(tmp_path, POSTGRES_URL=database) as program:
-        envelope = program.ready().api().read(entity, f"?transactionId={told['transactionId']}")
+        api = program.ready().api()
+        refused(api.get(f"/entity/{entity}?transactionId={told['transactionId']}"), 404, "ENTITY_NOT_FOUND")
+        envelope = api.read(entity)
         assert (envelope["meta"]["state"], envelope["data"]) == ("New", {"year": 1})
+        assert "PAUSE_FOR_PROCESSING" in names(api.events(entity, told["transactionId"]))
 
 
 def outcome(api: Api, entity: str) -> str:

@@ -107,7 +107,7 @@ class ProcessorRunner(Struct, frozen=True, kw_only=True):
         """
         if not run.unit.may_segment:
             raise _build_failure(processor, "a request that joins a transaction must not commit a segment of it")
-        await run.commit_segment(draft, self.dispatcher.ids.new_transaction_id())
+        draft = await run.commit_segment(draft, self.dispatcher.ids)
         try:
             reply = await self._ask_with_retries(run, draft, transition, processor)
             return self._apply_and_check(run, processor, _require_success(run, processor, reply), draft)

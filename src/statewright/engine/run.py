@@ -13,7 +13,7 @@ from statewright.engine.models import Model
 from statewright.engine.unit import Unit
 from statewright.entity import LOOPBACK, AuditEvent, Entity, EntityMeta, ModelKey
 from statewright.failures import EntityModified, Failure
-from statewright.ids import EntityId, TransactionId
+from statewright.ids import EntityId, IdSource, TransactionId
 from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import MalformedJson, canonicalise
 from statewright.jsonval.quoting import json_type
@@ -28,7 +28,8 @@ class EntityDraft(Struct, frozen=True, kw_only=True):
     """The entity as the run has made it so far. ``text`` is the encoded ``document``; times are in epoch microseconds.
 
     ``transition`` is what lifecycle criteria see as the previous transition: the requested name, empty for create and
-    loopback (docs/reference/workflows.md#lifecycle-criteria).
+    loopback (docs/reference/workflows.md#lifecycle-criteria). ``transaction_id`` is the transaction of the run; after a
+    segment was committed, the id of the version that it made durable.
     """
 
     id: EntityId
@@ -111,15 +112,41 @@ class EntityWriter:
 
         Raises ``InvalidUniqueKey``, and ``EntityModified`` when the client demanded another version.
         """
-        claims = self._model.documents.compute_claims(draft.document, refusal=NULL_OR_INVALID)
+        self._stage_version(unit, self._build_version(unit, draft, workflow, revision), draft.document)
+
+    async def commit_segment(
+        self, unit: Unit, draft: EntityDraft, *, workflow: str, revision: int, ids: IdSource
+    ) -> TransactionId:
+        """Make the draft durable as it is and go on in a new segment, which must find this very version again.
+
+        The version is no outcome. So it bears an id of its own, never the one that the client of the run is told: a
+        precondition with that one holds for the outcome alone (decision W8). Gives that id.
+        """
+        own_id = ids.new_transaction_id() if unit.id == unit.label else unit.id
+        version = self._build_version(unit, draft, workflow, revision)
+        version = replace(version, transaction_id=own_id, entry_transaction_id=own_id)
+        self._stage_version(unit, version, draft.document, is_intermediate=True)
+        await unit.commit_segment(ids.new_transaction_id())
+        self._base = version
+        self._if_match = None
+        unit.expect(self.id, own_id)
+        return own_id
+
+    def _stage_version(
+        self, unit: Unit, version: Entity, document: JsonValue, *, is_intermediate: bool = False
+    ) -> None:
+        claims = self._model.documents.compute_claims(document, refusal=NULL_OR_INVALID)
         if self._base is None:
-            unit.create(
-                self._build_first_version(unit, draft, workflow, revision), claims=claims, lock=self._model.lock
-            )
+            unit.create(version, claims=claims, lock=self._model.lock, is_intermediate=is_intermediate)
             return
         if self._if_match is not None:
             check_if_match(self._base, self._if_match)
-        version = replace(
+        unit.save(version, if_match=self._if_match is not None, claims=claims, is_intermediate=is_intermediate)
+
+    def _build_version(self, unit: Unit, draft: EntityDraft, workflow: str, revision: int) -> Entity:
+        if self._base is None:
+            return self._build_first_version(unit, draft, workflow, revision)
+        return replace(
             self._base,
             state=draft.state,
             transaction_id=unit.id,
@@ -132,18 +159,6 @@ class EntityWriter:
             executor=unit.executor,
             document=draft.text,
         )
-        unit.save(version, if_match=self._if_match is not None, claims=claims)
-
-    async def commit_segment(
-        self, unit: Unit, draft: EntityDraft, *, workflow: str, revision: int, next_id: TransactionId
-    ) -> None:
-        """Make the draft durable as it is and go on in a new segment, which must find this very version again."""
-        self.stage(unit, draft, workflow=workflow, revision=revision)
-        self._base = self._build_first_version(unit, draft, workflow, revision) if self._base is None else self._base
-        segment = unit.id
-        await unit.commit_segment(next_id)
-        self._if_match = None
-        unit.expect(self.id, segment)
 
     def _build_first_version(self, unit: Unit, draft: EntityDraft, workflow: str, revision: int) -> Entity:
         return Entity(
@@ -165,7 +180,9 @@ class EntityWriter:
 
 
 def check_if_match(entity: Entity, if_match: str) -> None:
-    """Refuse a stale ``If-Match``; the id that the client of a segmented run got counts like its last version (W8)."""
+    """Refuse a stale ``If-Match``. The id that the client of a segmented run got names its outcome, as the id of the
+    segment does that wrote it (decision W8).
+    """
     if if_match not in {entity.transaction_id, entity.entry_transaction_id}:
         raise EntityModified(entity.id, expected=if_match, actual=entity.transaction_id)
 
@@ -197,12 +214,15 @@ class Run(Struct, frozen=True, kw_only=True):
         """Hand the draft to the unit as the entity's next version."""
         self.writer.stage(self.unit, draft, workflow=self.stored_workflow_name, revision=self.model.workflows_revision)
 
-    async def commit_segment(self, draft: EntityDraft, next_id: TransactionId) -> None:
-        """Make everything so far durable, the draft in its present state included, and go on under ``next_id``."""
+    async def commit_segment(self, draft: EntityDraft, ids: IdSource) -> EntityDraft:
+        """Make everything so far durable, the draft in its present state included, and go on in a new segment; the
+        draft as it is stored.
+        """
         revision = self.model.workflows_revision
-        await self.writer.commit_segment(
-            self.unit, draft, workflow=self.stored_workflow_name, revision=revision, next_id=next_id
+        version = await self.writer.commit_segment(
+            self.unit, draft, workflow=self.stored_workflow_name, revision=revision, ids=ids
         )
+        return replace(draft, transaction_id=version)
 
     async def record_outside_segment(self, event: Event) -> None:
         """Commit one event by itself, since the open segment is going to be dropped.

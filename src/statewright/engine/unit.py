@@ -95,9 +95,25 @@ class Unit(Protocol):
     @property
     def growth(self) -> StagedGrowth: ...
 
-    def create(self, entity: Entity, *, claims: Sequence[Claim] | None = None, lock: int | None = None) -> None: ...
+    def create(
+        self,
+        entity: Entity,
+        *,
+        claims: Sequence[Claim] | None = None,
+        lock: int | None = None,
+        is_intermediate: bool = False,
+    ) -> None:
+        """Stage a new entity; ``is_intermediate``: this version is no outcome, and bears the id that it has."""
+        ...
 
-    def save(self, entity: Entity, *, if_match: bool = False, claims: Sequence[Claim] | None = None) -> None: ...
+    def save(
+        self,
+        entity: Entity,
+        *,
+        if_match: bool = False,
+        claims: Sequence[Claim] | None = None,
+        is_intermediate: bool = False,
+    ) -> None: ...
 
     def expect(self, entity_id: EntityId, version: TransactionId) -> None:
         """Have the commit fail unless the stored version is that one."""

@@ -9,7 +9,7 @@ import pytest
 from statewright.sdk import Node
 from tests.builders import SAMPLE, a_processor, a_workflow, automated, manual
 from tests.integration.transactions.conftest import connected
-from tests.service import names, refused
+from tests.service import done, names, refused
 
 NOTE = {"text": ""}
 
@@ -88,8 +88,9 @@ def test_the_state_before_the_callout_is_public_while_it_runs(api, serving):
     assert (seen["token"], seen["transaction"]) == (None, "")
     after = api.read(entity)
     assert (after["meta"]["state"], after["data"]["motivation"]) == ("DONE", "after")
-    # The rows carry the transactions that really wrote them; the client knows the run by its first one (W8).
-    assert during["meta"]["transactionId"] == fired.transaction != after["meta"]["transactionId"]
+    # The rows carry ids of their own; the one that the client was told names the outcome alone (decision W8).
+    assert len({during["meta"]["transactionId"], after["meta"]["transactionId"], fired.transaction}) == 3
+    assert api.read(entity, f"?transactionId={fired.transaction}") == after
     assert len(api.get(f"/entity/{entity}/changes").json()) == 3
 
 
@@ -123,14 +124,17 @@ def test_a_failed_callout_leaves_the_state_before_it_durable_and_its_failure_on_
         raise ValueError("out of stock")
 
     serving(node)
-    entity = api.create(model=api.a_model(a_flow("COMMIT_BEFORE_DISPATCH"))).id
+    created = api.create(model=api.a_model(a_flow("COMMIT_BEFORE_DISPATCH")))
+    entity = created.id
     answer = api.put(f"/entity/JSON/{entity}/GO", SAMPLE | {"motivation": "submitted"})
     problem = refused(answer, 400, "WORKFLOW_FAILED")
     assert problem["detail"].startswith("WORKFLOW_FAILED: processor enrich failed: processor dispatch failed: out of")
     envelope = api.read(entity)
     assert (envelope["meta"]["state"], envelope["data"]["motivation"]) == ("NEW", "submitted")
-    trail = api.events(entity, envelope["meta"]["transactionId"])
+    items = reversed(done(api.get(f"/audit/entity/{entity}?eventType=StateMachine"))["items"])
+    trail = [item for item in items if item["transactionId"] != created.transaction]
     assert names(trail) == ["STATE_MACHINE_START", "PAUSE_FOR_PROCESSING", "STATE_PROCESS_RESULT"]
+    assert len({item["transactionId"] for item in trail}) == 1
     assert trail[-1]["data"] == {"success": False}
 
 

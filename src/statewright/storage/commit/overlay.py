@@ -11,6 +11,8 @@ when it commits (docs/adr/0003).
 import asyncio
 from collections.abc import Iterable, Sequence
 
+from msgspec.structs import replace
+
 from statewright.entity import AuditEvent, Entity
 from statewright.failures import Conflict, EntityModified
 from statewright.ids import EntityId, TenantId, TransactionId
@@ -53,6 +55,7 @@ class Overlay:
         self._writes: dict[EntityId, Write] = {}
         self._outer_writes: dict[EntityId, Write | None] = {}  # what the outer one had staged when we first looked
         self._claims: StagedClaims = StagedClaims(outer._claims if outer else None)
+        self._labelled: set[EntityId] = set()  # committed by an earlier segment, as an outcome that the label names
 
     @property
     def staged(self) -> dict[EntityId, Write]:
@@ -82,27 +85,48 @@ class Overlay:
             return entity
         return self._outer._find_prefetched(entity_id)
 
-    def create(self, entity: Entity, *, claims: Sequence[Claim] | None = None, lock: int | None = None) -> None:
+    def create(
+        self,
+        entity: Entity,
+        *,
+        claims: Sequence[Claim] | None = None,
+        lock: int | None = None,
+        is_intermediate: bool = False,
+    ) -> None:
         """Stage a new entity.
 
         ``claims`` are what it claims of its model's unique keys; None when there are none. ``lock`` is the
         ``lock_revision`` of the model it was judged by, which must still be locked so at commit; None for a model that
-        cannot be unlocked.
+        cannot be unlocked. ``is_intermediate``: the version is no outcome, and bears the id that it has here rather
+        than that of the transaction.
         """
         hashes = self._claims.stage(entity, claims)
-        self._writes[entity.id] = Write(entity=entity, expected=None, claims=hashes, lock=lock)
+        self._writes[entity.id] = Write(
+            entity=entity, expected=None, claims=hashes, lock=lock, is_intermediate=is_intermediate
+        )
 
-    def save(self, entity: Entity, *, if_match: bool = False, claims: Sequence[Claim] | None = None) -> None:
+    def save(
+        self,
+        entity: Entity,
+        *,
+        if_match: bool = False,
+        claims: Sequence[Claim] | None = None,
+        is_intermediate: bool = False,
+    ) -> None:
         """Stage a new version of an entity that was read or created here; what it claimed so far is released.
 
         With ``if_match`` the version read was demanded by the client, who is then told ``EntityModified`` instead of
-        ``Conflict``.
+        ``Conflict``. ``is_intermediate`` as in ``create``.
         """
         before = self._find_write(entity.id)
-        expected = before.expected if before else self._reads[entity.id]
-        hashes = self._claims.stage(entity, claims)
-        lock = before.lock if before else None
-        self._writes[entity.id] = Write(entity=entity, expected=expected, if_match=if_match, claims=hashes, lock=lock)
+        self._writes[entity.id] = Write(
+            entity=entity,
+            expected=before.expected if before else self._reads[entity.id],
+            if_match=if_match,
+            claims=self._claims.stage(entity, claims),
+            lock=before.lock if before else None,
+            is_intermediate=is_intermediate,
+        )
 
     def delete(self, entity: Entity) -> None:
         """Stage the deletion of an entity that was read or created here; its claims are released."""
@@ -146,6 +170,7 @@ class Overlay:
 
     def mark_committed(self, segment: TransactionId) -> None:
         """Begin anew: what was staged is stored, by ``segment``."""
+        self._labelled |= {id_ for id_, write in self._writes.items() if self._is_labelled(write)}
         self._reads, self._writes, self.events, self._outer_writes = {}, {}, {}, {}
         self._prefetched.clear()  # what was committed since may be newer
         self._claims.clear()
@@ -156,6 +181,8 @@ class Overlay:
     def build_submission(self, transaction: TransactionId) -> Submission | None:
         """What ``transaction`` is to commit; None when there is nothing to do. Raises ``UniqueViolation``."""
         writes = {id_: write for id_, write in self._writes.items() if not is_transient(write)}
+        for id_ in self._labelled & writes.keys():
+            writes[id_] = self._unlabel(writes[id_], transaction)
         changes = StagedChanges(
             tenant=self.tenant,
             transaction=transaction,
@@ -177,6 +204,17 @@ class Overlay:
             model_locks=self._collect_model_locks(),
             parts=self.parts,
         )
+
+    def _is_labelled(self, write: Write) -> bool:
+        return write.entity.entry_transaction_id == self.label
+
+    def _unlabel(self, write: Write, transaction: TransactionId) -> Write:
+        """The write of an entity of which an earlier segment has stored an outcome, such as an item of a collection
+        that names it again: the label names one version of an entity, or a reader of that one would overwrite this.
+        """
+        if not self._is_labelled(write):
+            return write
+        return replace(write, entity=replace(write.entity, entry_transaction_id=transaction))
 
     def _collect_model_locks(self) -> frozenset[ModelLock]:
         writes = self._writes.values()

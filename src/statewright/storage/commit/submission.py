@@ -94,6 +94,7 @@ class Write(Struct, frozen=True, kw_only=True):
     """What a unit does to one entity. ``expected`` is the committed version it must still have; None for a new
     entity. ``claims`` are the hashes of the unique keys it holds from then on; None when its model has no keys.
     ``lock`` is the lock of its model under which a new entity was judged; None when that model cannot be unlocked.
+    ``is_intermediate``: the version bears the id that ``entity`` has, rather than that of the transaction.
     """
 
     entity: Entity
@@ -102,6 +103,7 @@ class Write(Struct, frozen=True, kw_only=True):
     if_match: bool = False
     claims: tuple[str, ...] | None = None
     lock: int | None = None
+    is_intermediate: bool = False
 
 
 class StagedChanges(Struct, frozen=True, kw_only=True):
@@ -170,7 +172,7 @@ def _build_write_row(changes: StagedChanges, write: Write) -> StagedRow:
         entity.tenant,
         entity.id,
         entity.entry_transaction_id,
-        changes.transaction,
+        entity.transaction_id if write.is_intermediate else changes.transaction,
         entity.model,
         entity.state,
         entity.transition,

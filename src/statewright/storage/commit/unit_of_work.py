@@ -6,6 +6,7 @@ dropping the object. First committer wins: a version read here that was replaced
 
 Segments. A run with ``COMMIT_BEFORE_DISPATCH`` processors commits several times. The unit stays the same object:
 ``commit_segment`` applies what is staged and goes on, empty, under a new id; audit events keep the label of the first.
+The label names at most one version of an entity: an outcome, never what a run has made durable on its way.
 
 Nesting. A savepoint, and every request that joins the transaction, is a unit of its own inside the unit it belongs to:
 it sees what that one sees, and what it stages becomes visible there only when it commits, which costs no round trip.
@@ -45,7 +46,8 @@ class UnitOfWork(Overlay):
         parent: "UnitOfWork | None" = None,
         joins: bool = False,
     ) -> None:
-        super().__init__(principal.tenant, transaction.id, transaction.reader, parent)
+        label = transaction.id if parent is None or joins else parent.label
+        super().__init__(principal.tenant, label, transaction.reader, parent)
         self.principal = principal
         self.parent = parent
         self.executor = Actor(principal.id, principal.kind)
