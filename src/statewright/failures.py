@@ -105,6 +105,30 @@ class Forbidden(Failure):
         super().__init__(message)
 
 
+class HostNotAllowed(Failure):
+    """The request came by a name that is none of the service's, where it counts without credentials (decision A5)."""
+
+    code, status = "HOST_NOT_ALLOWED", 421
+
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            "without credentials this service answers to addresses, localhost and names without a dot, not to"
+            f' "{host}"; STATEWRIGHT_ALLOWED_HOSTS names more'
+        )
+
+
+class OriginNotAllowed(Failure):
+    """A page of another origin wants to change something, where that counts without credentials (decision A5)."""
+
+    code, status = "ORIGIN_NOT_ALLOWED", 403
+
+    def __init__(self, origin: str) -> None:
+        super().__init__(
+            f"without credentials a page of {origin} may change nothing here;"
+            " STATEWRIGHT_CORS_ALLOWED_ORIGINS names the origins that may"
+        )
+
+
 class HelpTopicNotFound(Failure):
     """There is no such page of help."""
 

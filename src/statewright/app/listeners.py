@@ -15,6 +15,7 @@ from statewright.api.http.admin import build_admin_application
 from statewright.api.http.application import HttpApplication
 from statewright.api.http.dialects import build_entity_dialect, build_probe_dialect, build_step_dialect
 from statewright.api.http.public import build_public_routes
+from statewright.api.http.security import PageGuard
 from statewright.api.http.server import Limits, serve_http
 from statewright.app.authentication import Authentication
 from statewright.app.database import StartFailed
@@ -100,18 +101,25 @@ class Listeners:
 
     def _build_application(self, ready: Ready) -> HttpApplication:
         settings, identity, metrics = self._settings, self._identity, self._metrics
-        origins = settings.cors_allowed_origins if settings.cors_enabled else None
+        origins = _list_origins(settings)
+        guard = _build_guard(settings)
         public = build_public_routes(settings.context_path, tokens=identity.tokens, keys=identity.published_keys)
         entities = build_entity_dialect(
             settings.context_path,
             identity.authenticator,
             public=public,
             origins=origins,
+            guard=guard,
             observe=lambda method, _path, status, seconds: metrics.requests.observe(method, status, seconds),
         )
-        steps = build_step_dialect(identity.steps, origins=origins, observe=metrics.step_calls.observe_http)
+        steps = build_step_dialect(
+            identity.steps,
+            origins=origins,
+            guard=guard or _build_anonymous_guard(settings),
+            observe=metrics.step_calls.observe_http,
+        )
         return HttpApplication(
-            [steps, build_probe_dialect(ready), entities],
+            [steps, build_probe_dialect(ready, guard), entities],
             self._runtime,
             proxy=self._node.http_proxy,
             verbose_errors=settings.error_response_mode == "verbose",
@@ -122,7 +130,9 @@ def serve_admin(
     settings: Settings, ready: Ready, metrics: Callable[[], bytes | Awaitable[bytes]], stopped: asyncio.Event
 ) -> AbstractAsyncContextManager[int]:
     """Serve the admin listener inside the block; gives the port."""
-    application = build_admin_application(ready=ready, metrics=metrics, bearer=settings.metrics_bearer)
+    application = build_admin_application(
+        ready=ready, metrics=metrics, bearer=settings.metrics_bearer, guard=_build_guard(settings)
+    )
     listener = bind_listening_socket(settings.admin_bind_address, settings.admin_port)
     return serve_http(application, listener, stopped, _build_limits(settings), grace=ADMIN_GRACE)
 
@@ -131,6 +141,23 @@ def bind_http(settings: Settings) -> socket.socket:
     """The socket of the API, and proof that gRPC can have its port. Raises ``OSError``."""
     bind_listening_socket(settings.host, settings.grpc_port).close()
     return bind_listening_socket(settings.host, settings.http_port)
+
+
+def _build_guard(settings: Settings) -> PageGuard | None:
+    """What keeps web pages out of a service that asks nobody who he is (decision A5)."""
+    return PageGuard(settings.allowed_hosts, _list_origins(settings)) if settings.iam_mode == "mock" else None
+
+
+def _build_anonymous_guard(settings: Settings) -> PageGuard | None:
+    """The same for those callers of the step engine that need not say who they are."""
+    if not settings.steps_open_tenant:
+        return None
+    return PageGuard(settings.allowed_hosts, _list_origins(settings), anonymous_only=True)
+
+
+def _list_origins(settings: Settings) -> tuple[str, ...] | None:
+    """The origins that may call; None where CORS is switched off."""
+    return settings.cors_allowed_origins if settings.cors_enabled else None
 
 
 def _build_limits(settings: Settings) -> Limits:

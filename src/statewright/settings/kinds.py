@@ -302,6 +302,15 @@ def read_postgres_url(text: str) -> Secret:
     return read_secret(text.strip())
 
 
+def read_hosts(text: str) -> tuple[str, ...]:
+    """``*``, or a comma list of host names without ports, in lower case from then on."""
+    hosts = tuple(name.lower() for name in read_names(text))
+    for host in hosts:
+        if not re.fullmatch(r"\*|[a-z0-9_-]+(\.[a-z0-9_-]+)*", host):
+            raise ValueError(f"has the entry {host!r:.80}: expected a host name without a port")
+    return hosts
+
+
 def read_origins(text: str) -> tuple[str, ...]:
     """``*`` alone, or a comma list of origins exactly as browsers send them (docs/reference/service.md#cors)."""
     if not text.strip():
@@ -377,6 +386,7 @@ TEXT = Reader(shape="text", read=str, keeps_empty=True)
 LEVEL = Reader(shape="`debug` | `info` | `warn` | `error`, in any case", read=read_level)
 CONTEXT_PATH = Reader(shape="path", read=read_context_path, keeps_empty=True)
 ADDRESS = Reader(shape="address or host name", read=read_bind_address)
+HOSTS = Reader(shape="comma list of host names, or `*`", read=read_hosts, show=_show_names, keeps_empty=True)
 ORIGINS = Reader(shape="comma list of origins, or `*`", read=read_origins, show=_show_names, keeps_empty=True)
 PORT = integer(0, 65535)
 PATH = Reader(shape="path", read=Path)

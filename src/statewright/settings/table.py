@@ -21,6 +21,7 @@ from statewright.settings.kinds import (
     ADDRESS,
     CONTEXT_PATH,
     FLAG,
+    HOSTS,
     KEY,
     LEVEL,
     NAMES,
@@ -135,6 +136,14 @@ class Table(Struct, frozen=True, kw_only=True):
     allow_mock_on_public_address: Annotated[
         bool, _ours(_auth)(FLAG, "permits mock authentication on an address that other machines can reach")
     ] = False
+    allowed_hosts: Annotated[
+        tuple[str, ...],
+        _ours(_auth)(
+            HOSTS,
+            "names by which callers without credentials (mock mode, an open tenant) may address the service, beside"
+            " addresses, `localhost` and names without a dot; `*`: any",
+        ),
+    ] = ()
     iam_mock_roles: Annotated[
         tuple[str, ...], _auth(NAMES, "roles of the mock principal; a list without names leaves the default")
     ] = "ROLE_ADMIN", "ROLE_M2M"

@@ -31,6 +31,8 @@ PRODUCED = {
     ),
     "UNAUTHORIZED": "integration/administration/test_log_level.py::test_nobody_but_an_administrator_may",
     "FORBIDDEN": "integration/administration/test_log_level.py::test_nobody_but_an_administrator_may",
+    "HOST_NOT_ALLOWED": "integration/http/test_web_pages.py::test_the_answers_say_what_kind_of_refusal_it_is",
+    "ORIGIN_NOT_ALLOWED": "integration/http/test_web_pages.py::test_the_answers_say_what_kind_of_refusal_it_is",
     "NOT_IMPLEMENTED": f"{HERE}::test_what_is_known_and_not_offered_says_so",
     "SERVER_ERROR": f"{HERE}::test_an_unclassified_failure_has_a_ticket_and_no_details",
     "PRECONDITION_REQUIRED": "integration/collections/test_patching.py::test_checks_come_in_exactly_this_order",

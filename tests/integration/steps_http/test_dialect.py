@@ -33,10 +33,10 @@ def test_a_path_that_only_begins_alike_belongs_to_nobody(v1: Api) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("PUT", "/v1/definitions", "GET, POST"),
-        ("DELETE", "/v1/instances/x", "GET"),
+        ("PUT", "/v1/definitions", "GET, HEAD, POST"),
+        ("DELETE", "/v1/instances/x", "GET, HEAD"),
         ("GET", "/v1/jobs/poll", "POST"),
-        ("HEAD", "/v1/definitions", "GET, POST"),
+        ("HEAD", "/v1/jobs/poll", "POST"),
     ],
 )
 def test_a_wrong_method_has_an_empty_answer(v1: Api, method: str, path: str, allowed: str) -> None:

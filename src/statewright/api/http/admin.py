@@ -13,6 +13,7 @@ from statewright.api.http.application import Dialect, HttpApplication
 from statewright.api.http.errors import ENTITY_ERRORS
 from statewright.api.http.response import TEXT, Response
 from statewright.api.http.router import PublicRequest, PublicRoute
+from statewright.api.http.security import PageGuard
 from statewright.settings import Secret
 
 Ready = Callable[[], Awaitable[bool]]
@@ -29,9 +30,11 @@ _CHALLENGE = ((b"www-authenticate", b'Bearer realm="cyoda metrics"'),)
 log = logs.logger(__name__)
 
 
-def build_admin_application(*, ready: Ready, metrics: RenderMetrics, bearer: Secret | None) -> HttpApplication:
+def build_admin_application(
+    *, ready: Ready, metrics: RenderMetrics, bearer: Secret | None, guard: PageGuard | None = None
+) -> HttpApplication:
     """``metrics`` gives the Prometheus text, which may have to be collected first; ``bearer`` is what it takes to see
-    it, if any.
+    it, if any; ``guard`` is that of the mock mode.
     """
     expected = None if bearer is None else f"Bearer {bearer.reveal()}".encode()
 
@@ -50,7 +53,8 @@ def build_admin_application(*, ready: Ready, metrics: RenderMetrics, bearer: Sec
 
     endpoints = {"/livez": check_life, "/readyz": check_readiness, "/metrics": render_metrics}
     routes = [PublicRoute(method="ANY", path=path, endpoint=endpoint) for path, endpoint in endpoints.items()]
-    return HttpApplication([Dialect(base="", errors=ENTITY_ERRORS, observe=_observe_nothing, public=routes)])
+    dialect = Dialect(base="", errors=ENTITY_ERRORS, observe=_observe_nothing, public=routes, guard=guard)
+    return HttpApplication([dialect])
 
 
 async def _is_ready(ready: Ready) -> bool:

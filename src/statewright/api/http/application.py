@@ -6,7 +6,6 @@ told nothing: the entity API turns it away before, so that it cannot even learn 
 """
 
 import asyncio
-import re
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Final
@@ -27,14 +26,13 @@ from statewright.api.http.response import (
     send_response,
 )
 from statewright.api.http.router import Operation, PublicRequest, PublicRoute, RouteEntry, Router
+from statewright.api.http.security import PageGuard, allows_origin
 from statewright.auth import AuthenticationFailed, Authenticator
 from statewright.cluster.http_proxy import HttpProxy
 from statewright.entity import Principal
 from statewright.failures import Failure, StorageUnavailable, TransactionNodeUnavailable
 from statewright.ids import NodeId
 from statewright.services.runtime import Caller, Runtime
-
-_LOOPBACK = re.compile(r"https?://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?")
 
 VARY: Headers = ((b"vary", b"Origin"),)
 ANY_ORIGIN: Headers = ((b"access-control-allow-origin", b"*"),)
@@ -64,14 +62,9 @@ class Cors(Struct, frozen=True):
         """The headers of every response to a request with this ``Origin``."""
         if not self.origins and self.unconfigured is not None:
             return self.unconfigured
-        if origin is None or not self._allows(origin.decode("latin-1")):
+        if origin is None or not allows_origin(self.origins, origin.decode("latin-1")):
             return VARY
         return (*VARY, (b"access-control-allow-origin", b"*" if self.origins == ("*",) else origin))
-
-    def _allows(self, origin: str) -> bool:
-        if not self.origins:
-            return _LOOPBACK.fullmatch(origin) is not None
-        return self.origins == ("*",) or origin in self.origins
 
 
 def is_preflight(headers: Mapping[bytes, bytes]) -> bool:
@@ -109,6 +102,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     public: Sequence[PublicRoute] = ()
     authenticator: Authenticator | None = None
     cors: Cors | None = None
+    guard: PageGuard | None = None
+    """What web pages are refused; None where every caller has to say who it is."""
     is_closed: bool = False
     answers_options: bool = False
     joins_transactions: bool = False
@@ -209,6 +204,8 @@ class _Call:
     def refuse(self, found: RouteEntry | tuple[str, ...]) -> Response | None:
         """The response when no endpoint is to run, or the permission that a browser asks for; else None."""
         dialect = self._dialect
+        if dialect.guard is not None and (fault := dialect.guard.find_fault(self._scope["method"], self._headers)):
+            return dialect.errors.failure(fault, self._shown_path)
         if dialect.cors is not None and self._scope["method"] == "OPTIONS" and is_preflight(self._headers):
             return dialect.cors.preflight
         if isinstance(found, RouteEntry):

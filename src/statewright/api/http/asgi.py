@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from statewright import logs
 from statewright.api.http.connections import Client, close_connection, reset_connection
+from statewright.api.http.security import NOSNIFF
 from statewright.failures import BadRequest
 
 Scope = MutableMapping[str, Any]  # Any: what an ASGI scope or message holds is the server's business
@@ -38,7 +39,7 @@ CLOSE_DELAY_S: Final = 0.5
 WATCH_INTERVAL_S: Final = 0.1
 """Requests that take longer are watched for the loss of their client. Most do not, and watching costs a task."""
 
-_SERVER: Final = ((b"server", b"statewright"),)
+_SERVER: Final = ((b"server", b"statewright"), NOSNIFF)
 _CLOSING: Final = ((b"connection", b"close"),)
 _BROKEN: Final = b"the body of the request is broken or incomplete"
 """To a client that is still there, though its body has come to no good end."""

@@ -18,6 +18,7 @@ from statewright.api.http.models import MODELS
 from statewright.api.http.response import Response
 from statewright.api.http.router import PublicRequest, PublicRoute, Route
 from statewright.api.http.search import SEARCH
+from statewright.api.http.security import PageGuard
 from statewright.api.http.statistics import STATISTICS
 from statewright.api.http.steps.errors import STEP_ERRORS
 from statewright.api.http.steps.routes import STEP_ROUTES
@@ -57,6 +58,7 @@ def build_entity_dialect(
     *,
     public: Sequence[PublicRoute],
     origins: tuple[str, ...] | None,
+    guard: PageGuard | None = None,
     observe: Observe,
 ) -> Dialect:
     """The entity API below the context path. ``origins`` is None where CORS is switched off."""
@@ -68,15 +70,22 @@ def build_entity_dialect(
         errors=ENTITY_ERRORS,
         observe=observe,
         cors=None if origins is None else Cors(origins),
+        guard=guard,
         is_closed=True,
         answers_options=True,
         joins_transactions=True,
     )
 
 
-def build_step_dialect(authenticator: Authenticator, *, origins: tuple[str, ...] | None, observe: Observe) -> Dialect:
+def build_step_dialect(
+    authenticator: Authenticator,
+    *,
+    origins: tuple[str, ...] | None,
+    guard: PageGuard | None = None,
+    observe: Observe,
+) -> Dialect:
     """The REST dialect of the step engine, at ``/v1``; without configured origins any may call, as its clients expect
-    (docs/reference/steps.md#conventions).
+    (docs/reference/steps.md#conventions), unless there is a ``guard``: what needs no credentials is no page's to read.
     """
     return Dialect(
         base="",
@@ -85,11 +94,12 @@ def build_step_dialect(authenticator: Authenticator, *, origins: tuple[str, ...]
         authenticator=authenticator,
         errors=STEP_ERRORS,
         observe=observe,
-        cors=None if origins is None else Cors(origins, STEP_PREFLIGHT, ANY_ORIGIN),
+        cors=None if origins is None else Cors(origins, STEP_PREFLIGHT, ANY_ORIGIN if guard is None else None),
+        guard=guard,
     )
 
 
-def build_probe_dialect(ready: Ready) -> Dialect:
+def build_probe_dialect(ready: Ready, guard: PageGuard | None = None) -> Dialect:
     """``/healthz`` and ``/readyz`` beside the APIs, with empty answers."""
 
     async def check_life(_request: PublicRequest) -> Response:
@@ -107,6 +117,7 @@ def build_probe_dialect(ready: Ready) -> Dialect:
         ),
         errors=ENTITY_ERRORS,
         observe=_observe_nothing,
+        guard=guard,
     )
 
 

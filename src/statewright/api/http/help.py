@@ -228,7 +228,7 @@ class Help:
         """What a request below the prefix gets. Raises ``BadRequest``, ``HelpTopicNotFound``."""
         raw: bytes = scope.get("raw_path") or scope["path"].encode()
         path = unquote(raw.decode("latin-1").partition("?")[0])
-        if scope["method"] != "GET":
+        if scope["method"] not in {"GET", "HEAD"}:
             return replace(build_problem(MethodNotAllowed(), path), headers=((b"allow", b"GET"),))
         name = path.removeprefix(self._prefix)
         return self._find_topic(name[1:]) if name else self._list_topics()

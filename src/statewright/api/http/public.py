@@ -10,8 +10,10 @@ from statewright.api.http.openapi import build_openapi_document, render_docs_pag
 from statewright.api.http.openapi.shapes import Document
 from statewright.api.http.response import Response
 from statewright.api.http.router import PublicEndpoint, PublicRequest, PublicRoute
+from statewright.api.http.security import PAGE_HEADERS
 from statewright.auth import JwkSet, TokenRequest, TokenService
 
+HTML = "text/html; charset=utf-8"
 MAX_FORM_BYTES = 1024 * 1024
 
 _encode = msgspec.json.Encoder().encode
@@ -40,7 +42,7 @@ async def _check_health(_request: PublicRequest) -> Response:
 
 
 def _build_docs(document: Document, context_path: str) -> PublicEndpoint:
-    page = Response(render_docs_page(document, context_path), media_type="text/html; charset=utf-8")
+    page = Response(render_docs_page(document, context_path), media_type=HTML, headers=PAGE_HEADERS)
 
     async def docs(_request: PublicRequest) -> Response:
         return page

@@ -92,11 +92,16 @@ async def send_response(response: Response, extra: Headers, scope: Scope, receiv
     headers = [*extra, *response.headers]
     if response.media_type:
         headers.append((b"content-type", response.media_type.encode()))
+    is_head = scope["method"] == "HEAD"
     if isinstance(response.body, bytes):
         if response.status not in _WITHOUT_LENGTH:
             headers.append((b"content-length", b"%d" % len(response.body)))
         await send({"type": "http.response.start", "status": response.status, "headers": headers})
-        await send({"type": "http.response.body", "body": response.body})
+        await send({"type": "http.response.body", "body": b"" if is_head else response.body})
+    elif is_head:
+        await PrimedStream(b"", response.body).aclose()
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
     else:
         await stream_response(response.body, response.status, headers, scope, receive, send)
     return response.status

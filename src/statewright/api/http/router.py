@@ -192,7 +192,9 @@ class Router:
         self._find = lru_cache(MAX_CACHED_SHAPES)(self._find_by_shape)
 
     def find(self, method: str, path: str) -> RouteEntry | tuple[str, ...]:
-        """The route, or the methods that the path has: none when there is no such path."""
+        """The route, or the methods that the path has: none when there is no such path. What can be got has a head, too
+        (decision A7).
+        """
         return self._find(method, _reduce_to_shape(path))
 
     def _find_by_shape(self, method: str, path: str) -> RouteEntry | tuple[str, ...]:
@@ -201,6 +203,8 @@ class Router:
         except NotFoundException:
             return ()
         except MethodNotAllowedException as refused:
+            if method == "HEAD" and isinstance(got := self._find_by_shape("GET", path), RouteEntry):
+                return got
             return self._list_methods((refused.headers or {}).get("allow", ""), path)
         entry: RouteEntry | None = handler.opt.get(_ENTRY)
         if entry is None:  # Litestar's own, for OPTIONS
@@ -208,8 +212,10 @@ class Router:
         return entry if entry.covers(path) else ()
 
     def _list_methods(self, allowed: str, path: str) -> tuple[str, ...]:
-        methods = sorted(set(allowed.split(", ")) - {"OPTIONS"})
-        return tuple(methods) if isinstance(self._find_by_shape(methods[0], path), RouteEntry) else ()
+        methods = set(allowed.split(", ")) - {"OPTIONS"}
+        if not isinstance(self._find_by_shape(min(methods), path), RouteEntry):
+            return ()
+        return tuple(sorted(methods | {"HEAD"} if "GET" in methods else methods))
 
 
 def _build_entry(base: str, route: Operation | PublicRoute) -> RouteEntry:

@@ -1,7 +1,7 @@
 """The page that shows the document to people.
 
-It is complete as it leaves the server, without scripts, so it works without access to the internet. Where the CDN can
-be reached, the Scalar API reference takes its place (docs/reference/service.md#openapi).
+It is complete as it leaves the server, without scripts, and needs nothing from elsewhere
+(docs/reference/service.md#openapi).
 """
 
 import json
@@ -30,10 +30,6 @@ table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--line); }
 """
 
-_SCALAR: Final = """<script id="api-reference" data-url="/openapi.json"></script>
-<script async src="https://cdn.jsdelivr.net/npm/@scalar/api-reference"
- onload="document.getElementById('built-in').remove(); document.getElementById('built-in-style').remove()"></script>"""
-
 
 def render_docs_page(document: Document, context_path: str) -> bytes:
     """The page; paths are shown as they are called."""
@@ -51,9 +47,8 @@ def render_docs_page(document: Document, context_path: str) -> bytes:
     page = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{escape(info["title"])} API</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<style id="built-in-style">{_STYLE}</style></head>
-<body><main id="built-in">{"".join(parts)}</main>
-{_SCALAR}</body></html>
+<style>{_STYLE}</style></head>
+<body><main>{"".join(parts)}</main></body></html>
 """
     return page.encode()
 

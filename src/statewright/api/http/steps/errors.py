@@ -18,10 +18,11 @@ KINDS: Final = {
     409: "conflict",
     413: "too-large",
     415: "unsupported-format",
+    421: "misdirected-request",
     503: "unavailable",
     504: "timeout",
 }
-"""What ``error`` says for a status; 401, 403, 413, 503 and 504 are ours."""
+"""What ``error`` says for a status; 401, 403, 413, 421, 503 and 504 are ours."""
 
 INTERNAL: Final = "internal-error"
 RETRY_AFTER: Final = ((b"retry-after", b"1"),)
