@@ -7,6 +7,8 @@ Decoding is one pass of msgspec, then byte counts that prove the text free of wh
   could upset the sum.
 * A NUL character can only be spelled as an escape; PostgreSQL cannot store it.
 * Nesting is no deeper than there are opening brackets.
+* A whole number of more digits than are allowed has digits at many places of equal distance.
+* Numbers that become much longer when the database writes them out are spelled with an exponent.
 
 A text that fails one of the tests, or msgspec, may still be valid: the standard library's scanner then reads it again,
 leaving marks where a hook meets something to refuse, and a search finds the first mark together with its path. So
@@ -14,6 +16,7 @@ checking costs about a microsecond in the common case, and only a refused text p
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable
 from decimal import Decimal
@@ -21,7 +24,14 @@ from typing import Final, NoReturn, cast
 
 import msgspec
 
-from statewright.jsonval.literals import UnusableNumber, read_fraction, read_whole
+from statewright.jsonval.literals import (
+    MAX_DIGITS,
+    MAX_EXPONENT,
+    UnusableNumber,
+    read_fraction,
+    read_stored_whole,
+    read_whole,
+)
 from statewright.jsonval.values import JsonValue, item_path, member_path
 
 MAX_NESTING: Final = 256
@@ -33,6 +43,19 @@ _UNSORTED = msgspec.json.Encoder(decimal_format="number")
 _MAX_PLAIN_INT_BITS: Final = 14_000
 """Fewer bits than 4300 decimal digits have: an ``int`` of up to so many can be written as it is."""
 _CONTAINERS: Final = frozenset((dict, list))
+
+MAX_EXPANSION: Final = 10 * 1024 * 1024
+"""Digits that the numbers of one text may have together beside those they are written with: the database spells
+numbers without exponents, ``1e6000`` with 6,000 zeros, and could not give out a document full of them.
+"""
+
+EXPANDS_TOO_FAR: Final = f"numbers with large exponents have more than {MAX_EXPANSION} digits together"
+
+_DIGIT_STRIDE: Final = MAX_DIGITS // 10
+_SAMPLED_DIGITS = re.compile(rb"[0-9]{10}")
+_LONG_WHOLE = re.compile(rb"[0-9]{%d}" % (MAX_DIGITS + 1))
+_DECODER_OF_STORED = msgspec.json.Decoder(float_hook=Decimal)
+_SCANNER_OF_STORED = json.JSONDecoder(parse_int=read_stored_whole, parse_float=Decimal)
 
 
 class MalformedJson(ValueError):
@@ -51,8 +74,8 @@ def decode(raw: bytes | str) -> JsonValue:
     """The one value that the text denotes, digits and all. Raises :class:`MalformedJson`, and nothing else.
 
     Refused are syntax errors, text after the value, repeated member names, lone surrogates and NUL characters in
-    strings and names, exponents outside ±6144, numbers longer than PostgreSQL can hold, and more than 256 nested
-    containers.
+    strings and names, numbers of more than 4,000 significant digits or with an exponent outside ±6144 (decision S20),
+    more of those with large exponents than :data:`MAX_EXPANSION` allows, and more than 256 nested containers.
     """
     try:
         data = raw.encode() if isinstance(raw, str) else raw
@@ -62,6 +85,18 @@ def decode(raw: bytes | str) -> JsonValue:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return _decode_slowly(raw)
     return _decode_slowly(raw)
+
+
+def decode_stored(text: bytes | str) -> JsonValue:
+    """The value of a text from the database, at a third of the cost: it was examined on its way in.
+
+    That may have been by older rules. So no limits are applied: a number of any length must not keep others from being
+    read.
+    """
+    try:
+        return cast("JsonValue", _DECODER_OF_STORED.decode(text))
+    except msgspec.DecodeError:  # an integer of thousands of digits: msgspec reads none
+        return cast("JsonValue", _SCANNER_OF_STORED.decode(text if isinstance(text, str) else text.decode()))
 
 
 def canonicalise(raw: bytes | str) -> tuple[JsonValue, bytes]:
@@ -103,7 +138,36 @@ def _is_faithful(data: bytes, value: JsonValue, encoded: bytes | None = None) ->
         return False
     if data.count(b"{") + data.count(b"[") > MAX_NESTING and is_nested_too_deep(value):
         return False
-    return data.count(b":") == (encoded or _UNSORTED.encode(value)).count(b":")
+    text = encoded or _UNSORTED.encode(value)
+    if len(data) > MAX_DIGITS:
+        if _SAMPLED_DIGITS.search(data[::_DIGIT_STRIDE]) and _LONG_WHOLE.search(data):
+            return False
+        if expands_too_far(value, text):
+            return False
+    return data.count(b":") == text.count(b":")
+
+
+def expands_too_far(value: JsonValue, encoded: bytes) -> bool:
+    """Whether the numbers of a value, of which there is an encoding, have more than :data:`MAX_EXPANSION`."""
+    exponents = encoded.count(b"E+") + encoded.count(b"E-")
+    return exponents * MAX_EXPONENT > MAX_EXPANSION and _measure_expansion(value) > MAX_EXPANSION
+
+
+def _measure_expansion(value: JsonValue) -> int:
+    total, pending = 0, [value]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, Decimal):
+            total += _count_added_digits(current)
+        elif isinstance(current, (dict, list)):
+            pending.extend(_list_children(current))
+    return total
+
+
+def _count_added_digits(number: Decimal) -> int:
+    _, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int), "JSON has no NaN and no Infinity"  # noqa: S101
+    return exponent if exponent > 0 else max(0, -exponent - len(digits))
 
 
 def is_nested_too_deep(value: JsonValue) -> bool:
@@ -145,10 +209,42 @@ class _RepeatedMembers(dict[str, object]):
     name = ""
 
 
+_SUSPICIOUS_NUMBER = re.compile(rb"[0-9][eE][+-]?0*[0-9]{4}|[0-9]{%d}" % (MAX_DIGITS // 2))
+_OVERLAP_BYTES: Final = MAX_DIGITS
+_SEARCHED_BYTES: Final = 64 * 1024
+
+
+def require_usable_numbers(text: memoryview) -> None:
+    """Refuse numbers beyond the limits in a JSON text that is kept as it is, so that whoever reads it can decode it
+    (decision S20). Raises :class:`MalformedJson`.
+    """
+    starts = range(0, len(text), _SEARCHED_BYTES)
+    if not any(_SUSPICIOUS_NUMBER.search(text[at : at + _SEARCHED_BYTES + _OVERLAP_BYTES]) for at in starts):
+        return
+    try:
+        _inspect_numbers(_scan(bytes(text)), "")
+    except RecursionError:
+        raise MalformedJson(_format_depth_error()) from None
+
+
+def _inspect_numbers(value: object, path: str) -> None:
+    if isinstance(value, _InvalidValue):
+        raise MalformedJson(value.reason, path)
+    if isinstance(value, dict):
+        for name, member in cast("dict[str, object]", value).items():
+            _inspect_numbers(member, member_path(path, name))
+    elif isinstance(value, list):
+        for index, item in enumerate(cast("list[object]", value)):
+            _inspect_numbers(item, item_path(path, index))
+
+
 def _decode_slowly(raw: bytes | str) -> JsonValue:
-    value = _scan(raw)
-    _inspect(value, "", 1)
-    return cast("JsonValue", value)  # _inspect found no marks, so only JSON values are left
+    scanned = _scan(raw)
+    _inspect(scanned, "", 1)
+    value = cast("JsonValue", scanned)  # _inspect found no marks, so only JSON values are left
+    if _measure_expansion(value) > MAX_EXPANSION:
+        raise MalformedJson(EXPANDS_TOO_FAR)
+    return value
 
 
 def _scan(raw: bytes | str) -> object:

@@ -10,14 +10,15 @@ from decimal import Decimal, InvalidOperation
 from typing import Final
 
 MAX_EXPONENT: Final = 6144
-"""Largest magnitude of an exponent as written (decision S1)."""
+"""Largest magnitude of an exponent, as written and of the first digit (decision S20)."""
+
+MAX_DIGITS: Final = 4000
+"""Most significant digits (decision S20): leading zeros, and those at the end of a whole number, are none. So what the
+database makes of a number, which it writes without exponent, is within the limits, too.
+"""
 
 MAX_INT_DIGITS: Final = 4300
 """Digits of a literal that becomes an ``int``; ``sys.int_info.default_max_str_digits`` of CPython."""
-
-_MAX_INTEGER_DIGITS: Final = 131_072
-_MAX_FRACTION_DIGITS: Final = 16_383
-"""Most digits before and after the point that PostgreSQL's ``numeric``, and so ``jsonb``, can hold."""
 
 _MAX_SHORT_CHARS: Final = 64
 _MAX_SAFE_MAGNITUDE: Final = MAX_EXPONENT - _MAX_SHORT_CHARS
@@ -42,33 +43,39 @@ def read_number(text: str) -> int | Decimal | None:
 
 def read_fraction(text: str) -> Decimal:
     """The value of a literal known to have a fraction or an exponent. Raises :class:`UnusableNumber`."""
-    try:
-        value = Decimal(text)
-    except InvalidOperation:
-        raise UnusableNumber(_format_exponent_error()) from None
-    if len(text) <= _MAX_SHORT_CHARS and -_MAX_SAFE_MAGNITUDE < value.adjusted() < _MAX_SAFE_MAGNITUDE:
-        return value
-    _require_storable(text)
-    return value
+    if len(text) <= _MAX_SHORT_CHARS:
+        try:
+            value = Decimal(text)
+        except InvalidOperation:
+            raise UnusableNumber(_format_exponent_error()) from None
+        if -_MAX_SAFE_MAGNITUDE < value.adjusted() < _MAX_SAFE_MAGNITUDE:
+            return value
+    _require_usable(text)
+    return Decimal(text)
 
 
 def read_whole(text: str) -> int | Decimal:
     """The value of a literal known to be digits with an optional sign. Raises :class:`UnusableNumber`."""
-    if len(text) <= MAX_INT_DIGITS:
-        return int(text)
-    _require_storable(text)
-    return Decimal(text)
+    if len(text) > MAX_DIGITS:
+        _require_usable(text)
+    return read_stored_whole(text)
 
 
-def _require_storable(text: str) -> None:
+def read_stored_whole(text: str) -> int | Decimal:
+    """The same of what was accepted before, by whatever rules."""
+    return int(text) if len(text) <= MAX_INT_DIGITS else Decimal(text)
+
+
+def _require_usable(text: str) -> None:
     literal = _LITERAL.fullmatch(text)
     if literal is None:
         raise UnusableNumber("number is malformed")
-    whole, fraction, exponent = len(literal[1]), len(literal[2] or ""), _read_exponent(literal[3] or "0")
-    if whole + exponent > _MAX_INTEGER_DIGITS:
-        raise UnusableNumber(f"number has more than {_MAX_INTEGER_DIGITS} digits before its point")
-    if fraction - exponent > _MAX_FRACTION_DIGITS:
-        raise UnusableNumber(f"number has more than {_MAX_FRACTION_DIGITS} digits after its point")
+    whole, fraction, exponent = literal[1], literal[2] or "", _read_exponent(literal[3] or "0")
+    digits = (whole + fraction).lstrip("0")
+    if len(digits if fraction else digits.rstrip("0")) > MAX_DIGITS:
+        raise UnusableNumber(f"number has more than {MAX_DIGITS} significant digits")
+    if abs(len(digits or "0") - len(fraction) + exponent - 1) > MAX_EXPONENT:
+        raise UnusableNumber(_format_exponent_error())
 
 
 def _read_exponent(text: str) -> int:

@@ -15,7 +15,7 @@ from xml.sax.xmlreader import AttributesImpl, IncrementalParser
 
 from defusedxml import DefusedXmlException, expatreader
 
-from statewright.jsonval.codec import MAX_NESTING, is_nested_too_deep
+from statewright.jsonval.codec import EXPANDS_TOO_FAR, MAX_NESTING, encode, expands_too_far, is_nested_too_deep
 from statewright.jsonval.literals import UnusableNumber, read_number
 from statewright.jsonval.values import JsonObject, JsonValue, member_path
 
@@ -57,6 +57,8 @@ def xml_to_json(raw: bytes) -> JsonValue:
     document = reader.document
     if is_nested_too_deep(document):
         raise MalformedXml(_format_depth_error())
+    if expands_too_far(document, encode(document)):
+        raise MalformedXml(EXPANDS_TOO_FAR)
     return document
 
 

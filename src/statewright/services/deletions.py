@@ -15,7 +15,7 @@ from statewright.conditions import (
 from statewright.entity import Entity, ModelKey
 from statewright.failures import InvalidCondition
 from statewright.ids import EntityId, ModelId
-from statewright.jsonval.codec import MalformedJson, decode
+from statewright.jsonval.codec import MalformedJson, decode, decode_stored
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.search import Search, prepare
 from statewright.storage.commit.unit_of_work import UnitOfWork
@@ -103,7 +103,7 @@ async def _find_current(runtime: Runtime, unit: UnitOfWork, query: EntityQuery) 
     staged = {id_: write for id_, write in unit.staged.items() if write.entity.model == query.model}
     holds = query.search.compile_predicate()
     own = [write.entity for write in staged.values() if not write.deletes]
-    found = [entity for entity in own if holds(decode(entity.document), to_meta(entity))]
+    found = [entity for entity in own if holds(decode_stored(entity.document), to_meta(entity))]
     committed = await runtime.search.find_entities(replace(query, without=tuple(staged)), limit=NO_LIMIT)
     for entity in committed:
         unit.expect(entity.id, entity.transaction_id)

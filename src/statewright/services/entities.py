@@ -12,7 +12,7 @@ from statewright.engine.run import check_if_match
 from statewright.entity import Entity, EntityChange, ModelKey, Page
 from statewright.failures import BadRequest, EntityNotFound, ModelNotFound
 from statewright.ids import EntityId, ModelId, TransactionId
-from statewright.jsonval.codec import decode
+from statewright.jsonval.codec import decode_stored
 from statewright.jsonval.values import JsonValue
 from statewright.services.builtin import FireRequest
 from statewright.services.definitions import ModelDefinition
@@ -171,7 +171,7 @@ async def patch(
         runtime.builtin.refuse_entities(entity.model)
         definition = await get_governing_definition(runtime, caller, entity)
         size += len(entity.document)
-        document = await run_by_size(size, lambda: to_document(change(decode(entity.document))))
+        document = await run_by_size(size, lambda: to_document(change(decode_stored(entity.document))))
         definition = await validate_and_stage(runtime, unit, definition, document.value, strictly=True)
         require_complete_keys(definition, document.value)
         request = UpdateEntity(
@@ -255,7 +255,7 @@ async def fire_transition(runtime: Runtime, caller: Caller, entity_id: EntityId,
                 runtime, caller, FireRequest(entity=entity, transition=transition, document={})
             )
         definition = await get_governing_definition(runtime, caller, entity)
-        document, text = decode(entity.document), entity.document
+        document, text = decode_stored(entity.document), entity.document
         request = UpdateEntity(entity=entity, document=document, text=text, transition=transition)
         run = runtime.engine.update(unit, definition.model, request)
         await run_and_commit(runtime, unit, run, may_segment=definition.model.may_segment)

@@ -11,6 +11,7 @@ bytes are.
 import codecs
 import mmap
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from tempfile import SpooledTemporaryFile
 from types import TracebackType
 from typing import Final, Self
@@ -18,9 +19,12 @@ from typing import Final, Self
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from statewright.background import run_by_size
 from statewright.entity import Principal
 from statewright.failures import BadRequest, EntityNotFound
+from statewright.jsonval.codec import MalformedJson, require_usable_numbers
 from statewright.jsonval.compact import compact_json
+from statewright.jsonval.values import extend_path
 from statewright.services.runtime import Runtime
 from statewright.storage import messages
 from statewright.storage.messages import StoredMessage
@@ -110,22 +114,27 @@ class _Body(Struct):
     metadata: Raw | UnsetType = msgspec.field(default=UNSET, name="metaData")
 
 
+class _Content(Struct, frozen=True):
+    """A message that was read: its payload as it came, its metadata compacted."""
+
+    payload: memoryview
+    metadata: bytes
+
+
 _decode = msgspec.json.Decoder(_Body).decode
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 async def create(runtime: Runtime, principal: Principal, header: Header, body: TempFile) -> Receipt:
     """Store a message. Raises ``BadRequest`` for a body that is no object with a payload."""
-    content = _decode_message(body)
-    if isinstance(content.payload, UnsetType):
-        raise BadRequest("payload is required")
+    content = await run_by_size(body.size, partial(_decode_message, body))
     message = StoredMessage(
         tenant=principal.tenant,
         id=runtime.ids(),
         header=_encode(header).decode(),
-        metadata=_compact_metadata(content.metadata),
+        metadata=content.metadata,
     )
-    await messages.store_message(runtime.pool, message, compact_json(memoryview(content.payload)))
+    await messages.store_message(runtime.pool, message, compact_json(content.payload))
     return Receipt(message.id, runtime.ids.new_transaction_id())
 
 
@@ -158,17 +167,29 @@ async def _read_pieces(runtime: Runtime, message: StoredMessage) -> AsyncIterato
         yield piece
 
 
-def _decode_message(body: TempFile) -> _Body:
+def _decode_message(body: TempFile) -> _Content:
     try:
-        return _decode(body.read_text())
+        content = _decode(body.read_text())
     except (ValueError, RecursionError) as malformed:  # what msgspec raises is a ValueError, and so is NotUtf8
         raise BadRequest(f"invalid JSON: {malformed}") from malformed
+    if isinstance(content.payload, UnsetType):
+        raise BadRequest("payload is required")
+    payload = _require_usable(content.payload, "payload")
+    metadata = b"{}" if isinstance(content.metadata, UnsetType) else _compact_metadata(content.metadata)
+    return _Content(payload, metadata)
 
 
-def _compact_metadata(given: Raw | UnsetType) -> bytes:
-    if isinstance(given, UnsetType):
-        return b"{}"
-    metadata = b"".join(compact_json(memoryview(given)))
+def _require_usable(text: Raw, name: str) -> memoryview:
+    try:
+        require_usable_numbers(memoryview(text))
+    except MalformedJson as malformed:
+        step = malformed.path if malformed.path[:1] in ("", "[") else f".{malformed.path}"
+        raise BadRequest(f"invalid JSON: {malformed.reason} at {extend_path(name, step)}") from malformed
+    return memoryview(text)
+
+
+def _compact_metadata(given: Raw) -> bytes:
+    metadata = b"".join(compact_json(_require_usable(given, "metaData")))
     if not metadata.startswith(b"{"):
         raise BadRequest("metaData must be an object")
     return metadata

@@ -35,7 +35,7 @@ from statewright.entity import Principal, ScheduledTask, TaskKey
 from statewright.failures import Conflict, Failure
 from statewright.histogram import Histogram
 from statewright.ids import EntityId, TenantId
-from statewright.jsonval.codec import decode
+from statewright.jsonval.codec import decode_stored
 from statewright.services.runtime import Caller, Runtime
 from statewright.storage.commit.unit_of_work import UnitOfWork
 
@@ -274,7 +274,7 @@ async def _remove_task(unit: UnitOfWork, task: ScheduledTask, outcome: TaskOutco
 async def _fire_transition(runtime: Runtime, unit: UnitOfWork, task: ScheduledTask, decision: FireTask) -> TaskOutcome:
     request = ScheduledFire(
         entity=decision.entity,
-        document=decode(decision.entity.document),
+        document=decode_stored(decision.entity.document),
         workflow=decision.workflow,
         transition=decision.transition,
         task=task,

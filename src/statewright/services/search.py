@@ -9,7 +9,7 @@ from statewright.conditions import MalformedCondition, SearchCondition, SortKey,
 from statewright.entity import Entity, EntityView, ModelKey
 from statewright.failures import BadRequest, InvalidFieldPath, ModelNotFound, SearchResultLimit
 from statewright.ids import TenantId
-from statewright.jsonval.codec import MalformedJson, decode
+from statewright.jsonval.codec import MalformedJson, decode, decode_stored
 from statewright.services.definitions import ModelDefinition
 from statewright.services.runtime import Caller, Runtime
 from statewright.storage import models
@@ -112,7 +112,9 @@ async def _search_in_transaction(
 
 def _find_own_matches(entities: Sequence[Entity], query: EntityQuery) -> list[Match[EntityView]]:
     holds = query.search.compile_predicate()
-    decoded = [Match[EntityView](entity, decode(entity.document)) for entity in entities if entity.model == query.model]
+    decoded = [
+        Match[EntityView](entity, decode_stored(entity.document)) for entity in entities if entity.model == query.model
+    ]
     return [match for match in decoded if holds(match.document, to_meta(match.entity))]
 
 

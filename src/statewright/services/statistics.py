@@ -19,7 +19,7 @@ from statewright.conditions import (
 from statewright.entity import EntityCount, ModelKey
 from statewright.failures import BadRequest, GroupCardinalityExceeded, InvalidCondition, ModelNotFound
 from statewright.ids import EntityId
-from statewright.jsonval.codec import decode
+from statewright.jsonval.codec import decode_stored
 from statewright.services.definitions import ModelDefinition
 from statewright.services.grouped_query import GroupedQuery
 from statewright.services.runtime import Caller, Runtime
@@ -145,7 +145,7 @@ async def _collect_staged(
     async with _collect_writes(runtime, caller) as writes:
         belongs = wanted.search.compile_predicate()
         entities = [write.entity for write in writes if not write.deletes and write.entity.model == wanted.model]
-        shown = [entity for entity in entities if belongs(decode(entity.document), to_meta(entity))]
+        shown = [entity for entity in entities if belongs(decode_stored(entity.document), to_meta(entity))]
         added = Additions(
             states=tuple(entity.state for entity in shown), documents=tuple(entity.document for entity in shown)
         )

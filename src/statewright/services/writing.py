@@ -13,7 +13,7 @@ from statewright.background import run_by_size
 from statewright.entity import ModelKey
 from statewright.failures import BadRequest, Failure, ModelNotLocked, RunCutOff
 from statewright.ids import EntityId, TenantId, TransactionId
-from statewright.jsonval.codec import MalformedJson, canonicalise, encode
+from statewright.jsonval.codec import EXPANDS_TOO_FAR, MalformedJson, canonicalise, encode, expands_too_far
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.schema import INCOMPLETE, MalformedXml, xml_to_json
 from statewright.schema.validation import kind_of
@@ -48,8 +48,13 @@ async def read_document_by_size(raw: bytes, media: str) -> Document:
 
 
 def to_document(value: JsonValue) -> Document:
-    """A value that must be a document. Raises ``BadRequest`` for what is no object (decision S6)."""
-    return Document(_require_object(value), encode(value).decode())
+    """A value that must be a document. Raises ``BadRequest`` for what is no object (decision S6), or would be too long
+    when its numbers are written out.
+    """
+    document, text = _require_object(value), encode(value)
+    if expands_too_far(document, text):
+        raise BadRequest(f"validation failed: {EXPANDS_TOO_FAR}")
+    return Document(document, text.decode())
 
 
 def _require_object(value: JsonValue) -> JsonObject:

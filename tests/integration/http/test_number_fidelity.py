@@ -29,8 +29,8 @@ SPELLINGS = [
     "2.5e+30",
     "1e6144",
     "1e-6144",
-    "9" * 5000,
-    "0." + "3" * 5000,
+    "9" * 4000,
+    "0." + "3" * 4000,
 ]
 
 
@@ -81,16 +81,6 @@ def test_a_number_survives_update_transition_listing_and_the_past(numbers: Api) 
 def test_digits_are_preserved_where_only_the_notation_could_change(numbers: Api) -> None:
     entity = numbers.create('{"n": 1.10}', model="numbers/1").id
     assert '"n":1.10' in numbers.get(f"/entity/{entity}").text
-
-
-@pytest.mark.parametrize("text", ["9" * 131_073, "0." + "0" * 16_383 + "1", "1" * 200_000 + ".5"], ids=len)
-def test_a_number_longer_than_the_database_holds_is_refused_or_kept_exactly(numbers: Api, text: str) -> None:
-    response = numbers.post("/entity/JSON/numbers/1", f'{{"n": {text}}}')
-    if response.status_code == 400:
-        assert response.json()["properties"]["errorCode"] == "BAD_REQUEST"
-        return
-    [result] = done(response)
-    assert number_in(numbers.get(f"/entity/{result['entityIds'][0]}").text) == a_number(text)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -7,10 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from statewright.jsonval.codec import MalformedJson, decode, encode
-
-LONGEST_INTEGER = 131_072
-LONGEST_FRACTION = 16_383
+from statewright.jsonval.codec import MAX_EXPANSION, MalformedJson, decode, decode_stored, encode
 
 
 def refusal_of(text: bytes | str) -> MalformedJson:
@@ -138,29 +135,75 @@ def test_bottomless_nesting_is_refused_without_exhausting_the_stack():
     assert refusal_of('{"a":' * 1_000_000).reason == "nested more than 256 levels deep"
 
 
-@pytest.mark.parametrize("digits", [4299, 4300, 4301, 6145, LONGEST_INTEGER])
 @pytest.mark.parametrize("sign", ["", "-"])
-def test_integers_of_thousands_of_digits_are_exact(digits: int, sign: str):
-    text = f'{{"n":{sign}{"7" * digits}}}'.encode()
-    assert encode(decode(text)) == text
+@pytest.mark.parametrize("digits", [3999, 4000])
+def test_numbers_of_thousands_of_digits_are_exact(digits: int, sign: str):
+    for literal in (f"{sign}{'7' * digits}", f"{sign}0.{'7' * digits}", f"{sign}{'7' * (digits - 9)}.777777777"):
+        text = f'{{"n":{literal}}}'.encode()
+        assert encode(decode(text)) == text
+
+
+LONGER = "number has more than 4000 significant digits"
+OUTSIDE = "number has an exponent outside ±6144"
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("1" * (LONGEST_INTEGER + 1), "number has more than 131072 digits before its point"),
-        ("1" * LONGEST_INTEGER + "e1", "number has more than 131072 digits before its point"),
-        ("0." + "1" * (LONGEST_FRACTION + 1), "number has more than 16383 digits after its point"),
-        ("0." + "1" * LONGEST_FRACTION + "e-1", "number has more than 16383 digits after its point"),
+        ("7" * 4001, LONGER),
+        ("-" + "7" * 4300, LONGER),
+        ("7" * 4301, LONGER),
+        ("1" + "0" * 4000 + "1", LONGER),
+        ("7" * 10_000_000, LONGER),
+        ("0." + "7" * 4001, LONGER),
+        ("7" * 4001 + "e1", LONGER),
+        ("0.5" + "0" * 4000, LONGER),
+        ("1" + "0" * 6145, OUTSIDE),
+        ("12345e6144", OUTSIDE),
+        ("0." + "0" * 6144 + "1", OUTSIDE),
+        ("0.01e-6143", OUTSIDE),
+        ("0.0e-6144", OUTSIDE),
     ],
+    ids=lambda text: text[:12],
 )
-def test_numbers_that_postgresql_cannot_hold_are_refused(text: str, reason: str):
-    assert refusal_of(text).reason == reason
+@pytest.mark.parametrize("filler", ["", "x" * 5000, '9" ,"8', "7," * 3000 + "7"], ids=len)
+def test_numbers_beyond_the_limits_are_refused_wherever_they_stand(text: str, reason: str, filler: str):
+    before = f"[{filler}]" if filler.endswith(",7") else f'"{filler}"' if filler != '9" ,"8' else f'["{filler}"]'
+    refusal = refusal_of(f'{{"a":{before},"b":[{text}]}}')
+    assert (refusal.reason, refusal.path) == (reason, "b[0]")
 
 
-def test_the_longest_fraction_is_exact():
-    text = b"0." + b"1" * LONGEST_FRACTION
+@pytest.mark.parametrize("text", ["1" + "0" * 6144, "-1e6144", "0.01e-6142", "1." + "0" * 3999, "12.5e6143", "0e6144"])
+def test_what_a_number_is_read_as_can_be_read_again(text: str):
+    value = decode(text)
+    assert decode(encode(value)) == value
+
+
+def test_what_the_database_makes_of_a_number_can_be_read_again():
+    """It writes all digits, and no exponent."""
+    for literal in ("1e6144", "1e-6144", "9" * 4000 + "e2144", "0." + "7" * 4000 + "e-6143"):
+        expanded = format(Decimal(literal), "f")
+        assert decode(expanded) == decode_stored(expanded) == Decimal(literal)
+
+
+@pytest.mark.parametrize("literal", ["1e6144", "-1e-6144", "7e6000"])
+def test_numbers_that_expand_to_more_than_the_database_gives_out_are_refused(literal: str):
+    many = MAX_EXPANSION // 6000
+    assert decode(f"[{','.join([literal] * (many * 9 // 10))}]")
+    refusal = refusal_of(f"[{','.join([literal] * (many * 11 // 10))}]")
+    assert refusal.reason == f"numbers with large exponents have more than {MAX_EXPANSION} digits together"
+
+
+def test_texts_that_look_like_exponents_expand_to_nothing():
+    text = encode(["E+"] * 100_000)
     assert encode(decode(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["7" * 131_072, "0." + "3" * 16_383, "[1e6145]", '{"a":1e-7000,"b":' + "7" * 5000 + "}"]
+)
+def test_what_was_stored_by_older_rules_can_be_read(text: str):
+    assert decode_stored(encode(decode_stored(text))) == decode_stored(text)
 
 
 def test_a_computed_integer_is_encoded_whatever_its_length():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.jsonval.codec import decode, encode
+from statewright.jsonval.codec import decode, decode_stored, encode
 from statewright.jsonval.values import JsonValue
 from statewright.schema import InvalidUniqueKey, UniqueKey, find_definition_fault, flatten_fields, read_claims
 from statewright.schema.unique_keys import INCOMPLETE, NULL_OR_INVALID
@@ -106,7 +106,7 @@ def test_a_document_without_any_field_of_a_key_is_exempt(document: str):
 )
 def test_a_key_must_be_complete_and_scalar(document: str):
     with pytest.raises(InvalidUniqueKey) as refusal:
-        read_claims([key("$.a", "$.b.c")], decode(document))
+        read_claims([key("$.a", "$.b.c")], decode_stored(document))
     assert refusal.value.detail == f"INVALID_UNIQUE_KEY: {INCOMPLETE}"
     assert refusal.value.status == 422
 

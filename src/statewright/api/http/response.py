@@ -9,7 +9,6 @@ Bodies are compact JSON with ascending keys and one trailing newline (docs/refer
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import aclosing
-from decimal import Decimal
 from typing import Final, Self
 
 import msgspec
@@ -28,7 +27,7 @@ from statewright.api.http.asgi import (
 )
 from statewright.entity import EntityView, ModelKey
 from statewright.instants import to_rfc3339
-from statewright.jsonval.codec import decode, encode
+from statewright.jsonval.codec import decode_stored, encode
 from statewright.services.collections import FailedChunk
 from statewright.services.writing import Saved
 
@@ -146,7 +145,6 @@ class HeaderAdder:
 
 
 _encode_sorted = msgspec.json.Encoder(order="sorted", decimal_format="number").encode
-_decode_stored = msgspec.json.Decoder(float_hook=Decimal).decode
 _encode_in_order = msgspec.json.Encoder(decimal_format="number").encode
 _encode_text = msgspec.json.Encoder().encode
 
@@ -222,11 +220,8 @@ def _describe_failed(refused: FailedChunk) -> dict[str, object]:
 
 
 def _encode_document(stored: str) -> bytes:
-    """A stored document with its keys in order. The database holds only what was examined on its way in."""
-    try:
-        return encode(_decode_stored(stored))
-    except msgspec.DecodeError:  # an integer of thousands of digits: msgspec reads none, the codec does
-        return encode(decode(stored))
+    """A stored document with its keys in order."""
+    return encode(decode_stored(stored))
 
 
 def _quote(text: str) -> str:

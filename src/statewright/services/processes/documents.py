@@ -1,24 +1,18 @@
 """Values as the JSON texts that tables and entities hold."""
 
 import re
-from decimal import Decimal
-from typing import Final, cast
-
-import msgspec
+from typing import Final
 
 from statewright.failures import ProcessBadRequest
-from statewright.jsonval.codec import encode, is_nested_too_deep
+from statewright.jsonval.codec import decode_stored, encode, is_nested_too_deep
 from statewright.jsonval.values import JsonObject, JsonValue
-
-_decode_json = msgspec.json.Decoder(float_hook=Decimal).decode
-"""What is stored was checked on its way in: no need to look for repeated names once more."""
 
 _NUL: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
 
 def decode_text(text: str) -> JsonValue:
     """A stored JSON text as values."""
-    return cast("JsonValue", _decode_json(text))  # untyped decoding yields nothing else
+    return decode_stored(text)
 
 
 def read_object(text: str | None) -> JsonObject:

@@ -1,21 +1,17 @@
 """Matches of a search in memory: rows judged one by one, and entities put in order."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from decimal import Decimal
+from collections.abc import AsyncIterator, Sequence
 from operator import attrgetter
 from typing import Final, Generic, TypeVar
 
 import asyncpg
-import msgspec
 from msgspec import Struct
 
 from statewright.conditions import CompiledSearch, Predicate
 from statewright.entity import EntityMeta, EntityView
-from statewright.jsonval.codec import decode
+from statewright.jsonval.codec import decode_stored
 from statewright.jsonval.values import JsonValue
-
-_decode_fast: Final[Callable[[str], JsonValue]] = msgspec.json.Decoder(float_hook=Decimal).decode
 
 PORTION = 500
 """Rows judged between two looks at the database."""
@@ -40,7 +36,7 @@ async def judge_rows(
     clock = asyncio.get_running_loop().time
     until = clock() + SLICE_S
     for row in rows:
-        document = decode_stored_document(row["document"])
+        document = decode_stored(row["document"])
         if holds(document, row_to_meta(row)):
             yield row, document
         if clock() > until:
@@ -58,16 +54,8 @@ def sort_matches(matches: Sequence[Match[Found]], search: CompiledSearch) -> lis
 get_id: Final = attrgetter("id")
 
 
-def decode_stored_document(text: str) -> JsonValue:
-    """A document from the database, which holds only what was examined on its way in: a third of the codec's work."""
-    try:
-        return _decode_fast(text)
-    except msgspec.DecodeError:  # an integer of thousands of digits: msgspec reads none, the codec does
-        return decode(text)
-
-
 def _get_sort_input(match: Match[Found]) -> tuple[JsonValue, EntityMeta]:
-    document = decode_stored_document(match.entity.document) if match.document is None else match.document
+    document = decode_stored(match.entity.document) if match.document is None else match.document
     return document, to_meta(match.entity)
 
 
