@@ -88,8 +88,6 @@ class Model(Struct, frozen=True, kw_only=True, eq=False):
     documents: DocumentRules
     workflows: tuple[Workflow, ...]
     workflows_revision: int
-    may_segment: bool
-    """Whether some processor commits a segment before it is dispatched."""
     lock: int | None = None
     """The revision of the model lock under which documents are validated; None for a model that cannot be unlocked."""
     predicates: dict[int, Predicate] = {}

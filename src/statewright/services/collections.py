@@ -18,6 +18,7 @@ from statewright import logs
 from statewright.engine import events
 from statewright.engine.engine import CreateEntity, UpdateEntity
 from statewright.engine.run import record
+from statewright.engine.segments import may_segment_at_all, may_segment_on_create, may_segment_on_update
 from statewright.entity import LOOPBACK, Entity, ModelKey
 from statewright.failures import BadRequest, Conflict, EntityModified, Failure, ModelNotFound
 from statewright.ids import EntityId
@@ -205,7 +206,7 @@ async def _create_chunk(runtime: Runtime, caller: Caller, items: Sequence[NewIte
             with _ItemErrors(number):
                 validated.append(await _validate_item(runtime, unit, item))
             await _yield_to_loop(number)
-        may_segment = any(definition.model.may_segment for definition, _ in validated)
+        may_segment = any(may_segment_on_create(definition.model) for definition, _ in validated)
         await run_and_commit(runtime, unit, _create_items(runtime, unit, validated), may_segment=may_segment)
         return to_saved(unit, [request.id for _, request in validated])
 
@@ -276,10 +277,18 @@ class _Chunk:
         self._unit = unit
 
     async def prepare(self, updates: Sequence[_PlannedUpdate]) -> bool:
-        """Read all entities at once; whether the workflow of one may commit a segment."""
+        """Read all entities at once; whether the run of one may commit a segment."""
         found = await self._unit.prefetch(update.entity_id for update in updates)
-        definitions = [await get_governing_definition(self._runtime, self._caller, entity) for entity in found]
-        return any(definition.model.may_segment for definition in definitions)
+        wanted: dict[EntityId, list[str | None]] = {}
+        for update in updates:
+            wanted.setdefault(update.entity_id, []).append(update.item.transition)
+        return any([await self._may_segment(entity, wanted[entity.id]) for entity in found])
+
+    async def _may_segment(self, entity: Entity, transitions: Sequence[str | None]) -> bool:
+        model = (await get_governing_definition(self._runtime, self._caller, entity)).model
+        if len(transitions) > 1:  # where the second begins is not known yet
+            return may_segment_at_all(model)
+        return may_segment_on_update(model, entity, transitions[0])
 
     async def update(self, updates: Sequence[_PlannedUpdate]) -> list[StaleItem]:
         """Update them all; those that were left out because their ``ifMatch`` is stale."""

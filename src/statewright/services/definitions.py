@@ -34,7 +34,7 @@ from statewright.schema import (
 from statewright.services.builtin import BuiltinModels
 from statewright.storage import models
 from statewright.storage.pool import Pool
-from statewright.workflow import Workflow, workflows_from_stored
+from statewright.workflow import workflows_from_stored
 
 MAX_ENTRIES = 10_000
 
@@ -185,7 +185,6 @@ def compile_model_definition(
             documents=documents,
             workflows=workflows,
             workflows_revision=imported.revision if imported else 0,
-            may_segment=any(map(commits_segments, workflows)),
             lock=stored.lock_revision,
         ),
         searches=SearchCompiler(declared, templates),
@@ -204,13 +203,6 @@ def _compile_rules(stored: models.StoredModel, schema: SchemaNode) -> DocumentRu
         extend=None if level is None else compile_extender(schema, level, unique_keys),
         unique_keys=unique_keys,
     )
-
-
-def commits_segments(workflow: Workflow) -> bool:
-    """Whether some processor of the workflow commits a segment before it is dispatched."""
-    transitions = (transition for state in workflow.states.values() for transition in state.transitions)
-    processors = (processor for transition in transitions for processor in transition.processors)
-    return any(processor.mode == "COMMIT_BEFORE_DISPATCH" for processor in processors)
 
 
 class Refresher:

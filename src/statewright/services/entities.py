@@ -9,6 +9,7 @@ from msgspec import Struct
 from statewright.background import run_by_size
 from statewright.engine.engine import CreateEntity, UpdateEntity, list_declared_transitions
 from statewright.engine.run import check_if_match
+from statewright.engine.segments import may_segment_on_create, may_segment_on_update
 from statewright.entity import Entity, EntityChange, ModelKey, Page
 from statewright.failures import BadRequest, EntityNotFound, ModelNotFound
 from statewright.ids import EntityId, ModelId, TransactionId
@@ -56,7 +57,7 @@ async def create(runtime: Runtime, caller: Caller, *, key: ModelKey, media: str,
         require_complete_keys(definition, document.value)
         request = CreateEntity(id=runtime.ids.new_entity_id(), document=document.value, text=document.text)
         run = runtime.engine.create(unit, definition.model, request)
-        await run_and_commit(runtime, unit, run, may_segment=definition.model.may_segment)
+        await run_and_commit(runtime, unit, run, may_segment=may_segment_on_create(definition.model))
         return to_saved(unit, [request.id])
 
 
@@ -146,7 +147,8 @@ async def update(
             entity=entity, document=document.value, text=document.text, transition=transition, if_match=if_match
         )
         run = runtime.engine.update(unit, definition.model, request)
-        await run_and_commit(runtime, unit, run, may_segment=definition.model.may_segment)
+        may_segment = may_segment_on_update(definition.model, entity, transition)
+        await run_and_commit(runtime, unit, run, may_segment=may_segment)
         return to_saved(unit, [entity_id])
 
 
@@ -178,7 +180,8 @@ async def patch(
             entity=entity, document=document.value, text=document.text, transition=transition, if_match=if_match
         )
         run = runtime.engine.update(unit, definition.model, request)
-        await run_and_commit(runtime, unit, run, may_segment=definition.model.may_segment)
+        may_segment = may_segment_on_update(definition.model, entity, transition)
+        await run_and_commit(runtime, unit, run, may_segment=may_segment)
         return to_saved(unit, [entity_id])
 
 
@@ -258,7 +261,8 @@ async def fire_transition(runtime: Runtime, caller: Caller, entity_id: EntityId,
         document, text = decode_stored(entity.document), entity.document
         request = UpdateEntity(entity=entity, document=document, text=text, transition=transition)
         run = runtime.engine.update(unit, definition.model, request)
-        await run_and_commit(runtime, unit, run, may_segment=definition.model.may_segment)
+        may_segment = may_segment_on_update(definition.model, entity, transition)
+        await run_and_commit(runtime, unit, run, may_segment=may_segment)
         return to_saved(unit, [entity_id])
 
 

@@ -8,7 +8,7 @@ the imported spelling.
 To add an execution mode, name it here and carry it out in ``engine/processors.py``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -185,6 +185,11 @@ class Transition(Struct, frozen=True, kw_only=True):
     criterion_annotations: JsonValue = None
 
     @property
+    def commits_segment(self) -> bool:
+        """Whether one of its processors is ``COMMIT_BEFORE_DISPATCH``."""
+        return any(processor.mode == "COMMIT_BEFORE_DISPATCH" for processor in self.processors)
+
+    @property
     def is_automated(self) -> bool:
         """Whether the cascade considers it (docs/reference/workflows.md#the-cascade)."""
         return not (self.manual or self.disabled or self.schedule is not None)
@@ -214,7 +219,8 @@ class Workflow(Struct, frozen=True, kw_only=True):
     """A finite state machine of a model (docs/reference/workflows.md#workflow).
 
     ``version`` is kept as imported. ``states`` is in the order of the names. ``has_schedules`` is derived: whether any
-    transition is scheduled, disabled ones included (docs/reference/workflows.md#arming).
+    transition is scheduled, disabled ones included (docs/reference/workflows.md#arming). So is ``segmenting_states``:
+    where a cascade may come to a ``COMMIT_BEFORE_DISPATCH`` processor.
     """
 
     version: str
@@ -229,10 +235,18 @@ class Workflow(Struct, frozen=True, kw_only=True):
     annotations: JsonValue = None
     states: Mapping[str, State]
     has_schedules: bool = False
+    segmenting_states: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         transitions = (transition for state in self.states.values() for transition in state.transitions)
         force_setattr(self, "has_schedules", any(t.schedule is not None for t in transitions))
+        force_setattr(self, "segmenting_states", _find_segmenting_states(self.states.values()))
+
+    def may_segment(self, transition: Transition) -> bool:
+        """Whether a run that fires ``transition`` may come to a ``COMMIT_BEFORE_DISPATCH`` processor, there or in the
+        cascade that follows.
+        """
+        return transition.commits_segment or transition.next in self.segmenting_states
 
     def list_transitions(self, state: str) -> tuple[Transition, ...]:
         """All transitions of ``state`` in declaration order; none when the workflow lacks the state."""
@@ -255,6 +269,24 @@ class Workflow(Struct, frozen=True, kw_only=True):
         """The transition of that name in ``state``, whatever its kind."""
         found = self.states.get(state)
         return found.by_name.get(name) if found is not None else None
+
+
+def _find_segmenting_states(states: Collection[State]) -> frozenset[str]:
+    """States from which automated transitions lead to one that commits a segment; manual ones end a cascade."""
+    sources: dict[str, list[str]] = {}  # of the automated transitions into a state
+    reached: list[str] = []
+    for state in states:
+        for transition in state.automated:
+            sources.setdefault(transition.next, []).append(state.name)
+        if any(transition.commits_segment for transition in state.automated):
+            reached.append(state.name)
+    found: set[str] = set()
+    while reached:
+        name = reached.pop()
+        if name not in found:
+            found.add(name)
+            reached += sources.get(name, ())
+    return frozenset(found)
 
 
 def _choose_timeout_ms(configured_ms: int) -> int:

@@ -182,7 +182,6 @@ def a_model(*transitions: Transition, active: bool = True) -> Model:
         ),
         workflows=(workflow,),
         workflows_revision=1,
-        may_segment=False,
     )
 
 
