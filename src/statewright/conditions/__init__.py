@@ -4,7 +4,13 @@ A condition is parsed to a syntax tree, checked for its consumer and turned into
 predicate, and for a search (:class:`CompiledSearch`) to SQL as well. Pure: no input, no output, no clock.
 """
 
-from statewright.conditions.checks import check_destructive, check_statistics, find_criterion_defects
+from statewright.conditions.checks import (
+    KnownFields,
+    check_destructive,
+    check_statistics,
+    find_criterion_defects,
+    find_criterion_doubts,
+)
 from statewright.conditions.evaluate import EvaluationError, Predicate, compile_predicate
 from statewright.conditions.index_use import FieldKind, IndexedField, IndexUse
 from statewright.conditions.search import (
@@ -34,6 +40,7 @@ __all__ = [
     "Group",
     "IndexUse",
     "IndexedField",
+    "KnownFields",
     "Lifecycle",
     "MalformedCondition",
     "Predicate",
@@ -49,6 +56,7 @@ __all__ = [
     "compile_predicate",
     "compile_search",
     "find_criterion_defects",
+    "find_criterion_doubts",
     "parse",
     "parse_sort",
     "read_search_condition",

@@ -6,6 +6,7 @@ checks of form and those against the schema, docs/reference/search.md#order-of-c
 two functions.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from enum import Enum, auto
 from typing import Final, TypeAlias
@@ -249,17 +250,45 @@ def _fits(operand: JsonValue, types: Set[DataType]) -> bool:
     return operand is None or accepts(types, format_operand(operand))
 
 
-# What a workflow import says of a criterion (docs/reference/workflows.md#checks-of-criteria, decision W11).
-#
-# No schema is asked, since a processor may add fields later. Reported is what can never be evaluated, whatever the
-# data.
+# What a workflow import says of a criterion (docs/reference/workflows.md#checks-of-criteria, decision W11): what can
+# never be evaluated, whatever the data, and apart from that what matches nothing of the present model, which a
+# processor or a later document may still change.
 
 
-def find_criterion_defects(condition: Condition, location: str) -> tuple[str, ...]:
-    """All findings, each beginning with the location. A function is a criterion of its own and has none."""
+def find_criterion_defects(condition: Condition) -> Iterator[str]:
+    """What makes the criterion fail whenever it is evaluated. A function is a criterion of its own and has none."""
+    if not isinstance(condition, Function):
+        yield from (finding.message for finding in _find_defects(_split_bounds(condition)))
+
+
+class KnownFields:
+    """The declared fields of a model with all objects and arrays above them, so that any path is found at once."""
+
+    def __init__(self, declared: Mapping[str, DeclaredField]) -> None:
+        self.declared = declared
+        self._containers = {name[: found.start()] for name in declared for found in _BOUNDARY.finditer(name)}
+
+    def has(self, text: str) -> bool:
+        """Whether the path, as written, leads to a field or to something above one."""
+        path = parse_path(text)
+        return path is not None and (path.declared_as in self.declared or path.declared_as in self._containers)
+
+
+_BOUNDARY: Final = re.compile(r"\.|\[\*\]")
+
+
+def find_criterion_doubts(condition: Condition, fields: KnownFields) -> Iterator[str]:
+    """Why the criterion, which can be evaluated, matches nothing of the model as it is now."""
     if isinstance(condition, Function):
-        return ()
-    return tuple(f"{location}: {finding.message}" for finding in _find_defects(_split_bounds(condition)))
+        if not condition.tags:
+            yield f'function "{condition.name}" has no calculationNodesTags: any member of the tenant may be asked'
+        return
+    condition = _split_bounds(condition)
+    for part in walk_parts(condition):
+        if isinstance(part, Simple | Array) and part.path.strip() and not fields.has(part.path):
+            yield f'the model has no field "{part.path}"'
+        elif isinstance(part, Simple) and (path := parse_path(part.path)):
+            yield from (finding.message for finding in _check_data_leaf(part, path, fields.declared))
 
 
 def _find_defects(condition: Condition) -> Iterator[Finding]:

@@ -2,16 +2,25 @@
 docs/reference/workflows.md#export).
 """
 
+from functools import partial
+
 from statewright import logs
+from statewright.background import run_by_size
+from statewright.conditions import KnownFields
 from statewright.entity import ModelKey, Principal
 from statewright.failures import WorkflowNotFound
 from statewright.ids import model_id
+from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonValue
+from statewright.schema import flatten_fields, schema_from_stored
 from statewright.services.models import build_not_found
 from statewright.services.runtime import Runtime
 from statewright.storage import models
 from statewright.workflow import (
     IMPORT_MODES,
+    Finding,
+    ImportRequest,
+    Workflow,
     check_incoming,
     check_merged,
     decode_import,
@@ -24,32 +33,51 @@ from statewright.workflow import (
 log = logs.logger(__name__)
 
 
-async def import_workflows(runtime: Runtime, principal: Principal, *, key: ModelKey, body: bytes) -> None:
+async def import_workflows(
+    runtime: Runtime, principal: Principal, *, key: ModelKey, body: bytes, dry_run: bool = False
+) -> tuple[Finding, ...]:
     """Import workflows in the order of checks of docs/reference/workflows.md#order-of-checks-of-an-import; imports of
-    one model follow each other.
+    one model follow each other. What is doubtful is logged, and returned.
+
+    With ``dry_run`` all is checked and nothing saved.
     """
     runtime.builtin.refuse_model(key)
-    request = decode_import(body)
+    request = await run_by_size(len(body), partial(decode_import, body))
     request.require_model(key)
     async with models.edit_model(runtime.pool, principal.tenant, key) as edit:
-        if await edit.get_model() is None:
+        model = await edit.get_model()
+        if model is None:
             raise build_not_found(key)
-        doubts = check_incoming(request)
+        findings = await run_by_size(len(body) + len(model.schema), partial(_check, request, model.schema))
         stored = await edit.get_workflows()
-        merged = IMPORT_MODES[request.mode](
-            workflows_from_stored(stored.text.encode()) if stored else (), request.workflows
-        )
-        check_merged(merged, allow_cycles=request.allow_cycles)
-        await edit.save_workflows(workflows_to_stored(merged).decode())
-    runtime.definitions.forget(principal.tenant, edit.id)
+        text = stored.text if stored else "[]"
+        merged, saved = await run_by_size(len(body) + len(text), partial(_merge, request, text))
+        if not dry_run:
+            await edit.save_workflows(saved)
     record = log.bind(tenant=principal.tenant, entityName=key.name, modelVersion=key.version)
-    for doubt in doubts:
-        record.warning("workflow_criterion_doubtful", text=doubt)
+    for finding in findings:
+        record.warning("workflow_criterion_doubtful", **finding.describe())
+    if dry_run:
+        return findings
+    runtime.definitions.forget(principal.tenant, edit.id)
     summary = summarise_import(request, merged)
     if merged:
         record.info("workflow_import_applied", **summary)
     else:
         record.warning("workflow_import_left_none", **summary)
+    return findings
+
+
+def _check(request: ImportRequest, schema: str) -> tuple[Finding, ...]:
+    declared = flatten_fields(schema_from_stored(decode(schema)))
+    return check_incoming(request, KnownFields(declared))
+
+
+def _merge(request: ImportRequest, stored: str) -> tuple[tuple[Workflow, ...], str]:
+    """What the import leaves, and the form it is stored in. Raises ``ValidationFailed``."""
+    merged = IMPORT_MODES[request.mode](workflows_from_stored(stored.encode()), request.workflows)
+    check_merged(merged, allow_cycles=request.allow_cycles)
+    return merged, workflows_to_stored(merged).decode()
 
 
 async def export_workflows(runtime: Runtime, principal: Principal, *, key: ModelKey) -> JsonValue:

@@ -5,6 +5,7 @@ Everything here is a function over values, without I/O, clock or waiting; the en
 """
 
 from statewright.workflow.contracts import CURRENT_VERSION, Contract, describe_versions
+from statewright.workflow.criterion_findings import Finding
 from statewright.workflow.definition import (
     Criterion,
     ExecutionMode,
@@ -41,6 +42,7 @@ __all__ = [
     "Contract",
     "Criterion",
     "ExecutionMode",
+    "Finding",
     "ImportRequest",
     "Processor",
     "ProcessorConfig",

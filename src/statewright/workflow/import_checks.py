@@ -10,56 +10,33 @@ edges in declaration order, so the same cycle is found every time.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from statewright.conditions import find_criterion_defects
+from statewright.conditions import KnownFields
 from statewright.failures import ValidationFailed
 from statewright.jsonval.quoting import quote_name
-from statewright.workflow.contracts import Contract
-from statewright.workflow.definition import Criterion, Processor, Transition, Workflow
+from statewright.workflow.criterion_findings import Finding, check_criteria
+from statewright.workflow.definition import Processor, Transition, Workflow
 from statewright.workflow.import_request import ImportRequest
 from statewright.workflow.structure import (
     find_annotation_violations,
     find_structural_violations,
-    locate_transition,
     locate_workflow,
 )
 
 
-def check_incoming(request: ImportRequest) -> tuple[str, ...]:
-    """Raises ValidationFailed for the first violation; returns what deserves a warning in the log.
-
-    Warned of are criteria that will fail when evaluated but do not fail the import: those that are no condition at all
-    (docs/reference/workflows.md#checks-of-criteria) and, in the seed contract, those that the strict one refuses
-    (decision W11).
+def check_incoming(request: ImportRequest, fields: KnownFields | None = None) -> tuple[Finding, ...]:
+    """Raises ValidationFailed for the first violation; returns what deserves a warning: criteria that match nothing of
+    the model with these ``fields`` (None: no model is compared with), and under the first-release contract those that
+    the strict one refuses.
     """
     if request.mode != "MERGE" and not request.workflows:
         raise ValidationFailed(
             "empty workflows array not allowed in REPLACE/ACTIVATE mode — use MERGE if you intended a no-op"
         )
     refuse_first(find_structural_violations(request.workflows))
-    warnings = tuple(warning for workflow in request.workflows for warning in _check_criteria(workflow))
+    findings = check_criteria(request.workflows, fields)
     for workflow in request.workflows:
         refuse_first(find_annotation_violations(workflow))
-    return warnings
-
-
-def _check_criteria(workflow: Workflow) -> Iterator[str]:
-    for place, criterion in _list_criteria(workflow):
-        if criterion.condition is None:
-            yield f"{place}: criterion cannot be evaluated: {criterion.defect}"
-            continue
-        findings = find_criterion_defects(criterion.condition, place)
-        if workflow.contract is Contract.STRICT:
-            refuse_first(findings)
-        yield from findings
-
-
-def _list_criteria(workflow: Workflow) -> Iterator[tuple[str, Criterion]]:
-    if workflow.criterion is not None:
-        yield locate_workflow(workflow), workflow.criterion
-    for state in workflow.states.values():
-        for transition in state.transitions:
-            if transition.criterion is not None:
-                yield locate_transition(workflow, state, transition), transition.criterion
+    return findings
 
 
 def check_merged(workflows: Iterable[Workflow], *, allow_cycles: bool) -> None:

@@ -327,3 +327,60 @@ def test_an_export_is_not_imported_into_another_model(prize: Api, path: str) -> 
     prize.import_model(path, SAMPLE)
     problem = refused(prize.post(f"/model/{path}/workflow/import", prize.get(EXPORT).text), 400, "BAD_REQUEST")
     assert "but the path names" in problem["detail"]
+
+
+HOPELESS = a_workflow(
+    "hopeless",
+    A=[
+        automated("TYPO", to="B", criterion=when("$.yaer", "EQUALS", 2024)),
+        manual("ASK", to="B", criterion={"type": "function", "function": {"name": "check"}}),
+    ],
+    B=[],
+)
+FINDINGS = [
+    {"workflow": "hopeless", "state": "A", "transition": "TYPO", "message": 'the model has no field "$.yaer"'},
+    {
+        "workflow": "hopeless",
+        "state": "A",
+        "transition": "ASK",
+        "message": 'function "check" has no calculationNodesTags: any member of the tenant may be asked',
+    },
+]
+
+
+def test_criteria_that_match_nothing_are_told_on_demand_and_logged(
+    prize: Api, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Decision W11."""
+    assert done(prize.post(f"{IMPORT}?warnings=true", {"workflows": [HOPELESS]})) == {
+        "success": True,
+        "warnings": FINDINGS,
+    }
+    lines = [line for line in capfd.readouterr().out.splitlines() if "workflow_criterion_doubtful" in line]
+    assert len(lines) == 2
+    assert all(part in lines[0] for part in ("hopeless", "TYPO", "$.yaer"))
+
+
+def test_findings_are_no_part_of_an_ordinary_answer(prize: Api) -> None:
+    assert imports(prize, HOPELESS) == {"success": True}
+
+
+def test_a_dry_run_checks_everything_and_saves_nothing(prize: Api) -> None:
+    assert done(prize.post(f"{IMPORT}?dryRun=true", {"workflows": [HOPELESS]})) == {
+        "success": True,
+        "dryRun": True,
+        "warnings": FINDINGS,
+    }
+    refused(prize.get(EXPORT), 404, "WORKFLOW_NOT_FOUND")
+    looping = a_workflow("w", A=[automated("SELF", to="A")])
+    refused(prize.post(f"{IMPORT}?dryRun=true", {"workflows": [looping]}), 400, "VALIDATION_FAILED")
+
+
+@pytest.mark.parametrize("criterion", [{"type": "bogus"}, "$.total > 1", when("$.year", "IS_CHANGED")], ids=str)
+def test_a_criterion_that_can_never_be_evaluated_is_refused_under_the_strict_contract(
+    prize: Api, criterion: Json
+) -> None:
+    workflow = a_workflow("w", A=[manual("GO", to="A", criterion=criterion)])
+    problem = refused(prize.post(IMPORT, {"workflows": [workflow]}), 400, "VALIDATION_FAILED")
+    assert problem["detail"].startswith('VALIDATION_FAILED: workflow "w" state "A" transition "GO": ')
+    assert imports(prize, workflow | {"version": "1"}) == {"success": True}

@@ -40,8 +40,15 @@ CRITERIA = (
         }
     )
     | st.just({"type": "function", "function": {"name": "f", "config": {"calculationNodesTags": "t", "own": [1]}}})
-    | st.just({"type": "oracle", "anything": {"goes": None}})
 )
+NO_CONDITIONS = st.just({"type": "oracle", "anything": {"goes": None}})
+
+
+def criteria(contract: str) -> st.SearchStrategy[JsonObject]:
+    """What a workflow of that contract may have; the first-release one takes anything."""
+    return CRITERIA if contract == STRICT else CRITERIA | NO_CONDITIONS
+
+
 FLAGS = st.none() | st.booleans()
 
 
@@ -99,9 +106,9 @@ def transitions(contract: str) -> st.SearchStrategy[JsonObject]:
     }
     target = {"name": st.just("t"), "next": st.sampled_from(STATES)}
     by_hand = {"manual": st.just(True)}
-    guarded = {"criterion": CRITERIA}
+    guarded = {"criterion": criteria(contract)}
     return (
-        st.fixed_dictionaries(target | by_hand, optional=members | {"criterion": st.none() | CRITERIA})
+        st.fixed_dictionaries(target | by_hand, optional=members | {"criterion": st.none() | criteria(contract)})
         | st.fixed_dictionaries(target | guarded, optional=members | {"manual": FLAGS})
         | st.fixed_dictionaries(target | guarded | {"schedule": SCHEDULES}, optional=members)
     )
@@ -124,7 +131,7 @@ def workflows(draw: st.DrawFn) -> JsonObject:
     members = {
         "desc": TEXTS,
         "active": FLAGS,
-        "criterion": st.none() | CRITERIA,
+        "criterion": st.none() | criteria(contract),
         "criterionAnnotations": ANNOTATIONS,
         "annotations": ANNOTATIONS,
     }

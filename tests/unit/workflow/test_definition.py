@@ -3,7 +3,7 @@ from msgspec.structs import replace
 
 from statewright.conditions.wire import parse_tags
 from statewright.workflow import Processor, ProcessorConfig, ScheduleFunction, Workflow
-from tests.unit.workflow.builders import a_function, a_transition, a_workflow, automated, imported, states_of
+from tests.unit.workflow.builders import SEED, a_function, a_transition, a_workflow, automated, imported, states_of
 
 
 def the(definition) -> Workflow:
@@ -133,7 +133,7 @@ def test_a_new_transaction_can_be_asked_for_in_either_place():
     ],
 )
 def test_audit_calls_a_criterion_by_function_name_or_type(source, label):
-    criterion = the(a_workflow(criterion=source)).criterion
+    criterion = the(a_workflow(criterion=source, version=SEED)).criterion
     assert criterion is not None
     assert criterion.label == label
 

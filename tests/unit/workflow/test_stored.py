@@ -31,7 +31,9 @@ def test_a_deactivated_workflow_of_the_seed_contract_stays_inactive():
 def test_details_that_exports_depend_on_come_back():
     workflows = imported(
         with_processor(a_processor(startNewTxOnDispatch=False, config={"attachEntity": False, "asyncResult": False})),
-        with_transition(transition(criterion=None, annotations={}), name="second", criterion={"type": "oracle"}),
+        with_transition(
+            transition(criterion=None, annotations={}), name="second", criterion={"type": "oracle"}, version=SEED
+        ),
     )
     assert workflows_from_stored(workflows_to_stored(workflows)) == workflows
 

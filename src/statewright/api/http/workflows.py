@@ -2,7 +2,7 @@
 
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json, encode_json_in_order
-from statewright.api.http.router import MODEL, Route
+from statewright.api.http.router import MODEL, Query, Route
 from statewright.failures import BadRequest
 from statewright.jsonval.codec import encode
 from statewright.services import workflows
@@ -16,8 +16,14 @@ async def import_workflows(request: Request) -> Response:
         body = await request.body(MAX_IMPORT_BYTES)
     except BadRequest as oversized:
         raise BadRequest("failed to read request body") from oversized
-    await workflows.import_workflows(request.runtime, request.principal, key=key, body=body)
-    return Response(encode_json({"success": True}))
+    dry_run, tells_findings = request.query_flag("dryRun"), request.query_flag("warnings")
+    findings = await workflows.import_workflows(request.runtime, request.principal, key=key, body=body, dry_run=dry_run)
+    answer: dict[str, object] = {"success": True}
+    if dry_run:
+        answer["dryRun"] = True
+    if dry_run or tells_findings:
+        answer["warnings"] = [finding.describe() for finding in findings]
+    return Response(encode_json(answer))
 
 
 async def export_workflows(request: Request) -> Response:
@@ -44,7 +50,11 @@ WORKFLOWS: tuple[Route, ...] = (
         tag="Workflows",
         summary="Import workflows for a model",
         body="WorkflowImport",
-        reply="Success",
+        query=(
+            Query("dryRun", "boolean", "ours: check everything and save nothing; the answer lists what is doubtful"),
+            Query("warnings", "boolean", "ours: list in the answer which criteria match nothing of the model"),
+        ),
+        reply="WorkflowImportResult",
         problems=("BAD_REQUEST", "VALIDATION_FAILED", "WORKFLOW_SCHEMA_VERSION_UNSUPPORTED", "MODEL_NOT_FOUND"),
     ),
     Route(

@@ -62,6 +62,21 @@ WORKFLOWS: Final[Document] = {
             "modelVersion": INT32 | {"description": "of an export that is sent as it is; that of the path"},
         },
     },
+    "WorkflowImportResult": define_object(
+        "success",
+        success=FLAG,
+        dryRun=FLAG | {"description": "only with ?dryRun=true: nothing was saved"},
+        warnings=define_array(
+            define_object(
+                "workflow state transition message",
+                workflow=TEXT,
+                state={"type": ["string", "null"]},
+                transition={"type": ["string", "null"]},
+                message=TEXT,
+            )
+        )
+        | {"description": "only with ?warnings=true or ?dryRun=true; 100 at most"},
+    ),
     "WorkflowExport": define_object(
         "entityName modelVersion workflows",
         entityName=TEXT,
