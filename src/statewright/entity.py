@@ -94,7 +94,7 @@ class AuditEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: int
     details: str
     state: str | None = None
-    data: dict[str, str | int | bool] | None = None
+    data: dict[str, str | int | bool | list[str]] | None = None
 
 
 class EntityChange(Struct, frozen=True, kw_only=True):

@@ -19,10 +19,13 @@ MAX_REASON_BYTES = 2048
 
 
 class CriterionResult(Struct, frozen=True):
-    """Whether a criterion holds; ``reason`` is the member's own when it does not, None when it gave none."""
+    """Whether a criterion holds; ``reason`` is the member's own when it does not, None when it gave none;
+    ``warnings`` are the member's, too.
+    """
 
     matches: bool
     reason: str | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def audit_reason(self) -> str:
@@ -52,10 +55,11 @@ class CriterionEvaluator(Struct, frozen=True, kw_only=True):
     ) -> CriterionResult:
         spec = build_criterion_spec(function, target="TRANSITION" if transition else "WORKFLOW")
         reply = await self.dispatcher.ask(spec, run, draft, transition)
-        run.unit.warnings += [f"criteria {function.name}: {warning}" for warning in reply.warnings]
+        run.tell_warnings("criteria", function.name, reply.warnings)
         if not reply.success:
             raise EvaluationError(f"criteria dispatch failed: {reply.error or 'criteria returned failure'}")
-        return CriterionResult(reply.matches, None if reply.matches else _truncate_reason(reply))
+        reason = None if reply.matches else _truncate_reason(reply)
+        return CriterionResult(reply.matches, reason, reply.warnings)
 
 
 def evaluate_in_memory(model: Model, criterion: Criterion, draft: EntityDraft) -> bool:

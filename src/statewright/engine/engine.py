@@ -14,7 +14,7 @@ from statewright.conditions import EvaluationError
 from statewright.engine import criteria, events
 from statewright.engine.callouts import CalloutDispatcher
 from statewright.engine.cascade import Abort, Ask, Fire, Move, Position, Settled, decide_next_move
-from statewright.engine.criteria import NO_REASON, CriterionEvaluator, CriterionResult
+from statewright.engine.criteria import CriterionEvaluator, CriterionResult
 from statewright.engine.models import Model
 from statewright.engine.processors import ProcessorRunner, RetryPolicy
 from statewright.engine.run import EntityDraft, EntityWriter, Run, record
@@ -168,7 +168,7 @@ class Engine:
         unit.tasks.expect(entity.id, task.key, task.armed_in)
         result = await self._evaluate_transition(run, draft, transition)
         if not result.matches:
-            run.record(_build_not_matched_event("Transition", run, draft, transition, result.audit_reason))
+            run.record(_build_not_matched_event("Transition", run, draft, transition, result))
             unit.tasks.withdraw(entity.id, task.key, task.armed_in)
             return False
         draft = await self._run_cascade(run, await self._fire_transition(run, draft, transition))
@@ -248,7 +248,7 @@ class Engine:
                     _record_declined(run, draft, declined)
                     result = await self._evaluate_transition(run, draft, transition)
                     if not result.matches:
-                        run.record(_build_declined_event(run, draft, transition, result.audit_reason))
+                        run.record(_build_declined_event(run, draft, transition, result))
                     position = position.with_answer(transition.name, matches=result.matches)
                 case Abort(reason):
                     raise WorkflowFailed(f"state machine aborted: {reason}")
@@ -314,15 +314,17 @@ def apply_without_workflow(unit: Unit, model: Model, draft: EntityDraft, transit
 
 def _record_declined(run: Run, draft: EntityDraft, transitions: tuple[Transition, ...]) -> None:
     for transition in transitions:
-        run.record(_build_declined_event(run, draft, transition, NO_REASON))
+        run.record(_build_declined_event(run, draft, transition, CriterionResult(False)))
 
 
-def _build_declined_event(run: Run, draft: EntityDraft, transition: Transition, reason: str) -> events.Event:
-    return _build_not_matched_event("Automated transition", run, draft, transition, reason)
+def _build_declined_event(
+    run: Run, draft: EntityDraft, transition: Transition, result: CriterionResult
+) -> events.Event:
+    return _build_not_matched_event("Automated transition", run, draft, transition, result)
 
 
 def _build_not_matched_event(
-    kind: str, run: Run, draft: EntityDraft, transition: Transition, reason: str
+    kind: str, run: Run, draft: EntityDraft, transition: Transition, result: CriterionResult
 ) -> events.Event:
     return events.build_not_matched_event(
         f'{kind} "{transition.name}" criterion not matched',
@@ -330,7 +332,8 @@ def _build_not_matched_event(
         workflow=run.workflow.name,
         transition=transition.name,
         criterion=transition.criterion.label if transition.criterion else "",
-        reason=reason,
+        reason=result.audit_reason,
+        warnings=result.warnings,
     )
 
 

@@ -4,7 +4,22 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-EventData = dict[str, str | int | bool]
+EventData = dict[str, str | int | bool | list[str]]
+
+MAX_TOLD = 20
+"""Warnings of one callout that are kept; members may send any number."""
+
+MAX_TEXT_CHARACTERS = 2048
+"""Characters of a text of a member, or of a failure, that are kept."""
+
+
+def trim_texts(texts: Sequence[str]) -> list[str]:
+    """The first of the texts, each cut: what members say is kept, logged and sent in headers."""
+    return [_cut(text) for text in texts[:MAX_TOLD]]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_TEXT_CHARACTERS else f"{text[:MAX_TEXT_CHARACTERS]}…"
 
 
 class Event(Struct, frozen=True):
@@ -53,11 +68,22 @@ def build_state_unknown_event(state: str) -> Event:
 
 
 def build_not_matched_event(
-    details: str, *, state: str, workflow: str, transition: str, criterion: str, reason: str
+    details: str,
+    *,
+    state: str,
+    workflow: str,
+    transition: str,
+    criterion: str,
+    reason: str,
+    warnings: Sequence[str] = (),
 ) -> Event:
-    """A transition's criterion did not hold."""
+    """A transition's criterion did not hold; ``warnings`` are those of its member."""
     data: EventData = {"workflowName": workflow, "transition": transition, "criterion": criterion, "reason": reason}
-    return Event("TRANSITION_NOT_MATCH_CRITERION", details, state, data)
+    return Event("TRANSITION_NOT_MATCH_CRITERION", details, state, data | _write_warnings(warnings))
+
+
+def _write_warnings(warnings: Sequence[str]) -> EventData:
+    return {"warnings": trim_texts(warnings)} if warnings else {}
 
 
 def build_paused_event(processors: Sequence[str], state: str) -> Event:
@@ -65,17 +91,20 @@ def build_paused_event(processors: Sequence[str], state: str) -> Event:
     return Event("PAUSE_FOR_PROCESSING", f"Paused for processors: [{' '.join(processors)}]", state)
 
 
-def build_processed_event(processor: str, state: str, *, mode: str, success: bool) -> Event:
-    """A processor has answered; ``mode`` as declared, maybe empty."""
-    return Event(
-        "STATE_PROCESS_RESULT", f'Processor "{processor}" completed', state, {"success": success, "mode": mode}
-    )
+def build_processed_event(
+    processor: str, state: str, *, mode: str, reason: str | None = None, warnings: Sequence[str] = ()
+) -> Event:
+    """A processor has answered; ``mode`` as declared, maybe empty; ``reason`` says why it failed, None: it did not."""
+    data: EventData = {"success": reason is None, "mode": mode}
+    if reason is not None:
+        data["reason"] = _cut(reason)
+    return Event("STATE_PROCESS_RESULT", f'Processor "{processor}" completed', state, data | _write_warnings(warnings))
 
 
-def build_process_failed_event(transition: str, error: str, state: str) -> Event:
+def build_process_failed_event(transition: str, error: str, state: str, warnings: Sequence[str] = ()) -> Event:
     """A pipeline has failed after a segment was committed."""
     details = f'Processor failed for transition "{transition}": {error}'
-    return Event("STATE_PROCESS_RESULT", details, state, {"success": False})
+    return Event("STATE_PROCESS_RESULT", details, state, {"success": False} | _write_warnings(warnings))
 
 
 def build_aborted_event(transition: str, state: str, *, expected: str, actual: str) -> Event:

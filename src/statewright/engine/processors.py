@@ -49,19 +49,21 @@ class ProcessorRunner(Struct, frozen=True, kw_only=True):
     ) -> EntityDraft:
         if processor.type == "internalized":
             raise _build_failure(processor, 'execution type "internalized" is not yet implemented')
-        success = True
+        reason: str | None = None
         match processor.mode:
             case "SYNC" | "ASYNC_SAME_TX":
                 reply = await self._ask(run, draft, transition, processor)
-                draft = self._apply_and_check(run, processor, reply, draft)
+                draft, warnings = self._apply_and_check(run, processor, reply, draft), reply.warnings
             case "ASYNC_NEW_TX":
-                success = await self._ask_in_savepoint(run, draft, transition, processor)
+                reason, warnings = await self._ask_in_savepoint(run, draft, transition, processor)
             case "COMMIT_BEFORE_DISPATCH":
-                draft = await self._ask_between_segments(run, draft, transition, processor)
+                draft, warnings = await self._ask_between_segments(run, draft, transition, processor)
             case _ as mode:
                 assert_never(mode)
         run.record(
-            events.build_processed_event(processor.name, draft.state, mode=processor.execution_mode, success=success)
+            events.build_processed_event(
+                processor.name, draft.state, mode=processor.execution_mode, reason=reason, warnings=warnings
+            )
         )
         return draft
 
@@ -77,9 +79,9 @@ class ProcessorRunner(Struct, frozen=True, kw_only=True):
 
     async def _ask_in_savepoint(
         self, run: Run, draft: EntityDraft, transition: Transition, processor: Processor
-    ) -> bool:
+    ) -> tuple[str | None, tuple[str, ...]]:
         """Call out inside a savepoint: any failure undoes what the callbacks did, and the run goes on
-        (docs/reference/workflows.md#async_new_tx).
+        (docs/reference/workflows.md#async_new_tx). Why it failed, None: it did not; and the member's warnings.
         """
         async with run.unit.open_savepoint() as savepoint:
             try:
@@ -93,13 +95,14 @@ class ProcessorRunner(Struct, frozen=True, kw_only=True):
                     processor=processor.name,
                     transition=transition.name,
                     error=failure.detail,
+                    **run.describe(),
                 )
-                return False
-        return True
+                return failure.message, failure.warnings
+        return None, reply.warnings
 
     async def _ask_between_segments(
         self, run: Run, draft: EntityDraft, transition: Transition, processor: Processor
-    ) -> EntityDraft:
+    ) -> tuple[EntityDraft, tuple[str, ...]]:
         """Commit the state before the callout, call out, and go on in a segment that must find the entity unchanged
         (docs/reference/workflows.md#commit_before_dispatch).
 
@@ -110,7 +113,8 @@ class ProcessorRunner(Struct, frozen=True, kw_only=True):
         draft = await run.commit_segment(draft, self.dispatcher.ids)
         try:
             reply = await self._ask_with_retries(run, draft, transition, processor)
-            return self._apply_and_check(run, processor, _require_success(run, processor, reply), draft)
+            answer = _require_success(run, processor, reply)
+            return self._apply_and_check(run, processor, answer, draft), answer.warnings
         except (DispatchTimeout, ComputeMemberDisconnected) as error:
             failure: Failure = _build_failure(processor, error.message, cause=error.code)
         except NoComputeMember as error:
@@ -118,7 +122,7 @@ class ProcessorRunner(Struct, frozen=True, kw_only=True):
         except WorkflowFailed as error:
             failure = error
         await run.record_outside_segment(
-            events.build_process_failed_event(transition.name, failure.message, draft.state)
+            events.build_process_failed_event(transition.name, failure.message, draft.state, failure.warnings)
         )
         raise failure
 
@@ -175,9 +179,12 @@ def apply_reply(processor: Processor, reply: CalloutResult, draft: EntityDraft) 
 
 
 def _require_success(run: Run, processor: Processor, reply: CalloutResult) -> CalloutResult:
-    run.unit.warnings += [f"processor {processor.name}: {warning}" for warning in reply.warnings]
+    run.tell_warnings("processor", processor.name, reply.warnings)
     if not reply.success:
-        raise _build_failure(processor, f"processor dispatch failed: {reply.error or 'processor returned failure'}")
+        reason = f"processor dispatch failed: {reply.error or 'processor returned failure'}"
+        failure = _build_failure(processor, reason)
+        failure.warnings = reply.warnings
+        raise failure
     return reply
 
 

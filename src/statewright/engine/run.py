@@ -3,12 +3,15 @@
 run shares.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright import logs
-from statewright.engine.events import Event
+from statewright.compute.callout import CalloutKind
+from statewright.engine.events import Event, trim_texts
 from statewright.engine.models import Model
 from statewright.engine.unit import Unit
 from statewright.entity import LOOPBACK, AuditEvent, Entity, EntityMeta, ModelKey
@@ -209,6 +212,22 @@ class Run(Struct, frozen=True, kw_only=True):
     def record(self, event: Event) -> None:
         """Stage an audit event, later than all before it; it becomes durable with the unit."""
         self.unit.record(self.writer.id, to_audit_event(self.unit, event))
+
+    def tell_warnings(self, kind: CalloutKind, name: str, texts: Sequence[str]) -> None:
+        """Hand on what a member warned of: to the client of the run, and to the log."""
+        for text in trim_texts(texts):
+            self.unit.warnings.append(f"{kind} {name}: {text}")
+            log.warning("member_warned", kind=kind, name=name, text=text, **self.describe())
+
+    def describe(self) -> dict[str, object]:
+        """Which run it is, for the log."""
+        return {
+            "tenant": self.unit.tenant,
+            "entityName": self.model.key.name,
+            "modelVersion": self.model.key.version,
+            "entity": self.writer.id,
+            "transaction": self.unit.label,
+        }
 
     def stage(self, draft: EntityDraft) -> None:
         """Hand the draft to the unit as the entity's next version."""

@@ -185,7 +185,7 @@ class Reconciler(Struct, frozen=True, kw_only=True):
             reply = await self.dispatcher.ask(build_function_spec(function), run, draft, transition)
         except NoComputeMember as error:
             raise NoComputeMember(f"{RECONCILE_FAILED}: {error.message}") from error
-        run.unit.warnings += [f"function {function.name}: {warning}" for warning in reply.warnings]
+        run.tell_warnings("function", function.name, reply.warnings)
         if not reply.success:
             raise WorkflowFailed(
                 f"{RECONCILE_FAILED}: function dispatch failed: {reply.error or 'function returned failure'}"

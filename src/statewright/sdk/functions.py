@@ -149,3 +149,24 @@ def _strip_optional(hint: object) -> object:
 
 def _as_struct(hint: object) -> type[Struct] | None:
     return hint if inspect.isclass(hint) and issubclass(hint, Struct) else None
+
+
+SLIPS: Final = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    IndexError,
+    KeyError,
+    NameError,
+    TypeError,
+)
+"""What Python raises for a slip of the code. The text alone says too little: that of a ``KeyError`` is a mere key."""
+
+
+def describe_error(error: Exception) -> str:
+    """What the server is told of an exception: its text, with the type before it where it is one of :data:`SLIPS`."""
+    name = type(error).__name__
+    if not str(error):
+        return name
+    return f"{name}: {error}" if isinstance(error, SLIPS) else str(error)

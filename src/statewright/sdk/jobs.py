@@ -23,7 +23,7 @@ from msgspec import Struct
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject
 from statewright.sdk.endpoint import BackOff
-from statewright.sdk.functions import Function
+from statewright.sdk.functions import Function, describe_error
 from statewright.sdk.outcomes import NotJson, encode_json
 from statewright.sdk.threads import DaemonThreadPool
 
@@ -224,7 +224,7 @@ class JobWorker:
         if isinstance(outcome, bytes):
             await self._source.complete(job, self.name, outcome)
             return
-        message = (str(outcome) or type(outcome).__name__)[:MAX_MESSAGE_CHARS]
+        message = describe_error(outcome)[:MAX_MESSAGE_CHARS]
         retryable = not isinstance(outcome, NonRetryable | NotJson)
         try:
             await self._source.fail(job, self.name, message, retryable=retryable)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.sdk.client import Transport
-from statewright.sdk.functions import Function, Kind
+from statewright.sdk.functions import Function, Kind, describe_error
 from statewright.sdk.jobs import NonRetryable
 from statewright.sdk.threads import DaemonThreadPool
 from statewright.sdk.wire import CalloutRequest, build_answer, build_failed_answer
@@ -84,6 +84,4 @@ async def run_function(functions: Functions, request: CalloutRequest, threads: E
 def build_error_answer(request: CalloutRequest, error: Exception) -> CloudEvent:
     """The answer for a function that raised."""
     final = isinstance(error, NonRetryable)
-    return build_failed_answer(
-        request, code=type(error).__name__, message=str(error) or type(error).__name__, final=final
-    )
+    return build_failed_answer(request, code=type(error).__name__, message=describe_error(error), final=final)

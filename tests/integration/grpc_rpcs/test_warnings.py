@@ -101,7 +101,9 @@ def test_a_collection_that_fails_brings_the_warnings_of_all_its_items(
     assert told(answer, success=False) == ["processor enrich: one", "processor enrich: two"]
 
 
-def test_problem_documents_have_no_place_for_warnings(api: Api, node: Node, meanwhile: ThreadPoolExecutor) -> None:
+def test_the_bodies_of_problem_documents_have_no_place_for_warnings(
+    api: Api, node: Node, meanwhile: ThreadPoolExecutor
+) -> None:
     api.a_model(a_workflow(NEW=[automated("GO", to="DONE", processors=[a_processor()])], DONE=[]))
     answer = meanwhile.submit(api.post, "/entity/JSON/prize/1", SAMPLE)
     node.answer_next(**NO, warnings=["low stock"])

@@ -62,7 +62,11 @@ def test_async_new_tx_undoes_the_callbacks_of_a_failed_processor_and_goes_on(api
     assert api.state(entity) == "DONE"
     assert api.get(f"/entity/{note['id']}").status_code == 404
     [result] = [e for e in api.events(entity, fired.transaction) if e["eventType"] == "STATE_PROCESS_RESULT"]
-    assert result["data"] == {"success": False, "mode": "ASYNC_NEW_TX"}
+    assert result["data"] == {
+        "success": False,
+        "mode": "ASYNC_NEW_TX",
+        "reason": "processor enrich failed: processor dispatch failed: boom",
+    }
 
 
 def test_async_new_tx_goes_on_without_any_member(api):

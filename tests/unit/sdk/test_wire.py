@@ -8,6 +8,7 @@ from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonObject
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.sdk.context import Caller
+from statewright.sdk.functions import describe_error
 from statewright.sdk.outcomes import NotJson, Rejected
 from statewright.sdk.wire import (
     CalloutRequest,
@@ -18,6 +19,7 @@ from statewright.sdk.wire import (
     build_join,
     read_request,
 )
+from statewright.sdk.worker import UnknownFunction
 
 PROCESSOR = "EntityProcessorCalculationRequest"
 CRITERIA = "EntityCriteriaCalculationRequest"
@@ -209,3 +211,17 @@ def test_null_and_the_text_of_an_escape_are_sent():
     document = {"a": None, "b": "null", "c": "\\u0000", "d": [None, 1.5]}
     answer = said(build_answer(a_request(), document))
     assert answer["payload"] == {"type": "JSON", "data": document}
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (KeyError("sku"), "KeyError: 'sku'"),
+        (TypeError("no number"), "TypeError: no number"),
+        (ValueError("out of stock"), "out of stock"),
+        (UnknownFunction("this node has no processor named x"), "this node has no processor named x"),
+        (AssertionError(), "AssertionError"),
+    ],
+)
+def test_a_slip_of_the_code_is_told_with_its_type_and_a_refusal_by_its_text(error, text):
+    assert describe_error(error) == text

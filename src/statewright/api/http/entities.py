@@ -16,6 +16,7 @@ from statewright.api.http.router import (
     bind_write_parameters,
     check_window,
 )
+from statewright.api.http.warnings import build_warning_headers
 from statewright.entity import Entity, EntityChange, Page
 from statewright.failures import BadRequest, EntityNotFound, InvalidParameter
 from statewright.ids import EntityId
@@ -34,7 +35,7 @@ async def create_entity(request: Request) -> Response:
     saved = await entities.create(
         request.runtime, request.caller, key=key, media=request.path_params["format"], body=body
     )
-    return Response(b"[" + encode_saved(saved)[:-1] + b"]\n")
+    return Response(b"[" + encode_saved(saved)[:-1] + b"]\n", headers=build_warning_headers(saved.warnings))
 
 
 async def read_entity(request: Request) -> Response:
@@ -72,7 +73,7 @@ async def update_entity(request: Request) -> Response:
         transition=request.path_params.get("transition"),
         if_match=if_match,
     )
-    return Response(encode_saved(saved))
+    return Response(encode_saved(saved), headers=build_warning_headers(saved.warnings))
 
 
 async def delete_entity(request: Request) -> Response:
@@ -115,9 +116,8 @@ async def fire_by_class_name(request: Request) -> Response:
     if not entity_text or not transition:
         raise BadRequest("entityId and transitionName are required")
     entity_id = EntityId(uuid_text("entityId", entity_text))
-    return Response(
-        encode_saved(await entities.fire_transition(request.runtime, request.caller, entity_id, transition=transition))
-    )
+    saved = await entities.fire_transition(request.runtime, request.caller, entity_id, transition=transition)
+    return Response(encode_saved(saved), headers=build_warning_headers(saved.warnings))
 
 
 async def _list_transitions(request: Request, entity_text: str) -> Response:

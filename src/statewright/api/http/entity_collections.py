@@ -5,9 +5,11 @@ docs/reference/entities.md#update-a-collection).
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json, encode_results
 from statewright.api.http.router import bind_window, bind_write_parameters, check_window
+from statewright.api.http.warnings import build_warning_headers
 from statewright.entity import ModelKey
 from statewright.failures import BadRequest
 from statewright.services import collections, deletions
+from statewright.services.writing import Saved
 
 
 async def create_collection(request: Request) -> Response:
@@ -15,13 +17,13 @@ async def create_collection(request: Request) -> Response:
     bind_write_parameters(request)
     window = check_window(bind_window(request))
     items = collections.read_new_items(await request.body())
-    return Response(encode_results(await collections.create_all(request.runtime, request.caller, items, window=window)))
+    return _respond(await collections.create_all(request.runtime, request.caller, items, window=window))
 
 
 async def create_array(request: Request, key: ModelKey, body: bytes, window: int) -> Response:
     """Create the items of an array body, all of one model."""
     items = collections.read_array(body, key)
-    return Response(encode_results(await collections.create_all(request.runtime, request.caller, items, window=window)))
+    return _respond(await collections.create_all(request.runtime, request.caller, items, window=window))
 
 
 async def update_collection(request: Request) -> Response:
@@ -33,7 +35,12 @@ async def update_collection(request: Request) -> Response:
         raise BadRequest(f"unsupported format: {media}")
     check_window(window)
     items = collections.read_changed_items(await request.body())
-    return Response(encode_results(await collections.update_all(request.runtime, request.caller, items, window=window)))
+    return _respond(await collections.update_all(request.runtime, request.caller, items, window=window))
+
+
+def _respond(results: collections.Results) -> Response:
+    warnings = (warning for each in results if isinstance(each, Saved) for warning in each.warnings)
+    return Response(encode_results(results), headers=build_warning_headers(dict.fromkeys(warnings)))
 
 
 # Deleting the entities of a model over REST (docs/reference/entities.md#delete-by-model).

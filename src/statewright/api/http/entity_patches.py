@@ -10,6 +10,7 @@ from typing import Final
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_saved
 from statewright.api.http.router import bind_write_parameters
+from statewright.api.http.warnings import build_warning_headers
 from statewright.background import run_by_size
 from statewright.failures import BadRequest, PreconditionRequired, UnsupportedMediaType
 from statewright.jsonval.codec import MalformedJson, decode
@@ -47,7 +48,7 @@ async def patch_entity(request: Request) -> Response:
         transition=request.path_params.get("transition"),
         if_match=None if if_match in ("", "*") else if_match,
     )
-    return Response(encode_saved(saved))
+    return Response(encode_saved(saved), headers=build_warning_headers(saved.warnings))
 
 
 def _choose_dialect(request: Request) -> Callable[[JsonValue, JsonValue], JsonValue]:

@@ -2,12 +2,14 @@
 HTTP.
 """
 
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Final
 
 from statewright import logs
 from statewright.api.http.application import ErrorFormat
 from statewright.api.http.response import Response, encode_json
+from statewright.api.http.warnings import build_warning_headers
 from statewright.failures import Failure
 
 PROBLEM = "application/problem+json"
@@ -26,7 +28,7 @@ def build_problem(failure: Failure, instance: str) -> Response:
     properties: dict[str, object] = {"errorCode": failure.code, **failure.properties}
     if failure.retryable:
         properties["retryable"] = True
-    return _build_document(failure.status, failure.detail, instance, properties)
+    return _build_document(failure.status, failure.detail, instance, properties, warnings=failure.warnings)
 
 
 def _build_sanitised(failure: Failure, instance: str) -> Response:
@@ -44,7 +46,13 @@ def build_internal_error(error: BaseException, instance: str, verbose: bool) -> 
 
 
 def _build_document(
-    status: int, detail: str, instance: str, properties: dict[str, object], *, ticket: str | None = None
+    status: int,
+    detail: str,
+    instance: str,
+    properties: dict[str, object],
+    *,
+    ticket: str | None = None,
+    warnings: Sequence[str] = (),
 ) -> Response:
     document: dict[str, object] = {
         "type": "about:blank",
@@ -56,7 +64,7 @@ def _build_document(
     }
     if ticket is not None:
         document["ticket"] = ticket
-    return Response(encode_json(document), status, PROBLEM)
+    return Response(encode_json(document), status, PROBLEM, build_warning_headers(warnings))
 
 
 ENTITY_ERRORS: Final = ErrorFormat(

@@ -5,13 +5,11 @@ from collections.abc import Sequence
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import MODEL, Route
+from statewright.api.http.warnings import build_warning_headers
 from statewright.entity import ModelKey
 from statewright.ids import ModelId
 from statewright.instants import to_rfc3339
 from statewright.services import models
-
-MAX_WARNING_CHARS = 1000
-"""Of the keywords that a header names."""
 
 MAX_UNIQUE_KEYS_BYTES = 1024 * 1024
 """Of the body that sets unique keys (docs/reference/models.md#requests-and-answers)."""
@@ -44,15 +42,13 @@ async def import_model(request: Request) -> Response:
         media=request.path_params["dataFormat"],
         body=body,
     )
-    return Response(encode_json(model), headers=_build_warning(models.find_lost_keywords(converter, body)))
+    lost = models.find_lost_keywords(converter, body)
+    return Response(encode_json(model), headers=build_warning_headers(_describe_lost(lost)))
 
 
-def _build_warning(keywords: Sequence[str]) -> tuple[tuple[bytes, bytes], ...]:
-    """The header that tells of keywords that the model does not keep (decision S15); none when it keeps them all."""
-    if not keywords:
-        return ()
-    text = ", ".join(keywords)[:MAX_WARNING_CHARS].encode("unicode_escape").replace(b'"', b"'")
-    return ((b"warning", b'299 - "keywords of the JSON Schema that the model does not keep: ' + text + b'"'),)
+def _describe_lost(keywords: Sequence[str]) -> list[str]:
+    """A warning of keywords that the model does not keep (decision S15); none when it keeps them all."""
+    return [f"keywords of the JSON Schema that the model does not keep: {', '.join(keywords)}"] if keywords else []
 
 
 async def export_model(request: Request) -> Response:
