@@ -8,30 +8,42 @@ on until it rests before the next one starts.
 No effects means that nothing happened: the event no longer applied, and the very same marking comes back.
 """
 
+from types import UnionType
+from typing import TypeVar
+
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.jsonval.values import JsonObject
-from statewright.net.effects import ChangePhase, Effect, FireTimer, ReleaseWork
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net.arrivals import arrive
+from statewright.net.effects import Effect, FireTimer, RecordPatch
+from statewright.net.endings import complete_if_quiescent, mark_cancelled, terminate, terminate_if_drained
 from statewright.net.events import (
     Cancelled,
     ChildEnded,
     Event,
     HumanTaskCompleted,
+    Patched,
+    Restarted,
     Retried,
     Signalled,
     Started,
     TaskCompleted,
     TaskFailed,
+    Terminated,
     TimerFired,
 )
-from statewright.net.executions import build_failed_closing, close, complete_if_quiescent, mark_cancelled
-from statewright.net.firing import arrive, complete, fail, hold_failure, hold_result, resume
+from statewright.net.executions import build_failed_closing, close
+from statewright.net.firing import fail, finish
 from statewright.net.identifiers import ExecutionId, Moment, NodeId, TimerId, WorkId
 from statewright.net.language import Language
+from statewright.net.loops import advance_loop, complete_element, conclude_pass, withdraw_elements
 from statewright.net.marking import Marking, Move, Token
-from statewright.net.nodes import HumanTask, Net, SubNet, Task, Wait
+from statewright.net.nodes import HumanTask, Many, Net, SubNet, Task, Wait
+from statewright.net.resuming import hold_failure, hold_result, restart, resume_held, retry
 from statewright.net.run import KernelRun
+
+T = TypeVar("T")
 
 INTERRUPTED = "interrupted by boundary timer"
 """The reason in the history of an execution that an interrupting timer ended; the instance goes on."""
@@ -54,12 +66,13 @@ def advance(net: Net, language: Language, marking: Marking, event: Event, moment
     run = KernelRun(net, language, marking, moment)
     if run.phase == "RUNNING":
         _apply_while_running(run, event)
-    elif run.phase == "FAILED":
-        _apply_while_failed(run, event)
-    if not run.effects and not run.agenda:
+    elif run.phase not in ("COMPLETED", "CANCELLED"):
+        _apply_while_stopped(run, event)
+    if not run.effects and not (run.agenda and run.phase == "RUNNING"):
         return KernelResult(marking, ())
     _settle(run)
     complete_if_quiescent(run)
+    terminate_if_drained(run)
     return KernelResult(run.to_marking(), tuple(run.effects))
 
 
@@ -74,41 +87,56 @@ def _apply_while_running(run: KernelRun, event: Event) -> None:
     match event:
         case Started():
             _start(run)
-        case TaskCompleted(task=task, output=output) if token := _find_token_for_work(run, task, Task):
-            complete(run, token, output)
-        case TaskFailed(task=task, reason=reason) if token := _find_token_for_work(run, task, Task):
+        case TaskCompleted(task=task, output=output) if token := _find_token_for_task(run, task):
+            _finish_task(run, token, output)
+        case TaskFailed(task=task, reason=reason) if token := _find_token_for_task(run, task):
             fail(run, token, reason)
-        case HumanTaskCompleted(task=task, output=output, by=by) if token := _find_token_for_work(run, task, HumanTask):
-            complete(run, token, output, by)
+        case HumanTaskCompleted(task=task, output=output, by=by) if token := _find_token_for_person(run, task):
+            finish(run, token, output, by)
         case Signalled(node=node, output=output) if token := _find_token_for_signal(run, node):
-            complete(run, token, output)
+            finish(run, token, output)
         case TimerFired(timer=timer):
             _fire_timer(run, timer)
         case ChildEnded() if token := _find_token_for_child(run, event.execution):
             if event.reason is None:
-                complete(run, token, event.output)
+                finish(run, token, event.output)
             else:
                 fail(run, token, event.reason)
         case Cancelled(reason=reason):
             mark_cancelled(run, reason)
+        case Terminated():
+            terminate(run)
+        case Patched(changes=changes):
+            _patch(run, changes)
         case _:
             pass  # it came too late, or does not apply
 
 
-def _apply_while_failed(run: KernelRun, event: Event) -> None:
-    """Hold what workers and children report; people, signals and timers have to wait for a retry
+def _apply_while_stopped(run: KernelRun, event: Event) -> None:
+    """Hold what workers and children report until the instance goes on; people, signals and timers have to wait
     (docs/reference/steps.md#retrying-a-failed-instance).
     """
+    drains = run.net.on_failure == "DRAIN"
     match event:
-        case TaskCompleted(task=task, output=output) if token := _find_token_for_work(run, task, Task):
+        case TaskCompleted(task=task, output=output) if token := _find_token_for_task(run, task):
             hold_result(run, token, output)
+        case TaskFailed(task=task, reason=reason) if drains and (token := _find_token_for_task(run, task)):
+            fail(run, token, reason)
         case ChildEnded() if token := _find_token_for_child(run, event.execution):
             if event.reason is None:
                 hold_result(run, token, event.output)
             else:
                 hold_failure(run, token, event.reason)
-        case Retried() if token := run.find_oldest(event.node, "FAILED"):
-            _retry(run, token, event.changes)
+        case Retried() if run.phase == "FAILED" and (token := run.find_oldest(event.node, "FAILED")):
+            retry(run, token, event.changes)
+        case Restarted() if run.phase != "TERMINATING":
+            restart(run)
+        case Terminated() if run.phase == "TERMINATING":
+            terminate(run)
+        case Cancelled(reason=reason) if drains:
+            mark_cancelled(run, reason)
+        case Patched(changes=changes) if drains:
+            _patch(run, changes)
         case _:
             pass  # as above
 
@@ -117,10 +145,20 @@ def _settle(run: KernelRun) -> None:
     while run.phase == "RUNNING":
         if run.agenda:
             arrive(run, run.agenda.pop())
+        elif run.due_loops:
+            advance_loop(run, _take_first(run.due_loops))
+        elif run.due_scopes:
+            conclude_pass(run, _take_first(run.due_scopes))
         elif run.held_results:
-            resume(run, run.held_results.pop(0))
+            resume_held(run, run.held_results.pop(0))
         else:
             return
+
+
+def _take_first(due: dict[T, None]) -> T:
+    first = next(iter(due))
+    del due[first]
+    return first
 
 
 def _start(run: KernelRun) -> None:
@@ -128,25 +166,16 @@ def _start(run: KernelRun) -> None:
         run.send(Move(target=entry) for entry in run.net.entries)
 
 
-def _retry(run: KernelRun, token: Token, changes: JsonObject) -> None:
-    """Enter the failed node again; then go on with the moves the failure stopped and the results held since."""
+def _finish_task(run: KernelRun, token: Token, output: JsonValue) -> None:
+    if token.owner is None:
+        finish(run, token, output)
+    else:
+        complete_element(run, token, output)
+
+
+def _patch(run: KernelRun, changes: JsonObject) -> None:
     run.data = run.language.patch(run.data, changes)
-    run.phase = "RUNNING"
-    run.reason = None
-    run.emit(ChangePhase(phase="RUNNING"))
-    run.emit(ReleaseWork())
-    run.remove_token(token)
-    run.send(
-        [
-            Move(
-                target=token.node,
-                source=token.source,
-                branches=token.branches,
-                payloads=token.payloads,
-                admitted=True,
-            )
-        ]
-    )
+    run.emit(RecordPatch(changes))
 
 
 def _fire_timer(run: KernelRun, fired: TimerId) -> None:
@@ -159,12 +188,31 @@ def _fire_timer(run: KernelRun, fired: TimerId) -> None:
     token = replace(token, timers=tuple(other for other in token.timers if other is not armed))
     run.put_token(token)
     if timer.interrupting:
+        withdraw_elements(run, token)
         run.remove_token(close(run, token, build_failed_closing(INTERRUPTED, work="CANCELLED")))
-    run.send([Move(target=timer.target, source=token.node, branches=token.branches, payloads=token.payloads)])
+    run.send(
+        [
+            Move(
+                target=timer.target,
+                source=token.node,
+                branches=token.branches,
+                payloads=token.payloads,
+                scope=token.scope,
+            )
+        ]
+    )
 
 
-def _find_token_for_work(run: KernelRun, work: WorkId, activity: type[Task | HumanTask]) -> Token | None:
-    """The token that waits for this task; none when the task is done, withdrawn or of another kind."""
+def _find_token_for_task(run: KernelRun, work: WorkId) -> Token | None:
+    """The token that waits for this task; none when the task is done, withdrawn or a person's."""
+    return _find_token_for_work(run, work, Task | Many)
+
+
+def _find_token_for_person(run: KernelRun, work: WorkId) -> Token | None:
+    return _find_token_for_work(run, work, HumanTask)
+
+
+def _find_token_for_work(run: KernelRun, work: WorkId, activity: type | UnionType) -> Token | None:
     token = next((token for token in run.tokens.values() if token.work == work), None)
     return token if token is not None and isinstance(run.get_node(token).activity, activity) else None
 

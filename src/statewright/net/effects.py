@@ -7,11 +7,12 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from statewright.jsonval.values import JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net.identifiers import ExecutionId, NodeId, TimerId, WorkId
 from statewright.net.marking import Phase
 
-ExitStatus: TypeAlias = Literal["COMPLETED", "FAILED", "SKIPPED"]
+ExitStatus: TypeAlias = Literal["COMPLETED", "FAILED", "SKIPPED", "BYPASSED"]
+"""``SKIPPED``: withdrawn before it was done. ``BYPASSED``: not begun, since the guard of the node did not hold."""
 WorkStatus: TypeAlias = Literal["COMPLETED", "FAILED", "CANCELLED"]
 
 
@@ -22,6 +23,8 @@ class RecordEntry(Struct, frozen=True, kw_only=True):
     node: NodeId
     attempt: int
     input: JsonValue
+    element: int | None = None
+    """The element of a loop that this is the execution of; ``None``: the node as a whole."""
 
 
 class RecordExit(Struct, frozen=True, kw_only=True):
@@ -43,6 +46,8 @@ class EnqueueTask(Struct, frozen=True, kw_only=True):
     kind: str
     retries: int
     input: JsonValue
+    element: int | None = None
+    """The element of a loop that it is for."""
 
 
 class CloseTask(Struct, frozen=True, kw_only=True):
@@ -118,6 +123,12 @@ class ReleaseWork(Struct, frozen=True):
     """The instance runs again: undo :class:`HoldWork`."""
 
 
+class RecordPatch(Struct, frozen=True):
+    """The shared data were changed from outside."""
+
+    changes: JsonObject
+
+
 class ChangePhase(Struct, frozen=True, kw_only=True):
     """The instance entered another phase."""
 
@@ -139,5 +150,6 @@ Effect: TypeAlias = (
     | CancelChild
     | HoldWork
     | ReleaseWork
+    | RecordPatch
     | ChangePhase
 )

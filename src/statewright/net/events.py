@@ -68,6 +68,20 @@ class Retried(Struct, frozen=True):
     changes: JsonObject
 
 
+class Restarted(Struct, frozen=True):
+    """A failed or terminated instance is to go on: what failed or was interrupted begins again, with the same input."""
+
+
+class Terminated(Struct, frozen=True):
+    """The instance is to be stopped so that it can be restarted: what runs is left to end. Once more: at once."""
+
+
+class Patched(Struct, frozen=True):
+    """Changes to the shared data, from outside."""
+
+    changes: JsonObject
+
+
 Event: TypeAlias = (
     Started
     | TaskCompleted
@@ -78,4 +92,7 @@ Event: TypeAlias = (
     | ChildEnded
     | Cancelled
     | Retried
+    | Restarted
+    | Terminated
+    | Patched
 )

@@ -1,4 +1,4 @@
-"""Executions: entering a node, leaving it with all that was set up for it taken down, and how an instance ends."""
+"""Executions: entering a node, and leaving it with all that was set up for it taken down."""
 
 from typing import assert_never
 
@@ -10,23 +10,21 @@ from statewright.net.durations import add_delay
 from statewright.net.effects import (
     ArmTimer,
     CancelChild,
-    ChangePhase,
     CloseHumanTask,
     CloseTask,
     DisarmTimer,
     EnqueueTask,
     ExitStatus,
-    HoldWork,
     OpenHumanTask,
     RecordEntry,
     RecordExit,
     StartChild,
     WorkStatus,
 )
-from statewright.net.identifiers import ExecutionId, NodeId, TimerId, WorkId
+from statewright.net.identifiers import ExecutionId, TimerId, WorkId
 from statewright.net.language import Problem
 from statewright.net.marking import Branch, Move, PendingTimer, Token
-from statewright.net.nodes import HumanTask, NoActivity, Node, SubNet, Task, Wait
+from statewright.net.nodes import HumanTask, Many, NoActivity, Node, SubNet, Task, Wait
 from statewright.net.run import KernelRun
 
 
@@ -53,25 +51,29 @@ def build_failed_closing(reason: str, *, work: WorkStatus = "FAILED") -> Closing
     return Closing(status="FAILED", work=work, reason=reason)
 
 
-def enter(run: KernelRun, node: NodeId, move: Move, branches: tuple[Branch, ...], entry_input: JsonValue) -> Token:
+def enter(run: KernelRun, node: Node, move: Move, branches: tuple[Branch, ...], entry_input: JsonValue) -> Token:
     """Begin a new execution of a node: record it with its input, and put its token at the node."""
-    attempt = run.attempts.get(node, 0) + 1
-    run.attempts[node] = attempt
+    attempt, visit = run.count_visit(node.id, move.scope)
     run.entered += 1
     token = Token(
         id=ExecutionId(run.next_id()),
-        node=node,
+        node=node.id,
         attempt=attempt,
         branches=branches,
         source=move.source,
         payloads=move.payloads,
+        scope=move.scope,
     )
     run.put_token(token)
-    run.emit(RecordEntry(execution=token.id, node=node, attempt=attempt, input=entry_input))
-    return token
+    run.emit(RecordEntry(execution=token.id, node=node.id, attempt=attempt, input=entry_input))
+    return token if visit <= (run.net.max_visits or visit) else replace(token, reason=_describe_visits(run))
 
 
-def begin_activity(run: KernelRun, token: Token, node: Node, entry_input: JsonValue) -> Token | Problem:
+def _describe_visits(run: KernelRun) -> str:
+    return f"VISIT_LIMIT: a {run.net.node_label} can be entered {run.net.max_visits} times"
+
+
+def begin_activity(run: KernelRun, token: Token, node: Node, entry_input: JsonValue) -> Problem | None:
     """Begin the node's activity and arm its timers."""
     token = _request_activity(run, token, node, entry_input)
     run.put_token(token)
@@ -94,17 +96,30 @@ def begin_activity(run: KernelRun, token: Token, node: Node, entry_input: JsonVa
                 interrupting=timer.interrupting,
             )
         )
-    return token
+    return None
+
+
+def enqueue_task(run: KernelRun, token: Token, task: Task, task_input: JsonValue) -> Token:
+    """Request a task for a token, which waits for it from now on."""
+    work = WorkId(run.next_id())
+    run.emit(
+        EnqueueTask(
+            task=work,
+            execution=token.id,
+            node=token.node,
+            kind=task.kind,
+            retries=task.retries,
+            input=task_input,
+            element=token.element,
+        )
+    )
+    return replace(token, work=work)
 
 
 def _request_activity(run: KernelRun, token: Token, node: Node, entry_input: JsonValue) -> Token:
     match node.activity:
-        case Task(kind=kind, retries=retries):
-            work = WorkId(run.next_id())
-            run.emit(
-                EnqueueTask(task=work, execution=token.id, node=node.id, kind=kind, retries=retries, input=entry_input)
-            )
-            return replace(token, work=work)
+        case Task() as task:
+            return enqueue_task(run, token, task, entry_input)
         case HumanTask(kind=kind):
             work = WorkId(run.next_id())
             run.emit(OpenHumanTask(task=work, execution=token.id, node=node.id, kind=kind, input=entry_input))
@@ -112,7 +127,7 @@ def _request_activity(run: KernelRun, token: Token, node: Node, entry_input: Jso
         case SubNet(net=net):
             run.emit(StartChild(net=net, input=entry_input, awaited_by=token.id))
             return token
-        case NoActivity() | Wait():
+        case NoActivity() | Wait() | Many():
             return token
         case unknown:
             assert_never(unknown)
@@ -140,7 +155,7 @@ def close(run: KernelRun, token: Token, closing: Closing) -> Token:
 
 def _close_work(run: KernelRun, token: Token, closing: Closing) -> None:
     match run.get_node(token).activity:
-        case Task() if token.work is not None:
+        case Task() | Many() if token.work is not None:
             run.emit(CloseTask(task=token.work, status=closing.work))
         case HumanTask() if token.work is not None:
             run.emit(
@@ -150,51 +165,3 @@ def _close_work(run: KernelRun, token: Token, closing: Closing) -> None:
             run.emit(CancelChild(token.id))
         case _:
             pass
-
-
-def mark_completed(run: KernelRun, successor: str | None = None) -> None:
-    """The instance is complete: executions that still run are skipped, and the successor starts (decision J5)."""
-    _withdraw(run)
-    run.tokens.clear()
-    run.phase = "COMPLETED"
-    run.emit(ChangePhase(phase="COMPLETED"))
-    if successor is not None:
-        run.emit(StartChild(net=successor, input=run.data))
-
-
-def mark_cancelled(run: KernelRun, reason: str) -> None:
-    """The instance is cancelled for ``reason``; its tokens stay and show how far it came."""
-    _withdraw(run)
-    for token in list(run.tokens.values()):
-        run.put_token(replace(token, stage="WITHDRAWN"))
-    run.phase = "CANCELLED"
-    run.reason = reason
-    run.emit(ChangePhase(phase="CANCELLED", reason=reason))
-
-
-def mark_failed(run: KernelRun, reason: str) -> None:
-    """The instance failed for ``reason``; its other tasks, timers and tokens are held for a retry."""
-    run.phase = "FAILED"
-    run.reason = reason
-    run.emit(ChangePhase(phase="FAILED", reason=reason))
-    run.emit(HoldWork())
-
-
-def complete_if_quiescent(run: KernelRun) -> None:
-    """Complete a net that has no end nodes, once no token moves, works or waits for others."""
-    if run.phase != "RUNNING" or run.net.ending != "QUIESCENCE":
-        return
-    if not any(token.stage in ("WORKING", "WAITING") for token in run.tokens.values()):
-        mark_completed(run)
-
-
-def _withdraw(run: KernelRun) -> None:
-    for token in list(run.tokens.values()):
-        if _has_running_execution(token):
-            close(run, token, SKIPPED)
-    run.agenda.clear()
-    run.held_results.clear()
-
-
-def _has_running_execution(token: Token) -> bool:
-    return token.stage == "WORKING"

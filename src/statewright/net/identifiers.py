@@ -19,6 +19,8 @@ WorkId = NewType("WorkId", str)
 TimerId = NewType("TimerId", str)
 ActivationId = NewType("ActivationId", str)
 """One pass over a node that opens branches."""
+ScopeId = NewType("ScopeId", str)
+"""One pass over the body of a loop."""
 
 IDS_PER_MOMENT: Final = 1 << 32
 """How many numbers from :attr:`Moment.first_id` on must be free; no event can use up more."""

@@ -1,4 +1,4 @@
-"""What a process language brings to the kernel: its data rule and its expressions
+"""What a process language brings to the kernel: its data rules, its expressions, and what an instance comes to
 (docs/reference/kernel.md#languages).
 """
 
@@ -8,13 +8,34 @@ from typing import Protocol
 from msgspec import Struct
 
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.net.nodes import Node
+from statewright.net.identifiers import NodeId
+from statewright.net.marking import ElementResult
+from statewright.net.nodes import Node, Outcome
 
 
 class Problem(Struct, frozen=True):
     """Why something cannot be done; it becomes the reason for which an instance fails."""
 
     reason: str
+
+
+class Visit(Struct, frozen=True, kw_only=True):
+    """One firing of a node, as far as it has come."""
+
+    node: Node
+    at: int
+    """The instant, in microseconds of the epoch."""
+    payloads: tuple[JsonValue, ...] = ()
+    """Of the tokens that fired the node; for an element of a loop, the item alone."""
+    input: JsonValue = None
+    """What :meth:`DataRules.build_input` made of them; for an element, the item."""
+    outcome: Outcome = "DONE"
+    output: JsonValue = None
+    """What a worker, a person, a signal or a child sent; after ``FAILED`` the reason."""
+    element: int | None = None
+    """The place of the element in its loop; ``None``: the node as a whole."""
+    outgoing: tuple[JsonValue, ...] = ()
+    """The payloads of the result, when arcs are chosen."""
 
 
 class Completed(Struct, frozen=True, kw_only=True):
@@ -28,24 +49,73 @@ class Completed(Struct, frozen=True, kw_only=True):
     """What the history shows as the result; ``None`` = nothing."""
 
 
-class Language(Protocol):
-    """Pure functions over the shared data of an instance, which they never change in place.
+class Concluded(Struct, frozen=True, kw_only=True):
+    """What a quiet instance, or a pass over the body of a loop, comes to."""
 
-    A language with shared variables ignores payloads; one that sends values along edges ignores the data.
-    """
+    result: JsonValue = None
+    warning: str | None = None
 
-    def build_input(self, data: JsonObject, node: Node, payloads: Sequence[JsonValue]) -> JsonValue:
-        """The input of the node's activity, made when tokens with these payloads fire it."""
+
+class DataRules(Protocol):
+    """How data reach an activity, and what its result changes."""
+
+    def build_input(self, data: JsonObject, node: Node, payloads: Sequence[JsonValue]) -> "JsonValue | Problem":
+        """The input of the node's activity, made of the tokens with these payloads.
+
+        A node that fails before its activity begins, and one that is begun again, builds it once more.
+        """
         ...
 
-    def complete(self, data: JsonObject, node: Node, output: JsonValue, at: int) -> Completed | Problem:
-        """The result of the node's activity; ``output`` is what a worker, a person, a signal or a child sent."""
-        ...
-
-    def evaluate_guard(self, guard: str, data: JsonObject, payloads: Sequence[JsonValue], at: int) -> bool | Problem:
-        """Whether an arc with this guard may be taken."""
+    def complete(self, data: JsonObject, visit: Visit) -> Completed | Problem:
+        """The result of the node: of its activity, of having been skipped, or of a failure that an arc is there for."""
         ...
 
     def patch(self, data: JsonObject, changes: JsonObject) -> JsonObject:
-        """The data after the changes of a retry."""
+        """The data after changes from outside: of a retry, or on their own."""
         ...
+
+
+class Expressions(Protocol):
+    """The expressions that a net contains as text."""
+
+    def evaluate_guard(self, guard: str, data: JsonObject, visit: Visit) -> bool | Problem:
+        """Whether an arc with this guard may be taken, or a node with it is not skipped."""
+        ...
+
+    def inscribe(self, expression: str, data: JsonObject, visit: Visit) -> "JsonValue | Problem":
+        """What a token carries along an arc with this payload."""
+        return Problem(f"no payloads can be computed: {expression}")
+
+
+class LoopRules(Protocol):
+    """The items of a loop, and what its results come to."""
+
+    def list_items(self, data: JsonObject, visit: Visit) -> Sequence[JsonValue] | Problem:
+        """The items to loop over. They must follow from the input alone: they are listed again as the loop goes on."""
+        return visit.input if isinstance(visit.input, list) else [visit.input]
+
+    def collect(self, data: JsonObject, visit: Visit, results: Sequence[ElementResult]) -> "JsonValue | Problem":
+        """The output of the loop, from the results in the order of the items."""
+        return [result.payloads[0] if result.payloads else None for result in results]
+
+
+class EndingRules(Protocol):
+    """What becomes of an instance in which nothing moves or works any more."""
+
+    def conclude(
+        self, data: JsonObject, yielded: tuple[JsonValue, ...] | None, waiting: Sequence[NodeId]
+    ) -> Concluded | Problem | None:
+        """The end of an instance, or of a pass over the body of a loop; a problem fails it; ``None``: it rests on.
+
+        ``yielded``: the last payloads of a node that yields the result, ``None`` when there were none. ``waiting``: the
+        nodes where tokens wait for others.
+        """
+        return None if waiting else Concluded(result=list(yielded or ()))
+
+
+class Language(DataRules, Expressions, LoopRules, EndingRules, Protocol):
+    """Pure functions over the shared data of an instance, which they never change in place.
+
+    A language with shared variables ignores payloads; one that sends values along edges ignores the data. Subclasses
+    inherit what they have no rule for.
+    """

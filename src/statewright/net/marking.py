@@ -12,27 +12,33 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.jsonval.values import JsonObject
-from statewright.net.identifiers import ActivationId, ExecutionId, NodeId, TimerId, WorkId
+from statewright.net.identifiers import ActivationId, ExecutionId, NodeId, ScopeId, TimerId, WorkId
 
 if TYPE_CHECKING:
     from statewright.jsonval.values import JsonObject, JsonValue
 else:  # Any: msgspec, which reads markings back, cannot resolve an alias that contains itself
     JsonValue, JsonObject = Any, dict[str, Any]
 
-Phase: TypeAlias = Literal["RUNNING", "COMPLETED", "FAILED", "CANCELLED"]
-"""``COMPLETED`` and ``CANCELLED`` are final; ``FAILED`` can be retried."""
+Phase: TypeAlias = Literal["RUNNING", "COMPLETED", "FAILED", "CANCELLED", "TERMINATING", "TERMINATED"]
+"""``COMPLETED`` and ``CANCELLED`` are final; ``FAILED`` and ``TERMINATED`` can be restarted. While ``TERMINATING``,
+tasks that run are left to end, and nothing begins.
+"""
 
-Stage: TypeAlias = Literal["WORKING", "ANSWERED", "WAITING", "PARKED", "FAILED", "STRANDED", "WITHDRAWN"]
+Stage: TypeAlias = Literal[
+    "WORKING", "ANSWERED", "WAITING", "QUEUED", "PARKED", "FAILED", "STRANDED", "INTERRUPTED", "WITHDRAWN"
+]
 """What a token is doing, or waiting for.
 
 | stage | its execution | moves on when |
 |---|---|---|
 | WORKING | runs | the activity is done, or an interrupting timer fires |
-| ANSWERED | has ended | the failed instance is retried: the result came while it was failed |
+| ANSWERED | has ended | the instance is retried or restarted: the result came while it was not running |
+| QUEUED | has not begun | one of the activities at its node ends |
 | WAITING | is completed, or has not begun | the other tokens have arrived as well |
 | PARKED | is completed | never: the node has no way on |
 | FAILED | failed, and the instance with it | the node is retried |
-| STRANDED | is completed, but no way on could be chosen, and the instance failed | never |
+| STRANDED | is completed, but no way on could be chosen, and the instance failed | the instance is restarted |
+| INTERRUPTED | was stopped when the instance was terminated | the instance is restarted |
 | WITHDRAWN | was skipped | never: the instance was cancelled |
 """
 
@@ -76,6 +82,50 @@ class Token(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel
     source: NodeId | None = None
     """The node it came from; ``None`` at the entry."""
     payloads: tuple[JsonValue, ...] = ()
+    """What it brought along; of a stranded token, what it carries on."""
+    scope: ScopeId | None = None
+    """The pass over the body of a loop that it is part of. Tokens of different passes never meet."""
+    owner: ExecutionId | None = None
+    """The token of the loop that it does one element of; the loop's own token stays at the node meanwhile."""
+    element: int | None = None
+    """Which element."""
+    reason: str | None = None
+    """Why it failed."""
+
+
+class ElementResult(Struct, frozen=True, array_like=True):
+    """What one element of a loop came to."""
+
+    element: int
+    payloads: tuple[JsonValue, ...]
+    is_skipped: bool = False
+    """Whether the guard of the node did not hold for the item, which is then the payload."""
+
+
+class Loop(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """How far a loop over items has come. Its elements run as tokens of their own, or as passes over its body."""
+
+    token: ExecutionId
+    size: int
+    next: int = 0
+    """The first element that was never begun."""
+    again: tuple[int, ...] = ()
+    """Elements to begin once more, since what they depended on failed."""
+    results: tuple[ElementResult, ...] = ()
+    """In the order in which they came."""
+
+
+class Scope(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """One pass over the body of a loop."""
+
+    id: ScopeId
+    owner: ExecutionId
+    """The token of the loop."""
+    element: int
+    visits: Mapping[NodeId, int] = {}
+    """Entries into each node of the body."""
+    yielded: tuple[JsonValue, ...] | None = None
+    """What a node that yields the result sent last."""
 
 
 class Move(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -88,6 +138,7 @@ class Move(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"
     admitted: bool = False
     """Whether it fires its target at once, whatever the arrival rule: tokens it had to wait for are part of it already.
     """
+    scope: ScopeId | None = None
 
 
 class HeldResult(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -115,12 +166,25 @@ class Marking(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
     pending: tuple[Move, ...] = ()
     """Moves that a failure stopped, the next one last."""
     answers: tuple[HeldResult, ...] = ()
-    """Results held while the instance is failed, in the order in which they came."""
+    """Results held while the instance is failed or terminated, in the order in which they came."""
+    loops: tuple[Loop, ...] = ()
+    scopes: tuple[Scope, ...] = ()
+    yielded: tuple[JsonValue, ...] | None = None
+    """What a node that yields the result of the instance sent last."""
+    result: JsonValue = None
+    """Of a completed instance, where the language gives it one."""
+    warning: str | None = None
+    """What the language found odd when the instance completed."""
 
     @property
     def current_nodes(self) -> tuple[NodeId, ...]:
         """The nodes that hold a token, each once, in order."""
         return tuple(dict.fromkeys(token.node for token in self.tokens))
+
+    @property
+    def failures(self) -> tuple[Token, ...]:
+        """The tokens whose activity failed, or for which no way on was found, and which a restart begins again."""
+        return tuple(token for token in self.tokens if token.stage in ("FAILED", "STRANDED"))
 
 
 def marking_to_document(marking: Marking) -> JsonObject:

@@ -67,21 +67,55 @@ class SubNet(Struct, frozen=True):
     net: str
 
 
-Activity: TypeAlias = NoActivity | Task | HumanTask | Wait | SubNet
+class Body(Struct, frozen=True):
+    """A part of the same net, run once for each element of a loop: a token goes to each of ``entries``, and a node in
+    it yields the result. Nothing else leads into it or out of it.
+    """
+
+    entries: tuple[NodeId, ...]
+
+
+class Many(Struct, frozen=True):
+    """A loop over the items of the input: the body is done for each of them, ``limit`` at once (1: one after the other;
+    ``None``: all). The guard of the node is one of its items.
+
+    An element that fails fails the node. What the others come to is kept, and a restart does only those again that have
+    no result.
+    """
+
+    body: Task | Body
+    limit: int | None = None
+
+
+Activity: TypeAlias = NoActivity | Task | HumanTask | Wait | SubNet | Many
+
+
+Outcome: TypeAlias = Literal["DONE", "SKIPPED", "FAILED"]
+"""How a node was left: its activity done, not begun because the guard of the node does not hold, or failed."""
 
 
 class Arc(Struct, frozen=True):
-    """A connection to another node. ``guard``: an expression of the language; ``None``: always open."""
+    """A connection to another node. ``guard``: an expression of the language; ``None``: always open.
+
+    An arc that leads back into a loop is one for ``DONE`` alone, whose source is a set of its own at the target
+    (:class:`AllInputs`): then the target does not wait for its other inputs again, and skipping a node is the way out.
+    """
 
     target: NodeId
     guard: str | None = None
+    on: tuple[Outcome, ...] = ("DONE", "SKIPPED")
+    """The outcomes after which it can be taken. A failure for which an arc is taken does not fail the instance."""
+    payload: str | None = None
+    """An expression of the language: what the token carries; ``None``: what the result of the node says."""
+    source: NodeId | None = None
+    """The node that the token counts for at a target that waits for several; ``None``: the one it leaves."""
 
 
 class Routing(Struct, frozen=True, kw_only=True):
     """Which arcs a token takes when the activity is done.
 
     ``FIRST``: the first whose guard holds; later ones are not evaluated. ``EVERY``: all whose guard holds. ``ALL``:
-    all, whatever their guards.
+    all, whatever their guards. Arcs for other outcomes than that of the node do not count.
     """
 
     mode: Literal["FIRST", "EVERY", "ALL"] = "FIRST"
@@ -109,7 +143,16 @@ class Node(Struct, frozen=True, kw_only=True):
     arrival: Arrival = AnyInput()
     activity: Activity = NoActivity()
     routing: Routing = Routing()
+    skip_unless: str | None = None
+    """A guard: where it does not hold when tokens fire the node, the activity is not begun, and the outcome is
+    ``SKIPPED``.
+    """
+    concurrency: int | None = None
+    """How many activities may run at once (in one scope); tokens queue up behind them. ``None``: any number."""
     timers: tuple[BoundaryTimer, ...] = ()
+    yields: bool = False
+    """Whether its payloads are the result of the instance, or of a pass over the body of a loop. The last ones count.
+    """
     ends: bool = False
     """Whether completing this node completes the instance at once."""
     successor: str | None = None
@@ -129,7 +172,14 @@ class Net(Struct, frozen=True, kw_only=True):
     nodes: Mapping[NodeId, Node]
     entries: tuple[NodeId, ...]
     ending: Literal["END_NODE", "QUIESCENCE"] = "END_NODE"
-    """``QUIESCENCE``: the instance is complete when no token works or waits for others."""
+    """``QUIESCENCE``: when nothing moves or works any more, the language concludes the instance."""
+    on_failure: Literal["HOLD", "DRAIN"] = "HOLD"
+    """What happens to the rest when a node fails the instance. ``HOLD``: its tasks and timers are held, to go on after
+    the retry of the node. ``DRAIN``: what runs is left to end, further failures are listed, and a restart begins all
+    failed nodes again.
+    """
+    max_visits: int | None = None
+    """How often a node may be entered (in one scope) over the life of an instance; ``None``: any number."""
     max_entries: int = 10_000
     """Nodes that may be entered for one event before the instance fails: a loop without activities would never pause.
     """

@@ -4,10 +4,12 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from statewright.jsonval.values import JsonValue
 from statewright.net.effects import Effect
-from statewright.net.identifiers import ActivationId, ExecutionId, IdGenerator, Moment, NodeId
-from statewright.net.language import Language
-from statewright.net.marking import Activation, Marking, Move, Phase, Stage, Token
+from statewright.net.identifiers import ActivationId, ExecutionId, IdGenerator, Moment, NodeId, ScopeId
+from statewright.net.index import TokenIndex
+from statewright.net.language import Language, Visit
+from statewright.net.marking import Activation, ElementResult, Loop, Marking, Move, Phase, Scope, Stage, Token
 from statewright.net.nodes import Net, Node
 
 
@@ -28,12 +30,35 @@ class KernelRun:
         self.agenda = list(marking.pending)
         """What moves next is at the end, so that a branch goes on until it rests before the next one starts."""
         self.held_results = list(marking.answers)
+        self.loops: dict[ExecutionId, Loop] = {loop.token: loop for loop in marking.loops}
+        self.new_results: dict[ExecutionId, list[ElementResult]] = {}
+        """Results of loops that came during this event: appending them to a frozen loop one by one would copy it."""
+        self.scopes: dict[ScopeId, Scope] = {scope.id: scope for scope in marking.scopes}
+        self.due_loops: dict[ExecutionId, None] = {}
+        """Loops to look after once nothing moves; in order."""
+        self.due_scopes: dict[ScopeId, None] = {}
+        """Passes in which something came to rest; in order."""
+        self.yielded = marking.yielded
+        self.result = marking.result
+        self.warning = marking.warning
         self.entered = 0
         self.effects: list[Effect] = []
+        self._index: TokenIndex | None = None
+
+    @property
+    def index(self) -> TokenIndex:
+        """The tokens by place; made when it is first asked for, since most events need none."""
+        if self._index is None:
+            self._index = TokenIndex(self.tokens.values())
+        return self._index
 
     def get_node(self, token: Token) -> Node:
         """The node the token is at. The net has it: tokens move along its arcs only."""
         return self.net.nodes[token.node]
+
+    def build_visit(self, node: Node, payloads: tuple[JsonValue, ...], entry_input: JsonValue) -> Visit:
+        """A firing of a node, from what fired it."""
+        return Visit(node=node, at=self.at, payloads=payloads, input=entry_input)
 
     def emit(self, effect: Effect) -> None:
         """Add an effect."""
@@ -41,22 +66,49 @@ class KernelRun:
 
     def put_token(self, token: Token) -> None:
         """Add a token, or replace the one with its id, which keeps its place in the order."""
+        if self._index is not None:
+            if (known := self.tokens.get(token.id)) is not None:
+                self._index.remove(known)
+            self._index.add(token)
         self.tokens[token.id] = token
+        if token.scope is not None:
+            self.due_scopes[token.scope] = None
 
     def remove_token(self, token: Token) -> None:
         """Remove a token."""
-        del self.tokens[token.id]
+        known = self.tokens.pop(token.id)
+        if self._index is not None:
+            self._index.remove(known)
+        if known.scope is not None:
+            self.due_scopes[known.scope] = None
 
     def send(self, moves: Iterable[Move]) -> None:
         """Send tokens along their arcs; the first one moves next."""
         self.agenda.extend(reversed(list(moves)))
 
-    def find_oldest(self, node: NodeId, stage: Stage, source: NodeId | None = None) -> Token | None:
-        """The token that came first to rest at ``node`` in this stage, if any; from ``source`` if that is given."""
+    def find_oldest(self, node: NodeId, stage: Stage) -> Token | None:
+        """The token that came first to rest at ``node`` in this stage, if any."""
         for token in self.tokens.values():
-            if token.node == node and token.stage == stage and source in (None, token.source):
+            if token.node == node and token.stage == stage and token.owner is None:
                 return token
         return None
+
+    def count_visit(self, node: NodeId, scope: ScopeId | None) -> tuple[int, int]:
+        """Count an entry into a node: how many there were, over all and in this scope."""
+        attempt = self.attempts[node] = self.attempts.get(node, 0) + 1
+        if scope is None:
+            return attempt, attempt
+        known = self.scopes[scope]
+        visit = known.visits.get(node, 0) + 1
+        self.scopes[scope] = replace(known, visits={**known.visits, node: visit})
+        return attempt, visit
+
+    def set_yielded(self, scope: ScopeId | None, payloads: tuple[JsonValue, ...]) -> None:
+        """Keep what a node that yields a result sent, in place of what was sent before."""
+        if scope is None:
+            self.yielded = payloads
+        else:
+            self.scopes[scope] = replace(self.scopes[scope], yielded=payloads)
 
     def to_marking(self) -> Marking:
         """The marking after the event."""
@@ -69,7 +121,25 @@ class KernelRun:
             attempts=self.attempts,
             pending=tuple(self.agenda),
             answers=tuple(self.held_results),
+            loops=tuple(self.get_loop(token) for token in self.loops),
+            scopes=tuple(self.scopes.values()),
+            yielded=self.yielded,
+            result=self.result,
+            warning=self.warning,
         )
+
+    def get_loop(self, token: ExecutionId) -> Loop:
+        """The loop of a token with all results so far."""
+        loop = self.loops[token]
+        new = self.new_results.pop(token, None)
+        if new:
+            loop = self.loops[token] = replace(loop, results=(*loop.results, *new))
+        return loop
+
+    def add_result(self, token: ExecutionId, result: ElementResult) -> None:
+        """Add the result of an element to the loop of a token, which is due then."""
+        self.new_results.setdefault(token, []).append(result)
+        self.due_loops[token] = None
 
     def _list_open_activations(self) -> Iterable[Activation]:
         """Activations that some token can still arrive for."""

@@ -97,7 +97,7 @@ def _is_held(effects: tuple[Effect, ...]) -> bool | None:
     return words[-1] if words else None
 
 
-ExecutionStatus: TypeAlias = Literal["RUNNING", "COMPLETED", "FAILED", "SKIPPED"]
+ExecutionStatus: TypeAlias = Literal["RUNNING", "COMPLETED", "FAILED", "SKIPPED", "BYPASSED"]
 
 
 class Execution(Struct, frozen=True, kw_only=True):

@@ -63,9 +63,9 @@ def derive_status(process: Process, marking: Marking) -> Status:
     """The status a marking has: WAITING while it is at a USER_TASK or WAIT, whatever else goes on
     (docs/reference/steps.md#states).
     """
-    if marking.phase != "RUNNING":
-        return marking.phase
-    return "WAITING" if is_waiting(process.net, marking) else "ACTIVE"
+    if marking.phase == "RUNNING":
+        return "WAITING" if is_waiting(process.net, marking) else "ACTIVE"
+    return _STOPPED[marking.phase]
 
 
 def render_instance(instance: Instance) -> JsonObject:
@@ -150,6 +150,8 @@ _INNER: Final = {
     "answers": "answers",
 }
 """What the members of a marking are called in the document."""
+_STOPPED: Final[dict[Phase, Status]] = {"COMPLETED": "COMPLETED", "FAILED": "FAILED", "CANCELLED": "CANCELLED"}
+"""Instances of this language are not terminated."""
 _PHASES: Final[dict[Status, Phase]] = {
     "ACTIVE": "RUNNING",
     "WAITING": "RUNNING",

@@ -9,7 +9,7 @@ from statewright.expressions import Budget, ExpressionError, NotBoolean, count_e
 from statewright.jsonval.merging import merge_deep, merge_shallow
 from statewright.jsonval.quoting import quote
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.net import Completed, Node, NodeId, Problem
+from statewright.net import Completed, Language, Node, NodeId, Problem, Visit
 from statewright.steps.definition import Step, StepType
 from statewright.steps.outputs import apply_transformations
 from statewright.steps.tables import evaluate_table
@@ -18,7 +18,7 @@ StepOutcome: TypeAlias = Callable[[Step, JsonObject, JsonObject, int, Budget], C
 """From the step, the variables, what came from outside, the instant, and what may be spent."""
 
 
-class StepLanguage:
+class StepLanguage(Language):
     """The language of one definition's steps, for one operation on an instance."""
 
     def __init__(self, steps: Mapping[NodeId, tuple[Step, StepType]]) -> None:
@@ -30,11 +30,11 @@ class StepLanguage:
         """Every step sees all variables."""
         return data
 
-    def complete(self, data: JsonObject, node: Node, output: JsonValue, at: int) -> Completed | Problem:
+    def complete(self, data: JsonObject, visit: Visit) -> Completed | Problem:
         """Merge what the step came to: deep for workers and people, shallow for everything else (decision J1)."""
-        step, step_type = self._steps[node.id]
-        delta = output if isinstance(output, dict) else {}
-        outcome = _OUTCOMES[step_type](step, data, delta, at, self._budget)
+        step, step_type = self._steps[visit.node.id]
+        delta = visit.output if isinstance(visit.output, dict) else {}
+        outcome = _OUTCOMES[step_type](step, data, delta, visit.at, self._budget)
         if isinstance(outcome, Problem):
             return outcome
         try:
@@ -45,10 +45,10 @@ class StepLanguage:
             return Problem(f"history of step {quote(step.id)}: {error}")
         return outcome
 
-    def evaluate_guard(self, guard: str, data: JsonObject, payloads: Sequence[JsonValue], at: int) -> bool | Problem:
+    def evaluate_guard(self, guard: str, data: JsonObject, visit: Visit) -> bool | Problem:
         """Whether the expression is true; anything but a boolean is a problem (docs/reference/steps.md#decision)."""
         try:
-            return evaluate_bool(guard, data, at, self._budget)
+            return evaluate_bool(guard, data, visit.at, self._budget)
         except NotBoolean as error:
             return Problem(str(error))
         except ExpressionError as error:

@@ -21,6 +21,7 @@ from statewright.net import (
     Completed,
     Delay,
     KernelResult,
+    Language,
     Marking,
     Moment,
     Net,
@@ -30,6 +31,7 @@ from statewright.net import (
     Routing,
     Task,
     TimerId,
+    Visit,
     WorkId,
     advance,
     marking_from_document,
@@ -85,17 +87,17 @@ class Errand(Struct, frozen=True, kw_only=True):
         return self.marking.phase != "RUNNING"
 
 
-class Data:
+class Data(Language):
     """The rules of the kernel: what a job brings back is merged; a guard is the limit that the weight must exceed."""
 
     def build_input(self, data: JsonObject, node: Node, payloads: Sequence[JsonValue]) -> JsonValue:
         return data
 
-    def complete(self, data: JsonObject, node: Node, output: JsonValue, at: int) -> Completed | Problem:
-        brought = output if isinstance(output, dict) else {}
+    def complete(self, data: JsonObject, visit: Visit) -> Completed | Problem:
+        brought = visit.output if isinstance(visit.output, dict) else {}
         return Completed(data={**data, **brought}, output=brought)
 
-    def evaluate_guard(self, guard: str, data: JsonObject, payloads: Sequence[JsonValue], at: int) -> bool | Problem:
+    def evaluate_guard(self, guard: str, data: JsonObject, visit: Visit) -> bool | Problem:
         weight = data.get("weight")
         return weight > int(guard) if isinstance(weight, int | Decimal) else Problem("nobody told the weight")
 

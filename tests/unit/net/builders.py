@@ -1,12 +1,16 @@
 """Small nets, and a language whose values travel along edges, to show that the kernel needs no shared variables."""
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import (
     Arc,
     Completed,
+    Concluded,
+    ElementResult,
     KernelResult,
+    Language,
     Marking,
     Moment,
     Net,
@@ -14,37 +18,65 @@ from statewright.net import (
     NodeId,
     Problem,
     Routing,
+    Visit,
+    WorkId,
     advance,
     start,
 )
+from statewright.net.effects import CloseTask, Effect, EnqueueTask, RecordEntry
 from statewright.net.events import Event
 from statewright.net.identifiers import IDS_PER_MOMENT
 from statewright.net.nodes import Activity, AnyInput, Arrival, BoundaryTimer, NoActivity
 
 NOTHING, EACH = NoActivity(), AnyInput()
+E = TypeVar("E")
 AT = 1_700_000_000_000_000
 
 
-class Letters:
+class Letters(Language):
     """Values are texts. A node appends its own name to those that fire it; guards name what a value must contain.
 
-    The guard ``?`` is a problem, and so is completing the node ``broken``.
+    The guard ``?`` is a problem, and so are completing the node ``broken`` and building an input for ``unreadable``.
+    Loops go over the letters of a text. With ``stalls``, an instance in which tokens wait for ever fails.
     """
 
-    def build_input(self, data: JsonObject, node: Node, payloads: Sequence[JsonValue]) -> JsonValue:
+    def __init__(self) -> None:
+        self.stalls = False
+
+    def build_input(self, data: JsonObject, node: Node, payloads: Sequence[JsonValue]) -> "JsonValue | Problem":
+        if node.id == "unreadable":
+            return Problem("unreadable input")
         return "+".join(str(payload) for payload in payloads)
 
-    def complete(self, data: JsonObject, node: Node, output: JsonValue, at: int) -> Completed | Problem:
+    def complete(self, data: JsonObject, visit: Visit) -> Completed | Problem:
+        node, output = visit.node, visit.output
         if node.id == "broken":
             return Problem("broken by design")
         value = node.id if output is None else str(output)
         return Completed(data={**data, node.id: value}, payloads=(value,), output=value)
 
-    def evaluate_guard(self, guard: str, data: JsonObject, payloads: Sequence[JsonValue], at: int) -> bool | Problem:
-        return Problem("no such guard") if guard == "?" else any(guard in str(payload) for payload in payloads)
+    def evaluate_guard(self, guard: str, data: JsonObject, visit: Visit) -> bool | Problem:
+        seen = visit.outgoing or visit.payloads
+        return Problem("no such guard") if guard == "?" else any(guard in str(payload) for payload in seen)
+
+    def inscribe(self, expression: str, data: JsonObject, visit: Visit) -> "JsonValue | Problem":
+        return "".join(str(payload) for payload in visit.outgoing).upper()
 
     def patch(self, data: JsonObject, changes: JsonObject) -> JsonObject:
         return {**data, **changes}
+
+    def list_items(self, data: JsonObject, visit: Visit) -> Sequence[JsonValue]:
+        return list(str(visit.input))
+
+    def collect(self, data: JsonObject, visit: Visit, results: Sequence[ElementResult]) -> JsonValue:
+        return ",".join(str(result.payloads[0]) for result in results)
+
+    def conclude(
+        self, data: JsonObject, yielded: tuple[JsonValue, ...] | None, waiting: Sequence[NodeId]
+    ) -> Concluded | Problem | None:
+        if waiting and self.stalls:
+            return Problem(f"stalled at {', '.join(waiting)}")
+        return None if waiting else Concluded(result=list(yielded or ()))
 
 
 def a_node(
@@ -89,7 +121,10 @@ class Player:
         self.language = language or Letters()
         self.count = 0
         self.marking = Marking(data={})
-        self.effects: tuple[object, ...] = ()
+        self.effects: tuple[Effect, ...] = ()
+        self.open: dict[str, WorkId] = {}
+        """Tasks that were begun and not closed, by input."""
+        self._places: dict[WorkId, str] = {}
 
     def start(self) -> "Player":
         return self.take(start(self.net, self.language, {}, self.moment()))
@@ -99,12 +134,31 @@ class Player:
 
     def take(self, step: KernelResult) -> "Player":
         self.marking, self.effects = step.marking, step.effects
+        for effect in self.effects:
+            if isinstance(effect, EnqueueTask):
+                self.open[str(effect.input)] = effect.task
+                self._places[effect.task] = effect.node
+            elif isinstance(effect, CloseTask):
+                self._places.pop(effect.task, None)
         return self
 
     def moment(self) -> Moment:
         self.count += 1
         return Moment(at=AT + self.count, first_id=(AT // 1000 << 80) + self.count * IDS_PER_MOMENT)
 
-    def told(self, kind: type) -> list[object]:
+    def told(self, kind: type[E]) -> list[E]:
         """The effects of the last event that are of this kind."""
         return [effect for effect in self.effects if isinstance(effect, kind)]
+
+    def inputs(self, node: str) -> list[JsonValue]:
+        """With what a node was entered at the last event."""
+        return [entry.input for entry in self.told(RecordEntry) if entry.node == node and entry.element is None]
+
+    def open_at(self, node: str) -> list[WorkId]:
+        """The tasks of a node that were begun and not closed, the oldest first."""
+        return [task for task, place in self._places.items() if place == node]
+
+    def task_at(self, node: str) -> WorkId:
+        """The only one of them."""
+        (task,) = self.open_at(node)
+        return task

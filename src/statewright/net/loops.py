@@ -1,0 +1,176 @@
+"""Loops over items: beginning their elements, taking in their results, and finishing.
+
+An element is a token of its own beside that of the loop, at the same node, while a task does it or since it failed; or
+else a pass over the body of the loop, a scope of its own for the tokens in it.
+"""
+
+from msgspec.structs import replace
+
+from statewright.jsonval.values import JsonValue
+from statewright.net.effects import RecordEntry
+from statewright.net.executions import SKIPPED, Closing, close, enqueue_task
+from statewright.net.firing import build_visit, complete, fail
+from statewright.net.identifiers import ExecutionId, ScopeId
+from statewright.net.language import Problem, Visit
+from statewright.net.marking import ElementResult, Loop, Move, Scope, Token
+from statewright.net.nodes import Body, Many, Task
+from statewright.net.run import KernelRun
+
+
+def advance_loop(run: KernelRun, loop_id: ExecutionId) -> None:
+    """Begin the next elements of a loop as far as its limit goes, or finish it when all have a result."""
+    token = run.tokens.get(loop_id)
+    if token is None or loop_id not in run.loops or not isinstance(many := run.get_node(token).activity, Many):
+        return
+    visit = build_visit(run, token)
+    items = visit if isinstance(visit, Problem) else run.language.list_items(run.data, visit)
+    if isinstance(visit, Problem) or isinstance(items, Problem):
+        del run.loops[loop_id]
+        fail(run, token, items.reason if isinstance(items, Problem) else "")
+        return
+    while run.phase == "RUNNING" and (element := _take_next(run.get_loop(loop_id), many.limit)) is not None:
+        loop = run.get_loop(loop_id)
+        again = tuple(other for other in loop.again if other != element)
+        run.loops[loop_id] = replace(loop, again=again, next=max(loop.next, element + 1))
+        _begin_element(
+            run, token, many, replace(visit, input=items[element], payloads=(items[element],), element=element)
+        )
+    loop = run.get_loop(loop_id)
+    if run.phase == "RUNNING" and len(loop.results) == loop.size:
+        _finish_loop(run, token, loop, visit)
+
+
+def _take_next(loop: Loop, limit: int | None) -> int | None:
+    """The element to begin next; ``None``: no other one may run now."""
+    running = loop.next - len(loop.again) - len(loop.results)
+    if limit is not None and running >= limit:
+        return None
+    if loop.again:
+        return loop.again[0]
+    return loop.next if loop.next < loop.size else None
+
+
+def _begin_element(run: KernelRun, owner: Token, many: Many, visit: Visit) -> None:
+    guard = visit.node.skip_unless
+    verdict = True if guard is None else run.language.evaluate_guard(guard, run.data, visit)
+    if isinstance(verdict, Problem):
+        fail(run, _enter_element(run, owner, visit), verdict.reason)
+    elif not verdict:
+        run.add_result(owner.id, ElementResult(_element_of(visit), visit.payloads, is_skipped=True))
+    elif isinstance(many.body, Task):
+        token = _enter_element(run, owner, visit)
+        run.put_token(enqueue_task(run, token, many.body, visit.input))
+    else:
+        _begin_pass(run, owner, many.body, visit)
+
+
+def _element_of(visit: Visit) -> int:
+    assert visit.element is not None  # noqa: S101 - made for an element
+    return visit.element
+
+
+def _enter_element(run: KernelRun, owner: Token, visit: Visit) -> Token:
+    token = Token(
+        id=ExecutionId(run.next_id()),
+        node=owner.node,
+        attempt=owner.attempt,
+        payloads=visit.payloads,
+        scope=owner.scope,
+        owner=owner.id,
+        element=visit.element,
+    )
+    run.put_token(token)
+    run.emit(
+        RecordEntry(
+            execution=token.id, node=token.node, attempt=token.attempt, input=visit.input, element=visit.element
+        )
+    )
+    return token
+
+
+def _begin_pass(run: KernelRun, owner: Token, body: Body, visit: Visit) -> None:
+    scope = Scope(id=ScopeId(run.next_id()), owner=owner.id, element=_element_of(visit))
+    run.scopes[scope.id] = scope
+    run.due_scopes[scope.id] = None
+    run.send(Move(target=entry, source=owner.node, payloads=visit.payloads, scope=scope.id) for entry in body.entries)
+
+
+def complete_element(run: KernelRun, token: Token, output: JsonValue, *, is_closed: bool = False) -> None:
+    """The task of an element is done; ``is_closed``: it was recorded before, while the instance was not running."""
+    owner = token.owner
+    visit = build_visit(run, token, output)
+    if owner is None or isinstance(visit, Problem):
+        return
+    completed = run.language.complete(run.data, visit)
+    if isinstance(completed, Problem):
+        fail(run, token, completed.reason)
+        return
+    run.data = completed.data
+    if not is_closed:
+        token = close(run, token, Closing(status="COMPLETED", work="COMPLETED", output=completed.output))
+    run.remove_token(token)
+    run.add_result(owner, ElementResult(_element_of(visit), completed.payloads))
+
+
+def conclude_pass(run: KernelRun, scope_id: ScopeId) -> None:
+    """Take in the result of a pass over the body of a loop in which nothing moves or works any more."""
+    scope = run.scopes.get(scope_id)
+    if scope is None:
+        return
+    tokens = run.index.list_scope(scope_id)
+    if any(token.stage not in ("WAITING", "PARKED") for token in tokens):
+        return
+    waiting = dict.fromkeys(token.node for token in tokens if token.stage == "WAITING")
+    concluded = run.language.conclude(run.data, scope.yielded, tuple(waiting))
+    if concluded is None:
+        return
+    for token in tokens:
+        run.remove_token(token)
+    del run.scopes[scope_id]
+    if isinstance(concluded, Problem):
+        _fail_element(run, scope, concluded.reason)
+        return
+    payloads = (concluded.result,) if scope.yielded is None else scope.yielded
+    run.add_result(scope.owner, ElementResult(scope.element, payloads))
+
+
+def _fail_element(run: KernelRun, scope: Scope, reason: str) -> None:
+    owner = run.tokens[scope.owner]
+    visit = run.build_visit(run.get_node(owner), (), None)
+    fail(run, _enter_element(run, owner, replace(visit, element=scope.element)), reason)
+
+
+def repeat_element(run: KernelRun, token: Token) -> None:
+    """Have a failed or interrupted element begin again when its loop goes on."""
+    if token.owner is None or token.element is None:
+        return
+    run.remove_token(token)
+    loop = run.get_loop(token.owner)
+    run.loops[token.owner] = replace(loop, again=(*loop.again, token.element))
+    run.due_loops[token.owner] = None
+
+
+def withdraw_elements(run: KernelRun, owner: Token) -> None:
+    """Take down all that a loop has going on, before its own token is closed."""
+    if run.loops.pop(owner.id, None) is None:
+        return
+    run.new_results.pop(owner.id, None)
+    scopes = {scope.id for scope in run.scopes.values() if scope.owner == owner.id}
+    for token in list(run.tokens.values()):
+        if token.owner == owner.id or token.scope in scopes:
+            withdraw_elements(run, token)
+            if token.stage == "WORKING":
+                close(run, token, SKIPPED)
+            run.remove_token(token)
+    run.agenda = [move for move in run.agenda if move.scope not in scopes]
+    run.scopes = {scope.id: scope for scope in run.scopes.values() if scope.id not in scopes}
+
+
+def _finish_loop(run: KernelRun, token: Token, loop: Loop, visit: Visit) -> None:
+    results = sorted(loop.results, key=lambda result: result.element)
+    output = run.language.collect(run.data, visit, results)
+    del run.loops[token.id]
+    if isinstance(output, Problem):
+        fail(run, token, output.reason)
+    else:
+        complete(run, token, replace(visit, output=output))

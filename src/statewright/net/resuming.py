@@ -1,0 +1,74 @@
+"""Instances that are not running: results that come meanwhile, and how they go on."""
+
+from msgspec.structs import replace
+
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net.effects import ReleaseWork
+from statewright.net.endings import change_phase, mark_failed
+from statewright.net.executions import Closing, build_failed_closing, close
+from statewright.net.firing import build_return, depart_again, resume
+from statewright.net.loops import complete_element, repeat_element
+from statewright.net.marking import HeldResult, Token
+from statewright.net.run import KernelRun
+
+
+def hold_result(run: KernelRun, token: Token, output: JsonValue) -> None:
+    """The activity is done, but the instance is not running: hold the result until it does."""
+    closing = Closing(status="COMPLETED", work="COMPLETED", output=output)
+    run.put_token(replace(close(run, token, closing), stage="ANSWERED"))
+    run.held_results.append(HeldResult(token=token.id, output=output))
+
+
+def hold_failure(run: KernelRun, token: Token, reason: str) -> None:
+    """The activity failed while the instance was failed already: hold that, to fail once more after a retry."""
+    run.put_token(replace(close(run, token, build_failed_closing(reason)), stage="ANSWERED"))
+    run.held_results.append(HeldResult(token=token.id, reason=reason))
+
+
+def resume_held(run: KernelRun, held: HeldResult) -> None:
+    """Apply a held result: let the token go on whose execution ended meanwhile."""
+    token = run.tokens[held.token]
+    if held.reason is not None:
+        run.put_token(replace(token, stage="FAILED", reason=held.reason))
+        mark_failed(run, held.reason)
+    elif token.owner is not None:
+        complete_element(run, token, held.output, is_closed=True)
+    else:
+        resume(run, token, held.output)
+
+
+def retry(run: KernelRun, token: Token, changes: JsonObject) -> None:
+    """Enter the failed node again; then go on with the moves the failure stopped and the results held since."""
+    run.data = run.language.patch(run.data, changes)
+    _go_on(run)
+    run.remove_token(token)
+    run.send([build_return(token)])
+
+
+def restart(run: KernelRun) -> None:
+    """Begin all that failed or was interrupted again, with the same input; then go on with what was stopped.
+
+    Without effect where there is nothing of the kind. What still runs from before is not begun twice.
+    """
+    stopped = [token for token in run.tokens.values() if token.stage in ("FAILED", "STRANDED", "INTERRUPTED")]
+    if not stopped and not run.agenda and not run.held_results and not run.loops:
+        return
+    _go_on(run)
+    moves = []
+    for token in stopped:
+        if token.stage == "STRANDED":
+            depart_again(run, token)
+        elif token.owner is not None:
+            repeat_element(run, token)
+        else:
+            run.remove_token(token)
+            moves.append(build_return(token))
+    run.send(moves)
+    run.due_loops |= dict.fromkeys(run.loops)
+    run.due_scopes |= dict.fromkeys(run.scopes)
+
+
+def _go_on(run: KernelRun) -> None:
+    change_phase(run, "RUNNING")
+    if run.net.on_failure == "HOLD":
+        run.emit(ReleaseWork())

@@ -1,0 +1,233 @@
+"""What holds for any net and any order of events (docs/reference/kernel.md#guarantees)."""
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DataObject
+
+from statewright.jsonval.codec import encode
+from statewright.net import Marking, Moment, Net, NodeId, advance, marking_from_document, marking_to_document, start
+from statewright.net.effects import (
+    ChangePhase,
+    CloseHumanTask,
+    CloseTask,
+    Effect,
+    EnqueueTask,
+    OpenHumanTask,
+    RecordEntry,
+    RecordExit,
+)
+from statewright.net.events import (
+    Cancelled,
+    Event,
+    HumanTaskCompleted,
+    Patched,
+    Restarted,
+    Retried,
+    TaskCompleted,
+    TaskFailed,
+    Terminated,
+)
+from statewright.net.identifiers import IDS_PER_MOMENT, WorkId
+from tests.unit.net.builders import AT, Letters
+from tests.unit.net.strategies import nets
+
+FINAL = ("COMPLETED", "CANCELLED")
+KINDS = ["complete", "complete", "complete", "fail", "again", "retry", "restart", "terminate", "patch", "cancel"]
+
+
+class Ledger:
+    """Plays events on a net, and keeps the books: what was begun must be ended once, or be in the marking."""
+
+    def __init__(self, net: Net) -> None:
+        self.net = net
+        self.marking = Marking(data={})
+        self.executions: dict[str, str] = {}
+        self.tasks: dict[WorkId, str] = {}
+        self.people: set[WorkId] = set()
+        self.closed: list[WorkId] = []
+        self.phases: list[str] = []
+        self.log: list[tuple[Event | None, Moment]] = []
+
+    def play(self, event: Event | None) -> tuple[Effect, ...]:
+        count = len(self.log) + 1
+        moment = Moment(at=AT + count, first_id=(AT // 1000 << 80) + count * IDS_PER_MOMENT)
+        self.log.append((event, moment))
+        before, self.marking, effects = self.marking, *run(self.net, self.marking, event, moment)
+        if not effects:
+            assert self.marking is before
+        for effect in effects:
+            self._book(effect)
+        self._check()
+        return effects
+
+    def _book(self, effect: Effect) -> None:
+        match effect:
+            case RecordEntry(execution=execution, node=node):
+                assert execution not in self.executions
+                assert not self.phases or self.phases[-1] not in FINAL
+                self.executions[execution] = node
+            case RecordExit(execution=execution, node=node):
+                assert self.executions[execution] == node
+                self.executions[execution] = "ended"
+            case EnqueueTask(task=task, node=node):
+                assert not self.phases or self.phases[-1] == "RUNNING"
+                self.tasks[task] = node
+            case OpenHumanTask(task=task):
+                self.people.add(task)
+            case CloseTask(task=task):
+                del self.tasks[task]  # closed once
+                self.closed.append(task)
+            case CloseHumanTask(task=task):
+                self.people.remove(task)
+                self.closed.append(task)
+            case ChangePhase(phase=phase):
+                self.phases.append(phase)
+            case _:
+                pass
+
+    def _check(self) -> None:
+        marking, tokens = self.marking, self.marking.tokens
+        running = {execution for execution, node in self.executions.items() if node != "ended"}
+        assert running == {token.id for token in tokens if token.stage == "WORKING"}
+        assert {*self.tasks, *self.people} == {token.work for token in tokens if token.work is not None}
+        assert marking_from_document(marking_to_document(marking), marking.data) == marking
+        assert all(loop.token in {token.id for token in tokens} for loop in marking.loops)
+        assert all(scope.owner in {loop.token for loop in marking.loops} for scope in marking.scopes)
+        assert {token.scope for token in tokens} <= {None, *(scope.id for scope in marking.scopes)}
+        if marking.phase == "RUNNING":
+            assert not marking.pending
+            assert not marking.answers
+            assert any(token.stage in ("WORKING", "WAITING") for token in tokens)
+        if marking.phase == "TERMINATED":
+            assert not self.tasks
+        for token in tokens:
+            if token.stage == "QUEUED":
+                busy = [one for one in tokens if (one.node, one.scope) == (token.node, token.scope)]
+                assert any(one.stage not in ("QUEUED", "WAITING") for one in busy) or marking.pending
+        for node in self.net.nodes.values():
+            if node.concurrency is not None:
+                places = Counter(
+                    token.scope
+                    for token in tokens
+                    if token.node == node.id and token.stage == "WORKING" and token.owner is None
+                )
+                assert all(count <= node.concurrency for count in places.values())
+
+
+def run(net: Net, marking: Marking, event: Event | None, moment: Moment) -> tuple[Marking, tuple[Effect, ...]]:
+    result = start(net, Letters(), {}, moment) if event is None else advance(net, Letters(), marking, event, moment)
+    return result.marking, result.effects
+
+
+def draw_event(data: DataObject, ledger: Ledger, kinds: list[str]) -> Event:
+    work = sorted({*ledger.tasks, *ledger.people})
+    kind = data.draw(st.sampled_from(kinds), label="event")
+    if kind in ("complete", "fail") and work:
+        task = data.draw(st.sampled_from(work), label="task")
+        output = data.draw(st.sampled_from(["n", "ab", "", "zzz"]), label="output")
+        if task in ledger.people:
+            return HumanTaskCompleted(task, output)
+        return TaskCompleted(task, output) if kind == "complete" else TaskFailed(task, "boom")
+    if kind == "again" and ledger.closed:
+        return TaskCompleted(data.draw(st.sampled_from(ledger.closed)), "late")
+    match kind:
+        case "retry":
+            return Retried(data.draw(st.sampled_from(sorted(ledger.net.nodes))), {})
+        case "terminate":
+            return Terminated()
+        case "patch":
+            return Patched({"patched": True})
+        case "cancel" if data.draw(st.integers(0, 5)) == 0:
+            return Cancelled("enough")
+        case _:
+            return Restarted()
+
+
+@settings(max_examples=100, deadline=None)
+@given(nets(), st.data())
+def test_what_is_begun_is_ended_once_or_in_the_marking(net: Net, data: DataObject):
+    ledger = Ledger(net)
+    ledger.play(None)
+    for _ in range(data.draw(st.integers(0, 14), label="events")):
+        ledger.play(draw_event(data, ledger, KINDS))
+
+
+@settings(max_examples=40, deadline=None)
+@given(nets(), st.data())
+def test_replaying_the_same_events_gives_the_same_marking_byte_for_byte(net: Net, data: DataObject):
+    ledger = Ledger(net)
+    ledger.play(None)
+    for _ in range(8):
+        ledger.play(draw_event(data, ledger, KINDS))
+    again = Marking(data={})
+    for event, moment in ledger.log:
+        stored = marking_from_document(marking_to_document(again), again.data)
+        again, _ = run(net, stored, event, moment)
+    assert encode(marking_to_document(again)) == encode(marking_to_document(ledger.marking))
+    assert again.data == ledger.marking.data
+
+
+@settings(max_examples=40, deadline=None)
+@given(nets(), st.data())
+def test_a_completion_delivered_twice_and_events_after_the_end_change_nothing(net: Net, data: DataObject):
+    ledger = Ledger(net)
+    ledger.play(None)
+    for _ in range(8):
+        event = draw_event(data, ledger, KINDS)
+        ledger.play(event)
+        if isinstance(event, TaskCompleted | TaskFailed | HumanTaskCompleted):
+            assert ledger.play(event) == ()
+    if ledger.marking.phase not in FINAL:
+        ledger.play(Cancelled("enough"))
+    if ledger.marking.phase in FINAL:
+        late: list[Event] = [Restarted(), Terminated(), Patched({}), Cancelled("more"), Retried(NodeId("n0"), {})]
+        late += [TaskCompleted(task, "late") for task in ledger.closed]
+        assert all(ledger.play(event) == () for event in late)
+        assert Counter(phase in FINAL for phase in ledger.phases)[True] == 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(nets(), st.data())
+def test_every_net_comes_to_rest_within_its_limits(net: Net, data: DataObject):
+    """Each node is entered so often at the top and in each pass over a body, so that work runs out."""
+    ledger = Ledger(net)
+    ledger.play(None)
+    for _ in range(2_000):
+        work = [*ledger.tasks, *ledger.people]
+        if not work or ledger.marking.phase != "RUNNING":
+            break
+        task = work[0]
+        ledger.play(HumanTaskCompleted(task, "ab") if task in ledger.people else TaskCompleted(task, "ab"))
+    else:
+        raise AssertionError("it goes on for ever")
+    assert all(token.stage == "WAITING" for token in ledger.marking.tokens) or ledger.marking.phase == "FAILED"
+
+
+@settings(max_examples=40, deadline=None)
+@given(nets(acyclic=True), st.data())
+def test_failures_and_restarts_lose_no_token(net: Net, data: DataObject):
+    """A restart after every failure comes to the same end as a run without failures, whatever the order."""
+    if any("FAILED" in arc.on for node in net.nodes.values() for arc in node.routing.arcs):
+        return
+    smooth, rough = Ledger(net), Ledger(net)
+    for ledger, kinds in ((smooth, ["complete"]), (rough, ["complete", "fail", "restart"])):
+        ledger.play(None)
+        for count in range(400):
+            if not (ledger.tasks or ledger.people) and ledger.marking.phase in ("RUNNING", "COMPLETED"):
+                break
+            work = sorted({*ledger.tasks, *ledger.people})
+            kind = data.draw(st.sampled_from(kinds)) if count < 30 else "complete"
+            if ledger.marking.phase == "FAILED" and (kind == "restart" or not work):
+                if not ledger.play(Restarted()) or count > 60:
+                    return  # failed for a reason that stays
+            elif work:
+                task = data.draw(st.sampled_from(work))
+                if task in ledger.people:
+                    ledger.play(HumanTaskCompleted(task, "ab"))
+                else:
+                    ledger.play(TaskFailed(task, "boom") if kind == "fail" else TaskCompleted(task, "ab"))
+    if smooth.marking.phase == "COMPLETED" or rough.marking.phase == "COMPLETED":
+        assert smooth.marking.phase == rough.marking.phase
+        assert smooth.marking.result == rough.marking.result
