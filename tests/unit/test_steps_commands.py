@@ -53,6 +53,25 @@ def test_a_chain_is_played_to_the_end_that_is_expected_with_timers_that_take_no_
     assert "COMPLETED at end-disbursement-timeout" in told.stdout
 
 
+def test_the_times_of_a_simulation_are_whole_however_narrow_the_terminal(
+    greeting: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "40")
+    told = run("simulate", greeting, "--at", "2026-06-01T09:00:00Z", "--stubs", '{"jobs": {"greet": {}}}')
+    lines = [line for line in told.stdout.splitlines() if "2026-06-01T09:00:00Z" in line]
+    assert len(lines) == 2, told.stdout
+    assert all("COMPLETED" in line for line in lines)
+
+
+def test_a_simulation_says_what_an_end_starts(tmp_path: Path):
+    file = tmp_path / "first.json"
+    file.write_text(json.dumps({**GREETING, "autoStartNextWorkflow": True, "nextWorkflowId": "second"}))
+    told = run("simulate", str(file), "--stubs", '{"jobs": {"greet": {}}}')
+    assert "COMPLETED at end, starts second" in told.stdout
+    report = json.loads(run("simulate", str(file), "--json", "--stubs", '{"jobs": {"greet": {}}}').stdout)
+    assert [one["chained"] for one in report["instances"]] == [True]
+
+
 def test_an_end_that_is_not_expected_fails_the_command():
     told = run(
         *("simulate", APPLICATION, "--chained", DISBURSEMENT, "--expect", "end-rejected"),

@@ -41,6 +41,16 @@ _STYLES: Final = {
     "WAITING": "cyan",
 }
 
+_COLUMNS: Final = {
+    "time": len("2026-06-01T09:00:00Z"),
+    "step": None,
+    "type": len("PARALLEL_GATEWAY"),
+    "attempt": None,
+    "status": len("COMPLETED"),
+    "reason": None,
+}
+"""The columns of a simulation and their least widths; what has none is folded where the terminal is narrow."""
+
 
 @steps.command()
 def lint(
@@ -144,8 +154,8 @@ def _show_played(console: Console, played: "SimulatedInstance") -> None:
 
     instance = played.instance
     table = Table(box=None)
-    for header in ("time", "step", "type", "attempt", "status", "reason"):
-        table.add_column(header, overflow="fold")
+    for header, width in _COLUMNS.items():
+        table.add_column(header, overflow="fold", min_width=width, no_wrap=bool(width))
     for line in played.history:
         status = f"[{_STYLES[line.status]}]{line.status}"
         step, reason = escape(line.node_id), escape(line.failure_reason or "")
@@ -154,8 +164,9 @@ def _show_played(console: Console, played: "SimulatedInstance") -> None:
         )
     where = played.ended_at_step or ", ".join(instance.current_step_ids)
     console.print(f"[bold]{escape(instance.definition_id)}")
-    console.print(table)
-    console.print(f"[{_STYLES[instance.status]}]{instance.status}[/] at {escape(where) or '–'}")
+    console.print(table, crop=False)
+    chain = f", starts {escape(played.process.definition.successor or '')}" if played.has_chained else ""
+    console.print(f"[{_STYLES[instance.status]}]{instance.status}[/] at {escape(where) or '–'}{chain}")
     if instance.failure_reason:
         console.print(escape(instance.failure_reason))
     console.print_json(_encode_json(instance.variables), indent=2)

@@ -159,6 +159,10 @@ class ProcessRecords(Protocol[P_contra, I]):
         """The entries of an operation, in order; ``before`` ``None``: the instance is new."""
         ...
 
+    def get_definition_name(self, process: P_contra) -> str:
+        """What the author calls the definition."""
+        ...
+
     def get_node_type(self, process: P_contra, node: str) -> str:
         """What the history and the metrics call a node of this kind."""
         ...

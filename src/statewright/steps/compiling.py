@@ -56,9 +56,8 @@ def compile_definition(definition: Definition, version: int) -> Process:
         NodeId(step.id): (step, _get_step_type(step)) for step in steps.values()
     }
     nodes = {node_id: _compile_step(step, step_type, steps) for node_id, (step, step_type) in typed.items()}
-    if definition.main_end is not None:
-        main_end = NodeId(definition.main_end)
-        nodes[main_end] = replace(nodes[main_end], successor=definition.successor)
+    for end in map(NodeId, definition.chaining_ends):
+        nodes[end] = replace(nodes[end], successor=definition.successor)
     net = Net(
         nodes=nodes,
         entries=(NodeId(definition.steps[0].id),),

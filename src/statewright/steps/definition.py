@@ -101,7 +101,7 @@ class Definition(Struct, frozen=True, kw_only=True):
 
     @property
     def successor(self) -> str | None:
-        """The definition that is started when an instance of this one reaches its main END."""
+        """The definition that is started when an instance of this one reaches one of its chaining ENDs."""
         return self.next_workflow_id or None if self.auto_start_next_workflow else None
 
     @property
@@ -111,7 +111,24 @@ class Definition(Struct, frozen=True, kw_only=True):
         Seed 000 has its loan application chain when it is approved, and not when it ends rejected or escalated; the
         order of its END steps is all that tells them apart.
         """
-        return next((step.id for step in self.steps if step.type == "END"), None)
+        return next(iter(self.ends), None)
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """Its END steps, in order."""
+        return tuple(step.id for step in self.steps if step.type == "END")
+
+    @property
+    def chaining_ends(self) -> tuple[str, ...]:
+        """The END steps at which an instance starts the successor: those that the author named, else the main END
+        (decision J10, docs/reference/steps.md#chaining).
+        """
+        if self.successor is None:
+            return ()
+        named = read_chain_at_ends(self)
+        if named is None:
+            return self.ends[:1]
+        return self.ends if named == "*" else tuple(end for end in self.ends if end in named)
 
 
 def list_references(step: Step) -> tuple[str, ...]:
@@ -126,6 +143,20 @@ def list_references(step: Step) -> tuple[str, ...]:
         *(event.target_step_id for event in step.boundary_events),
     )
     return tuple(reference for reference in named if reference)
+
+
+CHAIN_AT_ENDS: Final = "chainAtEnds"
+
+
+def read_chain_at_ends(definition: Definition) -> "Literal['*'] | tuple[str, ...] | None":
+    """The ``metadata.chainAtEnds`` of a definition: ``*``, or the ids of END steps. None when there is nothing of this
+    shape: metadata are the author's own.
+    """
+    named = (definition.metadata or {}).get(CHAIN_AT_ENDS)
+    if named == "*":
+        return "*"
+    ids = tuple(one for one in named if isinstance(one, str)) if isinstance(named, list) else ()
+    return ids if isinstance(named, list) and len(ids) == len(named) else None
 
 
 # Which calculation members a job is pushed to (docs/reference/steps.md#pushed-jobs).

@@ -89,14 +89,15 @@ def render_instance(instance: Instance) -> JsonObject:
     }
 
 
-def render_history_item(execution: Execution) -> JsonObject:
-    """The line as clients read it: every member in camel case, and its capitalised twin."""
+def render_history_item(execution: Execution, process: Process) -> JsonObject:
+    """The line as clients read it: every member in camel case, and its capitalised twin (decisions J7, J12)."""
     ended_at = None if execution.ended_at is None else format_instant(execution.ended_at)
     started_at = format_instant(execution.started_at)
     members: list[tuple[str, str, JsonValue]] = [
         ("id", "ID", execution.id),
         ("instanceId", "InstanceID", execution.instance_id),
         ("stepId", "StepID", execution.node_id),
+        ("stepName", "StepName", process.steps[execution.node_id].name),
         ("stepType", "StepType", execution.node_type),
         ("attemptNumber", "AttemptNumber", execution.attempt_number),
         ("status", "Status", execution.status),
@@ -105,6 +106,8 @@ def render_history_item(execution: Execution) -> JsonObject:
         ("inputSnapshot", "InputSnapshot", execution.input_snapshot),
         ("outputSnapshot", "OutputSnapshot", execution.output_snapshot),
         ("failureReason", "FailureReason", execution.failure_reason),
+        ("definitionId", "DefinitionID", process.definition.id),
+        ("definitionName", "DefinitionName", process.definition.name),
     ]
     return {camel: value for camel, _, value in members} | {capital: value for _, capital, value in members}
 

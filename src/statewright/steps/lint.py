@@ -8,7 +8,7 @@ from statewright.expressions import ExpressionError, compile_expression
 from statewright.expressions.syntax import Binary, Constant, Syntax
 from statewright.jsonval.quoting import quote
 from statewright.jsonval.values import JsonObject
-from statewright.steps.definition import TIMED_TYPES, Definition, Step
+from statewright.steps.definition import CHAIN_AT_ENDS, TIMED_TYPES, Definition, Step, read_chain_at_ends
 from statewright.steps.outputs import extract_expression
 from statewright.steps.tables import is_catch_all
 
@@ -31,15 +31,14 @@ def lint_definition(definition: Definition) -> tuple[str, ...]:
     joins = _find_ways_to_joins(definition, sources)
     named = {step.join_step for step in definition.steps if step.type == "PARALLEL_GATEWAY"}
     types = {step.id: step.type for step in definition.steps}
-    main_end = definition.main_end
-    found: list[str] = []
+    found: list[str] = list(_lint_chain_at_ends(definition))
     for step in definition.steps:
         label = f"step {quote(step.id)}"
         found += [f"{label}: {text}" for text in _lint_gateways(step, types, joins, named)]
         found += [f"{label}: {text}" for text in _lint_decisions(step)]
         found += [f"{label}: {text}" for text in _lint_escalations(step, ends)]
         found += [f"{label}: {text}" for text in _lint_expressions(step)]
-        found += [f"{label}: {text}" for text in _lint_chaining(step, definition.successor, main_end)]
+        found += [f"{label}: {text}" for text in _lint_chaining(step, definition)]
     return tuple(found)
 
 
@@ -83,9 +82,29 @@ def _lint_escalations(step: Step, ends: frozenset[str]) -> Warnings:
             yield f"boundaryEvents[{index}]: {quote(event.target_step_id)} leads to no END"
 
 
-def _lint_chaining(step: Step, successor: str | None, main_end: str | None) -> Warnings:
-    if successor is not None and step.type == "END" and step.id != main_end:
-        yield f"reaching it does not start {quote(successor)}; only the first END, {quote(main_end or '')}, does"
+def _lint_chaining(step: Step, definition: Definition) -> Warnings:
+    """An END that the author has not named counts as left out on purpose when others are named."""
+    if definition.successor is None or step.type != "END" or read_chain_at_ends(definition) is not None:
+        return
+    if step.id != definition.main_end:
+        yield (
+            f"reaching it does not start {quote(definition.successor)}; only the first END, "
+            f"{quote(definition.main_end or '')}, does, unless metadata.{CHAIN_AT_ENDS} names it"
+        )
+
+
+def _lint_chain_at_ends(definition: Definition) -> Warnings:
+    if CHAIN_AT_ENDS not in (definition.metadata or {}):
+        return
+    named = read_chain_at_ends(definition)
+    if named is None:
+        yield f'metadata.{CHAIN_AT_ENDS} is neither "*" nor a list of END steps; it has no effect'
+    elif definition.successor is None:
+        yield f"metadata.{CHAIN_AT_ENDS} has no effect without autoStartNextWorkflow and nextWorkflowId"
+    elif named != "*":
+        for end in named:
+            if end not in definition.ends:
+                yield f"metadata.{CHAIN_AT_ENDS}: {quote(end)} is no END step"
 
 
 def _lint_expressions(step: Step) -> Warnings:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal, TypeAlias
 
+from statewright.processes.changes import ExecutionStatus
 from statewright.steps.definition import TIMED_TYPES, Definition, Step
 from statewright.steps.instance import Instance
 
@@ -45,14 +46,20 @@ def draw_definition(definition: Definition) -> str:
     return _draw_flowchart(definition, {})
 
 
-def draw_instance(definition: Definition, instance: Instance) -> str:
-    """The same, with what is done, active, failed or stopped marked by colour."""
-    return _draw_flowchart(definition, compute_progress(instance))
+def draw_instance(definition: Definition, instance: Instance, ended: Mapping[str, ExecutionStatus]) -> str:
+    """The same, with what is done, active, failed or stopped marked by colour.
+
+    ``ended``: by step, what became of its last execution; an instance itself does not know what a timer interrupted.
+    """
+    return _draw_flowchart(definition, compute_progress(instance, ended))
 
 
-def compute_progress(instance: Instance) -> Mapping[str, Progress]:
+def compute_progress(instance: Instance, ended: Mapping[str, ExecutionStatus]) -> Mapping[str, Progress]:
     """How far each step is that was ever entered; where several tokens are, the most urgent counts."""
-    marks: dict[str, Progress] = {str(step): "done" for step in instance.marking.attempts}
+    marks: dict[str, Progress] = {
+        str(step): "stopped" if ended.get(step) in ("FAILED", "SKIPPED") else "done"
+        for step in instance.marking.attempts
+    }
     for token in instance.marking.tokens:
         mark = _STAGES[token.stage]
         if _URGENCY.index(mark) > _URGENCY.index(marks.get(token.node, "done")):

@@ -42,7 +42,6 @@ AuditKind: TypeAlias = Literal[
 
 
 _PHASES: Final[dict[str, AuditKind]] = {
-    "COMPLETED": "instance-completed",
     "FAILED": "instance-failed",
     "CANCELLED": "instance-cancelled",
 }
@@ -50,32 +49,58 @@ _PHASES: Final[dict[str, AuditKind]] = {
 
 def list_audit_entries(process: Process, before: Instance | None, applied: Applied[Instance]) -> tuple[AuditEntry, ...]:
     """The entries of an operation, in order; ``before`` ``None``: the instance is new."""
-    started: list[AuditEntry] = []
-    if before is None:
-        started.append(AuditEntry("instance-started", {"businessKey": applied.instance.business_key}))
-    return (*started, *(entry for effect in applied.effects for entry in _describe_effect(process, effect)))
+    started = [_describe_start(process, applied.instance)] if before is None else []
+    return (*started, *(entry for effect in applied.effects for entry in _describe_effect(process, applied, effect)))
 
 
-def _describe_effect(process: Process, effect: Effect) -> Iterator[AuditEntry]:
+def _describe_start(process: Process, instance: Instance) -> AuditEntry:
+    """What was started, and at which of its ENDs it will start the next one."""
+    definition = process.definition
+    detail: JsonObject = {"definitionId": definition.id, "definitionName": definition.name}
+    detail["businessKey"] = instance.business_key
+    if definition.successor is not None:
+        detail |= {"nextDefinitionId": definition.successor, "chainsAtEnds": ", ".join(definition.chaining_ends)}
+    return AuditEntry("instance-started", detail)
+
+
+def _describe_effect(process: Process, applied: Applied[Instance], effect: Effect) -> Iterator[AuditEntry]:
     match effect:
         case RecordEntry(node=node, attempt=attempt):
-            yield AuditEntry("step-entered", {"stepId": node, "attemptNumber": attempt})
+            yield AuditEntry("step-entered", {**_name_step(process, node), "attemptNumber": attempt})
         case RecordExit(status="FAILED", node=node, reason=reason):
-            yield AuditEntry("step-failed", {"stepId": node, "failureReason": reason})
+            yield AuditEntry("step-failed", {**_name_step(process, node), "failureReason": reason})
         case RecordExit(status="COMPLETED", node=node):
             if process.steps[node].type == "WAIT":
-                yield AuditEntry("signal-received", {"stepId": node})
-            yield AuditEntry("step-completed", {"stepId": node})
+                yield AuditEntry("signal-received", _name_step(process, node))
+            yield AuditEntry("step-completed", _name_step(process, node))
         case CloseHumanTask(status="COMPLETED", task=task, by=by):
             yield AuditEntry("user-task-completed", {"userTaskId": task, "completedBy": by})
         case FireTimer(timer=timer):
             yield AuditEntry("timer-fired", {"timerId": timer})
         case ChangePhase(phase="RUNNING"):
             yield AuditEntry("step-retried", {})
+        case ChangePhase(phase="COMPLETED"):
+            yield AuditEntry("instance-completed", _describe_end(process, applied))
         case ChangePhase(phase=phase, reason=reason):
             yield AuditEntry(_PHASES[phase], {} if reason is None else {"failureReason": reason})
         case _:
             pass
+
+
+def _name_step(process: Process, step_id: str) -> JsonObject:
+    return {"stepId": step_id, "stepName": process.steps[step_id].name}
+
+
+def _describe_end(process: Process, applied: Applied[Instance]) -> JsonObject:
+    """At which END it completed, and whether that started the next one."""
+    entries = (effect.node for effect in reversed(applied.effects) if isinstance(effect, RecordEntry))
+    end = next((node for node in entries if process.steps[node].type == "END"), None)
+    if end is None:
+        return {}
+    detail: JsonObject = {"endStepId": end, "endStepName": process.steps[end].name}
+    if process.definition.successor is not None:
+        detail |= {"nextDefinitionId": process.definition.successor, "chained": end in process.definition.chaining_ends}
+    return detail
 
 
 class StepProcesses:
@@ -155,6 +180,10 @@ class StepProcesses:
     ) -> Sequence[AuditEntry]:
         """The entries of an operation, in order."""
         return list_audit_entries(process, before, applied)
+
+    def get_definition_name(self, process: Process) -> str:
+        """The name of the definition."""
+        return process.definition.name
 
     def get_node_type(self, process: Process, node: str) -> str:
         """The type of a step."""

@@ -72,6 +72,8 @@ class SimulatedInstance(Struct, frozen=True, kw_only=True):
     history: tuple[Execution, ...]
     ended_at_step: str | None
     """The END it completed at."""
+    has_chained: bool
+    """Whether that END starts another instance."""
 
 
 class Simulation(Struct, frozen=True, kw_only=True):
@@ -151,6 +153,7 @@ class _Simulator:
             instance=self._instance,
             history=tuple(self._history.values()),
             ended_at_step=self._find_end_step(),
+            has_chained=self._child is not None,
         )
         return played, self._child
 
@@ -282,7 +285,8 @@ def _report_instance(simulated: SimulatedInstance) -> JsonObject:
     return {
         **render_instance(simulated.instance),
         "endedAtStep": simulated.ended_at_step,
-        "history": [render_history_item(line) for line in simulated.history],
+        "chained": simulated.has_chained,
+        "history": [render_history_item(line, simulated.process) for line in simulated.history],
     }
 
 

@@ -188,6 +188,9 @@ class Errands:
         sent = [effect.node for effect in applied.effects if isinstance(effect, RecordEntry)]
         return [AuditEntry("errand-sent", {"nodeId": node}) for node in sent]
 
+    def get_definition_name(self, process: Plan) -> str:
+        return "Errands"
+
     def get_node_type(self, process: Plan, node: str) -> str:
         return "END" if process.net.nodes[NodeId(node)].ends else "JOB"
 

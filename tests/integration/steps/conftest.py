@@ -69,7 +69,7 @@ class Host:
         return await instances.get_instance(self.runtime, self.caller, _id(instance))
 
     async def history(self, instance: "Instance | str") -> tuple[Execution, ...]:
-        return await instances.list_history(self.runtime, self.caller, _id(instance))
+        return (await instances.get_history(self.runtime, self.caller, _id(instance))).lines
 
     async def trace(self, instance: "Instance | str") -> list[str]:
         """Steps and what became of them, in order."""

@@ -139,6 +139,7 @@ def test_a_job_is_polled_with_its_variables_and_completed_with_more(engine: Engi
     first, last = engine("GetInstanceHistory", id=instance).executions
     assert (first.id, first.step_id, first.step_type) == (job.step_execution_id, "do", pb.STEP_TYPE_SERVICE_TASK)
     assert (first.status, first.attempt_number) == (pb.STEP_EXECUTION_STATUS_COMPLETED, 1)
+    assert (first.step_name, first.definition_id, first.definition_name) == ("do", "work", "The work")
     assert (last.step_id, last.step_type, last.HasField("ended_at")) == ("end", pb.STEP_TYPE_END, True)
 
 

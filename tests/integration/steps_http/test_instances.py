@@ -97,6 +97,8 @@ def test_history_has_every_member_twice(v1: Api) -> None:
     assert (first["inputSnapshot"], first["outputSnapshot"]) == ({"a": 1}, {"b": 2})
     assert first["ID"] == first["id"] == job["stepExecutionId"]
     assert (first["StepID"], first["InstanceID"], first["FailureReason"]) == ("do", instance, None)
+    assert (first["stepName"], first["definitionId"], first["definitionName"]) == ("do", "work", "The work")
+    assert (first["StepName"], first["DefinitionID"], first["DefinitionName"]) == ("do", "work", "The work")
 
 
 def test_lists_are_filtered_and_the_newest_is_first(v1: Api) -> None:

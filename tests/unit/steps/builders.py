@@ -56,8 +56,8 @@ def join(step_id: str, next_step: str) -> JsonObject:
     return a_step(step_id, "JOIN_GATEWAY", nextStep=next_step)
 
 
-def end(step_id: str = "end") -> JsonObject:
-    return a_step(step_id, "END")
+def end(step_id: str = "end", **members: JsonValue) -> JsonObject:
+    return a_step(step_id, "END", **members)
 
 
 def timer(duration: str, target: str, *, interrupting: bool = False) -> JsonObject:

@@ -1,9 +1,14 @@
 """Chaining and business keys (docs/reference/steps.md#chaining)."""
 
+import pytest
+
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net import Moment
 from statewright.net.effects import StartChild
-from statewright.steps import render_instance
+from statewright.processes.language import NewInstance
+from statewright.steps import Process, list_audit_entries, render_instance, start_instance
 from tests.unit.steps.builders import a_process, decision, end, service
-from tests.unit.steps.world import World
+from tests.unit.steps.world import START, World
 
 CHAINED = {"autoStartNextWorkflow": True, "nextWorkflowId": "next::flow"}
 
@@ -26,6 +31,50 @@ def test_only_the_first_end_of_the_document_chains():
             end("rejected"),
         )
         assert len(World(a_process(*steps, **CHAINED)).start(x=chosen).children) == started
+
+
+@pytest.mark.parametrize(
+    ("named", "chaining"),
+    [
+        (["rejected"], {"rejected"}),
+        (["rejected", "approved"], {"rejected", "approved"}),
+        ("*", {"rejected", "approved", "escalated"}),
+        ([], set()),
+        (["gone", "approved"], {"approved"}),
+        ("approved", {"approved"}),  # of no known shape: the first END, as without it
+        ({"rejected": True}, {"approved"}),
+        (["rejected", 1], {"approved"}),
+        (None, {"approved"}),
+    ],
+)
+def test_metadata_name_the_ends_that_chain(named: JsonValue, chaining: set[str]):
+    outcomes = ("approved", "rejected", "escalated")
+    route = decision("route", {f"x == '{outcome}'": outcome for outcome in outcomes})
+    process = a_process(route, *map(end, outcomes), metadata={"chainAtEnds": named}, **CHAINED)
+    found = {outcome for outcome in outcomes if World(process).start(x=outcome).children}
+    assert found == chaining
+
+
+def test_the_audit_says_which_ends_chain_and_which_one_did():
+    route = decision("route", {"x == 1": "a", "true": "b"})
+    process = a_process(route, end("a"), end("b", name="Refused"), metadata={"chainAtEnds": ["a"]}, **CHAINED)
+    for x, end_, chained in ((1, {"endStepId": "a", "endStepName": "A"}, True), (2, {"endStepId": "b"}, False)):
+        entries = audit_of_start(process, x=x)
+        assert entries["instance-started"].items() >= {"nextDefinitionId": "next::flow", "chainsAtEnds": "a"}.items()
+        expected = {"nextDefinitionId": "next::flow", "chained": chained}.items()
+        assert entries["instance-completed"].items() >= {**end_, **dict(expected)}.items()
+    assert entries["instance-completed"]["endStepName"] == "Refused"
+
+
+def test_without_a_successor_the_audit_says_nothing_of_chains():
+    details = audit_of_start(a_process(end())).values()
+    assert not any("chained" in detail or "chainsAtEnds" in detail for detail in details)
+
+
+def audit_of_start(process: Process, **variables: JsonValue) -> dict[str, JsonObject]:
+    """What the audit says of each kind."""
+    applied = start_instance(process, NewInstance(id="x", variables=variables), Moment(at=START, first_id=1))
+    return {entry.kind: entry.detail for entry in list_audit_entries(process, None, applied)}
 
 
 def test_without_auto_start_the_next_workflow_is_only_a_note():

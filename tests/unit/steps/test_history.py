@@ -13,12 +13,14 @@ def kinds(world: World) -> list[str]:
 
 
 def test_an_item_has_every_member_in_both_spellings():
-    world = World(a_process(service("work", "end"), end())).start(n=1)
+    steps = (service("work", "end", name="Do the work"), end())
+    world = World(a_process(*steps, id="flow", name="A flow")).start(n=1)
     line = world.line("work")
-    assert render_history_item(line) == {
+    assert render_history_item(line, world.process) == {
         "id": line.id,
         "instanceId": "01HZ",
         "stepId": "work",
+        "stepName": "Do the work",
         "stepType": "SERVICE_TASK",
         "attemptNumber": 1,
         "status": "RUNNING",
@@ -27,9 +29,12 @@ def test_an_item_has_every_member_in_both_spellings():
         "inputSnapshot": {"n": 1},
         "outputSnapshot": None,
         "failureReason": None,
+        "definitionId": "flow",
+        "definitionName": "A flow",
         "ID": line.id,
         "InstanceID": "01HZ",
         "StepID": "work",
+        "StepName": "Do the work",
         "StepType": "SERVICE_TASK",
         "AttemptNumber": 1,
         "Status": "RUNNING",
@@ -38,8 +43,10 @@ def test_an_item_has_every_member_in_both_spellings():
         "InputSnapshot": {"n": 1},
         "OutputSnapshot": None,
         "FailureReason": None,
+        "DefinitionID": "flow",
+        "DefinitionName": "A flow",
     }
-    assert encode(render_history_item(line))
+    assert encode(render_history_item(line, world.process))
 
 
 def test_lines_of_one_step_share_its_instant_and_sort_by_id():
@@ -72,12 +79,15 @@ def test_loops_and_manual_retries_add_attempts_and_job_retries_do_not():
 
 
 def test_starting_is_told_with_the_steps_entered():
-    process = a_process(service("work", "end"), end())
+    process = a_process(service("work", "end", name="Do the work"), end(), id="flow", name="A flow")
     world = World(process).start()
     applied = start_instance(process, NewInstance(id="x", business_key="K"), world.first[1])
     entries = list_audit_entries(process, None, applied)
     assert [entry.kind for entry in entries] == ["instance-started", "step-entered"]
-    assert [entry.detail for entry in entries] == [{"businessKey": "K"}, {"stepId": "work", "attemptNumber": 1}]
+    assert [entry.detail for entry in entries] == [
+        {"definitionId": "flow", "definitionName": "A flow", "businessKey": "K"},
+        {"stepId": "work", "stepName": "Do the work", "attemptNumber": 1},
+    ]
 
 
 def test_every_operation_is_told_by_its_kinds():

@@ -1,6 +1,8 @@
 """Warnings at upload: allowed, but hardly meant."""
 
-from statewright.jsonval.values import JsonObject
+import pytest
+
+from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.steps.documents import definition_from_document
 from statewright.steps.lint import lint_definition
 from tests.unit.steps.builders import (
@@ -106,8 +108,36 @@ def test_a_timer_that_never_fires_is_told():
 def test_ends_that_do_not_chain_are_told():
     steps = (decision("route", {"true": "yes", "false": "no"}), end("yes"), end("no"))
     chained = definition_from_document(a_definition(*steps, autoStartNextWorkflow=True, nextWorkflowId="next"))
-    assert list(lint_definition(chained)) == [
-        'step "no": reaching it does not start "next"; only the first END, "yes", does'
+    (told,) = lint_definition(chained)
+    assert told.startswith('step "no": reaching it does not start "next"; only the first END, "yes", does')
+
+
+@pytest.mark.parametrize(
+    ("named", "told"),
+    [
+        (["yes", "no"], []),
+        (["no"], []),
+        ("*", []),
+        ([], []),
+        (["yes", "route"], ['metadata.chainAtEnds: "route" is no END step']),
+        (["gone", "no"], ['metadata.chainAtEnds: "gone" is no END step']),
+        ("yes", ['metadata.chainAtEnds is neither "*" nor a list of END steps; it has no effect']),
+        ([1], ['metadata.chainAtEnds is neither "*" nor a list of END steps; it has no effect']),
+    ],
+)
+def test_ends_that_are_named_to_chain_are_checked(named: JsonValue, told: list[str]):
+    steps = (decision("route", {"true": "yes", "false": "no"}), end("yes"), end("no"))
+    chained = a_definition(
+        *steps, autoStartNextWorkflow=True, nextWorkflowId="next", metadata={"chainAtEnds": named, "owner": "ann"}
+    )
+    found = lint_definition(definition_from_document(chained))
+    assert [text for text in found if "metadata" in text and "only the first" not in text] == told
+
+
+def test_naming_ends_without_a_successor_is_told():
+    document = a_definition(end(), metadata={"chainAtEnds": "*"})
+    assert list(lint_definition(definition_from_document(document))) == [
+        "metadata.chainAtEnds has no effect without autoStartNextWorkflow and nextWorkflowId"
     ]
 
 

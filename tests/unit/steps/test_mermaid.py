@@ -44,7 +44,7 @@ def test_a_definition_is_drawn_with_its_steps_and_ways():
 
 def test_a_live_instance_shows_what_is_done_and_what_is_active():
     world = World(PROCESS).start(n=1).signal("park")
-    diagram = draw_instance(PROCESS.definition, world.instance)
+    diagram = draw_instance(PROCESS.definition, world.instance, world.last_statuses)
     assert "    class s0 done\n" in diagram
     assert "    class s1 active\n" in diagram
     assert "    class s2 done\n" in diagram
@@ -55,11 +55,11 @@ def test_a_live_instance_shows_what_is_done_and_what_is_active():
 
 def test_a_failed_instance_shows_where():
     world = World(PROCESS).start(n=1).fire().fail("late")
-    assert compute_progress(world.instance) == {"fork": "done", "ask": "active", "park": "active", "late": "failed"}
+    assert progress_of(world) == {"fork": "done", "ask": "active", "park": "active", "late": "failed"}
 
 
 def test_a_cancelled_instance_shows_where_it_was_stopped():
-    assert compute_progress(World(PROCESS).start(n=1).cancel().instance) == {
+    assert progress_of(World(PROCESS).start(n=1).cancel()) == {
         "fork": "done",
         "ask": "stopped",
         "park": "stopped",
@@ -68,9 +68,31 @@ def test_a_cancelled_instance_shows_where_it_was_stopped():
 
 def test_a_completed_instance_is_all_done():
     world = World(PROCESS).start(n=5, x="a").signal("park").finish_task("ask")
-    assert set(compute_progress(world.instance).values()) == {"done"}
+    assert set(progress_of(world).values()) == {"done"}
+
+
+def test_a_task_that_a_timer_interrupted_is_stopped_and_not_done():
+    late = user("ask", "end", boundaryEvents=[timer("PT1H", "late", interrupting=True)])
+    world = World(a_process(late, service("late", "end"), end())).start().fire()
+    assert progress_of(world) == {"ask": "stopped", "late": "active"}
+    assert progress_of(world.complete("late")) == {"ask": "stopped", "late": "done", "end": "done"}
+
+
+def test_a_task_that_was_interrupted_and_done_later_is_done():
+    late = user("ask", "end", boundaryEvents=[timer("PT1H", "ask", interrupting=True)])
+    world = World(a_process(late, end())).start().fire().finish_task("ask")
+    assert progress_of(world) == {"ask": "done", "end": "done"}
+
+
+def test_what_was_left_when_the_instance_completed_is_stopped():
+    parked = wait("park", "end", boundaryEvents=[timer("PT1H", "end")])
+    assert progress_of(World(a_process(parked, end())).start().fire()) == {"park": "stopped", "end": "done"}
 
 
 def test_of_several_tokens_at_a_step_the_most_urgent_counts():
     world = World(a_process(fork("fork", "join", "a", "a"), service("a", "join"), join("join", "end"), end())).start()
-    assert compute_progress(world.fail("a").instance)["a"] == "failed"
+    assert progress_of(world.fail("a"))["a"] == "failed"
+
+
+def progress_of(world: World) -> dict[str, str]:
+    return dict(compute_progress(world.instance, world.last_statuses))

@@ -26,7 +26,7 @@ from statewright.net.effects import (
     StartChild,
 )
 from statewright.net.identifiers import IDS_PER_MOMENT
-from statewright.processes.changes import Execution, apply_end, compute_history_changes
+from statewright.processes.changes import Execution, ExecutionStatus, apply_end, compute_history_changes
 from statewright.processes.language import Applied, NewInstance, Rejection
 from statewright.processes.retries import FailureReport, GivenUp, JobState, Requeued, decide_retry
 from statewright.steps import (
@@ -175,6 +175,11 @@ class World:
     def history(self) -> list[str]:
         """One line per execution: ``step#attempt STATUS``."""
         return [f"{line.node_id}#{line.attempt_number} {line.status}" for line in self.lines.values()]
+
+    @property
+    def last_statuses(self) -> dict[str, ExecutionStatus]:
+        """By step, what became of its last execution."""
+        return {line.node_id: line.status for line in self.lines.values()}
 
     def job(self, job_type: str) -> EnqueueTask:
         return next(job for job in self.jobs.values() if job.kind == job_type)

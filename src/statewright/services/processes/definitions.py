@@ -169,7 +169,9 @@ async def _publish(
         id_ = _derive_entity_id(caller.tenant, language.models.namespace, definition.id, version)
         entity = build_entity(unit, model, id_, state, encode_text(definition.build_document(version, at)))
         unit.create(entity)
-        event = audit.build_entry_event("definition-uploaded", {"definitionId": definition.id}, state)
+        event = audit.build_entry_event(
+            "definition-uploaded", {"definitionId": definition.id, "definitionName": definition.name}, state
+        )
         record(unit, entity.id, event)
         unit.parts[WAITS.name] = Waits(tenant=caller.tenant, language=language.name, definitions=(row,))
         await unit.commit()

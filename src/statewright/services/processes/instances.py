@@ -1,5 +1,6 @@
 """Instances: start, read, list, history."""
 
+from collections.abc import Mapping
 from typing import Final, Generic, cast
 
 from msgspec import Struct
@@ -108,6 +109,15 @@ async def list_history(host: ProcessHost[P, I], caller: Caller, instance_id: str
         raise build_not_found(instance_id)
     name = uuid_to_ulid(id_)
     return tuple(_to_execution(name, line) for line in lines)
+
+
+async def fetch_last_statuses(
+    host: ProcessHost[P, I], caller: Caller, instance_id: str
+) -> Mapping[str, ExecutionStatus]:
+    """What became of the last execution of each node that was ever entered. Raises ``ProcessNotFound``."""
+    id_ = parse_instance_id(instance_id, build_not_found(instance_id))
+    found = await stored.fetch_last_statuses(host.runtime.pool, caller.tenant, host.language.name, id_)
+    return {node: cast("ExecutionStatus", status) for node, status in found}  # as it was written
 
 
 def build_not_found(instance_id: str) -> ProcessNotFound:

@@ -13,6 +13,7 @@ from statewright import logs
 from statewright.background import repeat
 from statewright.engine.run import record
 from statewright.failures import BusinessKeyInUse, Conflict, Failure
+from statewright.jsonval.values import JsonObject
 from statewright.net import uuid_to_ulid
 from statewright.processes.language import I, NewInstance, P
 from statewright.services.processes import advancing, audit, definitions
@@ -98,8 +99,12 @@ async def start_successor(host: ProcessHost[P, I], child: DueChild) -> None:
     applied = host.language.start_instance(published.process, new, moment)
 
     def record_on_parent(unit: UnitOfWork) -> None:
-        detail = audit.build_entry_event("chain-started", {"instanceId": new.id, "definitionId": child.definition_id})
-        record(unit, child.parent, detail)
+        detail: JsonObject = {
+            "instanceId": new.id,
+            "definitionId": child.definition_id,
+            "definitionName": host.language.get_definition_name(published.process),
+        }
+        record(unit, child.parent, audit.build_entry_event("chain-started", detail))
 
     try:
         await advancing.create(

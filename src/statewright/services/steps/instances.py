@@ -5,6 +5,8 @@
 from datetime import timedelta
 from typing import Final
 
+from msgspec import Struct
+
 from statewright.failures import ProcessNotFound
 from statewright.jsonval.values import JsonObject
 from statewright.processes.changes import Execution
@@ -16,7 +18,7 @@ from statewright.services.processes.documents import refuse_unstorable
 from statewright.services.processes.instances import InstancePage, StartRequest, build_not_found
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.steps import definitions, find_steps
-from statewright.steps import Instance, cancel_instance, draw_instance, retry_step, signal_step
+from statewright.steps import Instance, Process, cancel_instance, draw_instance, retry_step, signal_step
 
 INSTANCE_NOT_FOUND: Final = "workflow instance not found"
 """What tasks, signals and retries say of an unknown instance."""
@@ -54,12 +56,22 @@ async def list_instances(
     )
 
 
-async def list_history(runtime: Runtime, caller: Caller, instance_id: str) -> tuple[Execution, ...]:
+class History(Struct, frozen=True, kw_only=True):
+    """The history of an instance, and the version of the definition whose steps it names."""
+
+    process: Process
+    lines: tuple[Execution, ...]
+
+
+async def get_history(runtime: Runtime, caller: Caller, instance_id: str) -> History:
     """One line per entry into a step, by start time, then id. Render each with ``steps.render_history_item``.
 
     Raises ``ProcessNotFound``.
     """
-    return await hosted.list_history(find_steps(runtime), caller, instance_id)
+    found = await get_instance(runtime, caller, instance_id)
+    published = await definitions.get_version(runtime, caller, found.definition_id, found.definition_version)
+    lines = await hosted.list_history(find_steps(runtime), caller, instance_id)
+    return History(process=published.process, lines=lines)
 
 
 async def cancel(runtime: Runtime, caller: Caller, instance_id: str, reason: str = "") -> Instance:
@@ -121,7 +133,8 @@ async def get_instance_diagram(runtime: Runtime, caller: Caller, instance_id: st
     """The instance on its definition in Mermaid's flowchart notation. Raises ``ProcessNotFound``."""
     found = await get_instance(runtime, caller, instance_id)
     published = await definitions.get_version(runtime, caller, found.definition_id, found.definition_version)
-    return draw_instance(published.process.definition, found)
+    ended = await hosted.fetch_last_statuses(find_steps(runtime), caller, instance_id)
+    return draw_instance(published.process.definition, found, ended)
 
 
 async def purge(runtime: Runtime, caller: Caller, *, older_than: timedelta) -> PurgeResult:

@@ -82,6 +82,20 @@ async def fetch_executions(pool: Pool, tenant: TenantId, language: str, instance
     return [_to_execution(row) for row in rows]
 
 
+LAST_STATUSES = """
+    SELECT DISTINCT ON (node_id) node_id, status FROM process_execution
+     WHERE tenant = $1 AND language = $3 AND instance = $2
+     ORDER BY node_id, attempt DESC, id DESC
+"""
+
+
+async def fetch_last_statuses(pool: Pool, tenant: TenantId, language: str, instance: EntityId) -> list[tuple[str, str]]:
+    """By node, the status of the last line of an instance."""
+    async with pool.connection() as connection:
+        rows = await connection.fetch(LAST_STATUSES, tenant, instance, language)
+    return [(row["node_id"], row["status"]) for row in rows]
+
+
 def _to_execution(row: asyncpg.Record) -> StoredExecution:
     return StoredExecution(
         id=str(row["id"]),

@@ -16,7 +16,7 @@ from statewright.processes.changes import Execution
 from statewright.proto.workflow.v1 import engine_pb2 as pb
 from statewright.services.processes.definitions import Summary
 from statewright.services.processes.jobs import ClaimedJob
-from statewright.steps import Definition, Instance, Step
+from statewright.steps import Definition, Instance, Process, Step
 from statewright.steps.definition import BoundaryEvent, DecisionTable
 from statewright.steps.documents import definition_from_document
 from statewright.steps.members import UnreadableDefinition
@@ -85,7 +85,7 @@ def instance_message(instance: Instance) -> pb.WorkflowInstance:
     )
 
 
-def execution_message(line: Execution) -> pb.StepExecution:
+def execution_message(line: Execution, process: Process) -> pb.StepExecution:
     """A line of the history."""
     return pb.StepExecution(
         id=line.id,
@@ -97,6 +97,9 @@ def execution_message(line: Execution) -> pb.StepExecution:
         started_at=to_timestamp(line.started_at),
         ended_at=to_timestamp(line.ended_at),
         failure_reason=line.failure_reason or "",
+        step_name=process.steps[line.node_id].name,
+        definition_id=process.definition.id,
+        definition_name=process.definition.name,
     )
 
 

@@ -142,8 +142,9 @@ class WorkflowEngineService(WorkflowEngineServicer):
         /,
     ) -> pb.GetInstanceHistoryResponse:
         async def work(caller: Caller) -> pb.GetInstanceHistoryResponse:
-            lines = await instances.list_history(self._runtime, caller, request.id)
-            return pb.GetInstanceHistoryResponse(executions=map(execution_message, lines))
+            found = await instances.get_history(self._runtime, caller, request.id)
+            executions = [execution_message(line, found.process) for line in found.lines]
+            return pb.GetInstanceHistoryResponse(executions=executions)
 
         return await self._run("GetInstanceHistory", context, work)
 

@@ -24,12 +24,15 @@ _EXECUTION: Final = {
     "id": "01JABC3V9E6K8M2Q4S6T8W0Y30",
     "instanceId": "01JABC3V9E6K8M2Q4S6T8W0Y2Z",
     "stepId": "say-hello",
+    "stepName": "Say hello",
     "stepType": "SERVICE_TASK",
     "attemptNumber": 1,
     "status": "RUNNING",
     "startedAt": "2026-06-01T09:31:00.5Z",
     "endedAt": None,
     "failureReason": None,
+    "definitionId": "HR::greeting",
+    "definitionName": "Greet an employee",
 }
 _SUMMARY: Final = {
     "id": "HR::greeting",

@@ -119,11 +119,12 @@ STEP_SCHEMAS: Final[Document] = {
     "StepInstances": define_page("StepInstance"),
     "StepHistory": define_object("items", items=define_array(ref("StepExecution"))),
     "StepExecution": define_object(
-        "id instanceId stepId stepType attemptNumber status startedAt",
+        "id instanceId stepId stepName stepType attemptNumber status startedAt definitionId definitionName",
         **_add_capitalised(
             id=_ULID,
             instanceId=_ULID,
             stepId=TEXT,
+            stepName=TEXT,
             stepType=TEXT,
             attemptNumber=INT32,
             status=_EXECUTION_STATUS,
@@ -132,6 +133,8 @@ STEP_SCHEMAS: Final[Document] = {
             inputSnapshot={},
             outputSnapshot={},
             failureReason=allow_null(TEXT),
+            definitionId=TEXT,
+            definitionName=TEXT,
         ),
     ),
     "StepCancel": define_open_object(reason=TEXT),

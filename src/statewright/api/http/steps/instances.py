@@ -56,8 +56,8 @@ async def get_instance(request: Request) -> Response:
 
 async def list_history(request: Request) -> Response:
     """The entries into steps."""
-    lines = await instances.list_history(request.runtime, request.caller, request.path_params["id"])
-    return reply({"items": [render_history_item(line) for line in lines]})
+    found = await instances.get_history(request.runtime, request.caller, request.path_params["id"])
+    return reply({"items": [render_history_item(line, found.process) for line in found.lines]})
 
 
 async def draw_instance(request: Request) -> Response:

@@ -174,7 +174,7 @@ class WorkflowInstance(_message.Message):
     def __init__(self, id: _Optional[str] = ..., definition_id: _Optional[str] = ..., definition_version: _Optional[int] = ..., status: _Optional[_Union[InstanceStatus, str]] = ..., current_step_ids: _Optional[_Iterable[str]] = ..., variables: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., completed_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., failure_reason: _Optional[str] = ..., business_key: _Optional[str] = ...) -> None: ...
 
 class StepExecution(_message.Message):
-    __slots__ = ("id", "instance_id", "step_id", "step_type", "attempt_number", "status", "started_at", "ended_at", "failure_reason")
+    __slots__ = ("id", "instance_id", "step_id", "step_type", "attempt_number", "status", "started_at", "ended_at", "failure_reason", "step_name", "definition_id", "definition_name")
     ID_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_ID_FIELD_NUMBER: _ClassVar[int]
@@ -184,6 +184,9 @@ class StepExecution(_message.Message):
     STARTED_AT_FIELD_NUMBER: _ClassVar[int]
     ENDED_AT_FIELD_NUMBER: _ClassVar[int]
     FAILURE_REASON_FIELD_NUMBER: _ClassVar[int]
+    STEP_NAME_FIELD_NUMBER: _ClassVar[int]
+    DEFINITION_ID_FIELD_NUMBER: _ClassVar[int]
+    DEFINITION_NAME_FIELD_NUMBER: _ClassVar[int]
     id: str
     instance_id: str
     step_id: str
@@ -193,7 +196,10 @@ class StepExecution(_message.Message):
     started_at: _timestamp_pb2.Timestamp
     ended_at: _timestamp_pb2.Timestamp
     failure_reason: str
-    def __init__(self, id: _Optional[str] = ..., instance_id: _Optional[str] = ..., step_id: _Optional[str] = ..., step_type: _Optional[_Union[StepType, str]] = ..., attempt_number: _Optional[int] = ..., status: _Optional[_Union[StepExecutionStatus, str]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., failure_reason: _Optional[str] = ...) -> None: ...
+    step_name: str
+    definition_id: str
+    definition_name: str
+    def __init__(self, id: _Optional[str] = ..., instance_id: _Optional[str] = ..., step_id: _Optional[str] = ..., step_type: _Optional[_Union[StepType, str]] = ..., attempt_number: _Optional[int] = ..., status: _Optional[_Union[StepExecutionStatus, str]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., failure_reason: _Optional[str] = ..., step_name: _Optional[str] = ..., definition_id: _Optional[str] = ..., definition_name: _Optional[str] = ...) -> None: ...
 
 class Job(_message.Message):
     __slots__ = ("id", "job_type", "instance_id", "step_id", "step_execution_id", "retries_remaining", "variables", "lock_expires_at")
