@@ -596,3 +596,8 @@ def row_of(name: str) -> str:
     alias = f"`{list_variables(name)[-1]}`" if setting.alias else "–"
     shape = setting.reader.shape.replace("|", "\\|")
     return f"| `STATEWRIGHT_{name.upper()}`{secret} | {shape} | {shown} | {setting.meaning} | {alias} |"
+
+
+@pytest.mark.parametrize("name", ["URL", "TOKEN", "CA", "CLIENT_SECRET_FILE", "COMPUTE_ENDPOINT", "COMPUTE_TAGS"])
+def test_variables_of_clients_and_nodes_are_no_misspelt_settings(name: str):
+    assert Settings.from_environment({f"STATEWRIGHT_{name}": "x"}).warnings == ()

@@ -1,4 +1,4 @@
-"""The public names of the SDK for calculation nodes.
+"""The public names of the SDK: for calculation nodes, and for applications (docs/guides/client.md).
 
     from statewright.sdk import Node
 
@@ -25,15 +25,19 @@ from statewright.sdk.errors import (
     Problem,
     Refused,
     RunFailed,
+    SearchFailed,
+    TokenUnavailable,
     TransactionOver,
     Unavailable,
     Unreachable,
 )
+from statewright.sdk.exchange import ONCE, RetryPolicy
 from statewright.sdk.jobs import Job, NonRetryable
 from statewright.sdk.node import Node
 from statewright.sdk.operations import Entity, WriteResult
 from statewright.sdk.outcomes import No, Rejected, Schedule
-from statewright.sdk.tokens import ClientCredentials, TokenUnavailable
+from statewright.sdk.tls import Tls
+from statewright.sdk.tokens import ClientCredentials
 
 default_node = Node()
 """Where the module-level decorators register."""
@@ -45,6 +49,7 @@ function = default_node.function
 job = default_node.job
 
 __all__ = [
+    "ONCE",
     "AsyncClient",
     "CallFailed",
     "Caller",
@@ -64,8 +69,11 @@ __all__ = [
     "Problem",
     "Refused",
     "Rejected",
+    "RetryPolicy",
     "RunFailed",
     "Schedule",
+    "SearchFailed",
+    "Tls",
     "TokenUnavailable",
     "TransactionOver",
     "Unavailable",

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from statewright.sdk import default_node
+from statewright.sdk.address import UnusableAddress
 from statewright.sdk.endpoint import UnusableEndpoint
 from statewright.sdk.functions import UnfitSignature
-from statewright.sdk.http import UnusableAddress
 from statewright.sdk.node import Node
 from statewright.sdk.tokens import Token
 

@@ -1,123 +1,311 @@
-"""The client that a function gets with its context: requests back to the server, inside the transaction of the callout.
+"""The clients: of applications, and of functions, whose requests join the transaction of their callout.
 
-``Client`` is for plain functions, ``AsyncClient`` for async ones; both offer the same operations. A request that does
-not succeed raises one of the exceptions of :mod:`statewright.sdk.errors`.
+``Client`` waits in its thread, ``AsyncClient`` on an event loop; both offer the same operations, made from the same
+values (``operations``). What does not succeed raises one of the exceptions of ``errors``.
+
+    with Client("http://localhost:8080") as client:
+        order = client.create("order", 1, {"sku": "A-1", "qty": 2})
+        client.transition(order.id, "CONFIRM")
 """
 
-from collections.abc import Awaitable, Callable
-from functools import wraps
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+import os
+from typing import Self
 
-import msgspec
-from msgspec import Struct
-from msgspec.structs import replace
-
-from statewright.sdk import operations
-from statewright.sdk.errors import Unreachable, build_error
-from statewright.sdk.operations import Call, Operation
-
-ParametersP = ParamSpec("ParametersP")
-ResultT = TypeVar("ResultT")
-
-TX_TOKEN = "X-Tx-Token"  # noqa: S105 - its name
-"""The header that names the transaction to join (docs/reference/grpc.md#transaction-tokens)."""
-
-FIRST_ERROR_STATUS = 400
-
-
-class HttpResponse(Struct, frozen=True):
-    """Status and body of an HTTP response."""
-
-    status: int
-    body: bytes
+from statewright.sdk.address import Address, read_address
+from statewright.sdk.exchange import ONCE, RetryPolicy, Transport
+from statewright.sdk.http import RESPONSE_TIMEOUT_S, HttpTransport
+from statewright.sdk.methods import (
+    ClientPart,
+    ClientSession,
+    Subject,
+    build_async_iterator,
+    build_awaited,
+    build_awaited_script,
+    build_blocking,
+    build_blocking_script,
+    build_iterator,
+)
+from statewright.sdk.operations import audit, entities, messages, models, raw, statistics, steps, workflows
+from statewright.sdk.operations import search as searching
+from statewright.sdk.tls import Tls, read_tls
+from statewright.sdk.tokens import Token, make_token_source, read_token
 
 
-class Transport(Protocol):
-    """Sends requests to the server."""
+class Models(Subject):
+    """Models: schemas of entities."""
 
-    def send(self, call: Call) -> HttpResponse:
-        """Wait for the answer in this thread. Raises ``Unreachable``."""
-        ...
-
-    async def send_async(self, call: Call) -> HttpResponse:
-        """Wait for the answer on the event loop of the node. Raises ``Unreachable``."""
-        ...
-
-
-def _make_blocking(
-    make: Callable[ParametersP, Operation[ResultT]],
-) -> "Callable[Concatenate[Client, ParametersP], ResultT]":
-    @wraps(make)
-    def run(client: "Client", /, *args: ParametersP.args, **kwargs: ParametersP.kwargs) -> ResultT:
-        operation = make(*args, **kwargs)
-        return _read_result(operation, client.transport.send(client.add_token(operation.call)))
-
-    return run
+    list = build_blocking(models.list_all)
+    import_sample = build_blocking(models.import_sample)
+    import_schema = build_blocking(models.import_schema)
+    export_schema = build_blocking(models.export_schema)
+    lock = build_blocking(models.lock)
+    unlock = build_blocking(models.unlock)
+    set_change_level = build_blocking(models.set_change_level)
+    set_unique_keys = build_blocking(models.set_unique_keys)
+    validate = build_blocking(models.validate)
+    delete = build_blocking(models.delete)
 
 
-def _make_async(
-    make: Callable[ParametersP, Operation[ResultT]],
-) -> "Callable[Concatenate[AsyncClient, ParametersP], Awaitable[ResultT]]":
-    @wraps(make)
-    async def run(client: "AsyncClient", /, *args: ParametersP.args, **kwargs: ParametersP.kwargs) -> ResultT:
-        operation = make(*args, **kwargs)
-        return _read_result(operation, await client.transport.send_async(client.add_token(operation.call)))
+class AsyncModels(Subject):
+    """Models: schemas of entities."""
 
-    return run
+    list = build_awaited(models.list_all)
+    import_sample = build_awaited(models.import_sample)
+    import_schema = build_awaited(models.import_schema)
+    export_schema = build_awaited(models.export_schema)
+    lock = build_awaited(models.lock)
+    unlock = build_awaited(models.unlock)
+    set_change_level = build_awaited(models.set_change_level)
+    set_unique_keys = build_awaited(models.set_unique_keys)
+    validate = build_awaited(models.validate)
+    delete = build_awaited(models.delete)
 
 
-class _BoundClient(Struct, frozen=True):
-    """``tx_token`` is None outside a transaction: requests then commit on their own."""
+class Workflows(Subject):
+    """Workflows of models."""
 
-    transport: Transport
-    tx_token: str | None = None
+    import_ = build_blocking(workflows.import_)
+    export = build_blocking(workflows.export)
+
+
+class AsyncWorkflows(Subject):
+    """Workflows of models."""
+
+    import_ = build_awaited(workflows.import_)
+    export = build_awaited(workflows.export)
+
+
+class Searches(Subject):
+    """Searches as jobs, whose results are kept."""
+
+    start = build_blocking(searching.start)
+    status = build_blocking(searching.status)
+    wait = build_blocking_script(searching.wait)
+    results = build_iterator(searching.results)
+    cancel = build_blocking(searching.cancel)
+
+
+class AsyncSearches(Subject):
+    """Searches as jobs, whose results are kept."""
+
+    start = build_awaited(searching.start)
+    status = build_awaited(searching.status)
+    wait = build_awaited_script(searching.wait)
+    results = build_async_iterator(searching.results)
+    cancel = build_awaited(searching.cancel)
+
+
+class Messages(Subject):
+    """Edge messages."""
+
+    send = build_blocking(messages.send)
+    get = build_blocking(messages.get)
+    delete = build_blocking(messages.delete)
+
+
+class AsyncMessages(Subject):
+    """Edge messages."""
+
+    send = build_awaited(messages.send)
+    get = build_awaited(messages.get)
+    delete = build_awaited(messages.delete)
+
+
+class Steps(Subject):
+    """The JSON step engine: definitions, instances, tasks of people."""
+
+    upload = build_blocking(steps.upload)
+    definition = build_blocking(steps.definition)
+    definitions = build_iterator(steps.definitions)
+    start = build_blocking(steps.start)
+    instance = build_blocking(steps.instance)
+    instances = build_iterator(steps.instances)
+    wait = build_blocking_script(steps.wait)
+    history = build_blocking(steps.history)
+    signal = build_blocking(steps.signal)
+    retry = build_blocking(steps.retry)
+    cancel = build_blocking(steps.cancel)
+    user_tasks = build_iterator(steps.user_tasks)
+    complete_task = build_blocking(steps.complete_task)
+
+
+class AsyncSteps(Subject):
+    """The JSON step engine: definitions, instances, tasks of people."""
+
+    upload = build_awaited(steps.upload)
+    definition = build_awaited(steps.definition)
+    definitions = build_async_iterator(steps.definitions)
+    start = build_awaited(steps.start)
+    instance = build_awaited(steps.instance)
+    instances = build_async_iterator(steps.instances)
+    wait = build_awaited_script(steps.wait)
+    history = build_awaited(steps.history)
+    signal = build_awaited(steps.signal)
+    retry = build_awaited(steps.retry)
+    cancel = build_awaited(steps.cancel)
+    user_tasks = build_async_iterator(steps.user_tasks)
+    complete_task = build_awaited(steps.complete_task)
+
+
+class _AnyClient(ClientPart):
+    """What both clients have in common."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        token: Token = None,
+        tls: Tls | None = None,
+        timeout_s: float = RESPONSE_TIMEOUT_S,
+        retry: RetryPolicy = RetryPolicy(),  # noqa: B008 - frozen
+    ) -> None:
+        """``url`` is the address of the service, with or without its context path; ``tls`` names a private authority or
+        a client certificate. An answer may take ``timeout_s`` seconds, and requests that may be repeated are, by
+        ``retry`` (``ONCE``: they are not).
+
+        What is not given comes from the environment: ``STATEWRIGHT_URL`` (a service on this machine if it is not set),
+        ``STATEWRIGHT_TOKEN`` or ``STATEWRIGHT_CLIENT_ID`` and ``STATEWRIGHT_CLIENT_SECRET``, ``STATEWRIGHT_CA``. Raises
+        ``UnusableAddress`` and ``UnusableTls``.
+        """
+        self._address: Address = read_address(os.environ, url)
+        tls = tls if tls is not None else read_tls(os.environ)
+        tokens = make_token_source(
+            token if token is not None else read_token(os.environ), address=self._address, tls=tls
+        )
+        self._http: HttpTransport | None = HttpTransport(self._address, tokens, tls, timeout_s=timeout_s)
+        self._session = ClientSession(self._http, None, retry)
+
+    @classmethod
+    def over(cls, transport: Transport, tx_token: str | None = None) -> Self:
+        """A client over a transport that is there already, and closed by its owner; with a transaction token its
+        requests join that transaction. Nothing is sent again: the callout has a deadline of its own.
+        """
+        client = cls.__new__(cls)
+        client._http = None
+        client._session = ClientSession(transport, tx_token, ONCE)
+        return client
 
     @property
     def joins(self) -> bool:
-        """Whether requests are part of the transaction of the callout."""
-        return self.tx_token is not None
-
-    def add_token(self, call: Call) -> Call:
-        """The request with the transaction token, if there is one."""
-        return replace(call, headers={**call.headers, TX_TOKEN: self.tx_token}) if self.tx_token else call
+        """Whether requests are part of the transaction of a callout."""
+        return self._session.joins
 
 
-class Client(_BoundClient, frozen=True):
-    """Requests that wait in their thread, for plain functions."""
+class Client(_AnyClient):
+    """Requests that wait in their thread. Safe to use from several threads."""
 
-    create = _make_blocking(operations.create)
-    create_many = _make_blocking(operations.create_many)
-    get = _make_blocking(operations.get)
-    page = _make_blocking(operations.page)
-    update = _make_blocking(operations.update)
-    patch = _make_blocking(operations.patch)
-    transition = _make_blocking(operations.transition)
-    transitions = _make_blocking(operations.transitions)
-    delete = _make_blocking(operations.delete)
-    search = _make_blocking(operations.search)
-    count = _make_blocking(operations.count)
+    create = build_blocking(entities.create)
+    create_many = build_blocking(entities.create_many)
+    get = build_blocking(entities.get)
+    page = build_blocking(entities.page)
+    iterate = build_iterator(entities.iterate)
+    update = build_blocking(entities.update)
+    patch = build_blocking(entities.patch)
+    transition = build_blocking(entities.transition)
+    transitions = build_blocking(entities.transitions)
+    delete = build_blocking(entities.delete)
+    delete_matching = build_blocking(entities.delete_matching)
+    history = build_blocking(entities.history)
+    audit = build_iterator(audit.events)
+    search = build_blocking(searching.search)
+    search_all = build_iterator(searching.search_all)
+    count = build_blocking(statistics.count)
+    count_states = build_blocking(statistics.count_states)
+    group = build_blocking(statistics.group)
+    request = build_blocking(raw.request)
+
+    @property
+    def models(self) -> Models:
+        """Models: schemas of entities."""
+        return Models(self._session)
+
+    @property
+    def workflows(self) -> Workflows:
+        """Workflows of models."""
+        return Workflows(self._session)
+
+    @property
+    def searches(self) -> Searches:
+        """Searches as jobs."""
+        return Searches(self._session)
+
+    @property
+    def messages(self) -> Messages:
+        """Edge messages."""
+        return Messages(self._session)
+
+    @property
+    def steps(self) -> Steps:
+        """The JSON step engine."""
+        return Steps(self._session)
+
+    def close(self) -> None:
+        """Ends the connections; a client of a callout leaves them to its node."""
+        if self._http is not None:
+            self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_failure: object) -> None:
+        self.close()
 
 
-class AsyncClient(_BoundClient, frozen=True):
-    """Requests to be awaited, for async functions."""
+class AsyncClient(_AnyClient):
+    """Requests to be awaited, on one event loop."""
 
-    create = _make_async(operations.create)
-    create_many = _make_async(operations.create_many)
-    get = _make_async(operations.get)
-    page = _make_async(operations.page)
-    update = _make_async(operations.update)
-    patch = _make_async(operations.patch)
-    transition = _make_async(operations.transition)
-    transitions = _make_async(operations.transitions)
-    delete = _make_async(operations.delete)
-    search = _make_async(operations.search)
-    count = _make_async(operations.count)
+    create = build_awaited(entities.create)
+    create_many = build_awaited(entities.create_many)
+    get = build_awaited(entities.get)
+    page = build_awaited(entities.page)
+    iterate = build_async_iterator(entities.iterate)
+    update = build_awaited(entities.update)
+    patch = build_awaited(entities.patch)
+    transition = build_awaited(entities.transition)
+    transitions = build_awaited(entities.transitions)
+    delete = build_awaited(entities.delete)
+    delete_matching = build_awaited(entities.delete_matching)
+    history = build_awaited(entities.history)
+    audit = build_async_iterator(audit.events)
+    search = build_awaited(searching.search)
+    search_all = build_async_iterator(searching.search_all)
+    count = build_awaited(statistics.count)
+    count_states = build_awaited(statistics.count_states)
+    group = build_awaited(statistics.group)
+    request = build_awaited(raw.request)
 
+    @property
+    def models(self) -> AsyncModels:
+        """Models: schemas of entities."""
+        return AsyncModels(self._session)
 
-def _read_result(operation: Operation[ResultT], answer: HttpResponse) -> ResultT:
-    if answer.status >= FIRST_ERROR_STATUS:
-        raise build_error(answer.status, answer.body)
-    try:
-        return operation.read(answer.body)
-    except msgspec.DecodeError as error:
-        raise Unreachable(f"{operation.call.path} was not answered by Statewright: {error}") from error
+    @property
+    def workflows(self) -> AsyncWorkflows:
+        """Workflows of models."""
+        return AsyncWorkflows(self._session)
+
+    @property
+    def searches(self) -> AsyncSearches:
+        """Searches as jobs."""
+        return AsyncSearches(self._session)
+
+    @property
+    def messages(self) -> AsyncMessages:
+        """Edge messages."""
+        return AsyncMessages(self._session)
+
+    @property
+    def steps(self) -> AsyncSteps:
+        """The JSON step engine."""
+        return AsyncSteps(self._session)
+
+    async def close(self) -> None:
+        """Ends the connections; a client of a callout leaves them to its node."""
+        if self._http is not None:
+            await self._http.close_async()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_failure: object) -> None:
+        await self.close()

@@ -9,8 +9,9 @@ import grpc.aio
 
 from statewright.proto.cyoda_cloud_api_pb2_grpc import CloudEventsServiceStub
 from statewright.sdk.endpoint import BackOff, Endpoint
+from statewright.sdk.errors import TokenUnavailable
 from statewright.sdk.session import JoinRejected, Session
-from statewright.sdk.tokens import TokenSource, TokenUnavailable
+from statewright.sdk.tokens import TokenSource
 from statewright.sdk.wire import Greeting
 from statewright.sdk.worker import CalloutWorker
 

@@ -3,7 +3,8 @@
 from msgspec import Struct
 
 from statewright.jsonval.values import JsonObject
-from statewright.sdk.client import AsyncClient, Client, Transport
+from statewright.sdk.client import AsyncClient, Client
+from statewright.sdk.exchange import Transport
 
 
 class Caller(Struct, frozen=True, kw_only=True):
@@ -52,12 +53,12 @@ class Context(Struct, frozen=True, kw_only=True):
         """The client for requests to the server, for plain functions; they join the transaction if there is one
         (docs/reference/grpc.md#transaction-tokens).
         """
-        return Client(self._required_transport, self.tx_token)
+        return Client.over(self._required_transport, self.tx_token)
 
     @property
     def async_client(self) -> AsyncClient:
         """The client for requests to the server, for async functions."""
-        return AsyncClient(self._required_transport, self.tx_token)
+        return AsyncClient.over(self._required_transport, self.tx_token)
 
     @property
     def _required_transport(self) -> Transport:

@@ -9,12 +9,14 @@ import grpc
 import grpc.aio
 from msgspec import Struct
 
+from statewright.sdk.tls import NO_FILES, Tls
+
 ENDPOINT_VARIABLES: Final = ("STATEWRIGHT_COMPUTE_ENDPOINT", "CYODA_COMPUTE_GRPC_ENDPOINT")
-TOKEN_VARIABLES: Final = ("STATEWRIGHT_COMPUTE_TOKEN", "CYODA_COMPUTE_TOKEN")
 TAGS_VARIABLES: Final = ("STATEWRIGHT_COMPUTE_TAGS",)
 
 DEFAULT_ENDPOINT: Final = "localhost:9090"
 
+DEFAULT_PORT: Final = 9090
 _PORTS: Final = {"http": 9090, "grpc": 9090, "https": 443, "grpcs": 443}
 
 CHANNEL_OPTIONS: Final = [
@@ -38,10 +40,11 @@ class UnusableEndpoint(ValueError):
 
 
 class Endpoint(Struct, frozen=True):
-    """A server's address, and whether the connection is encrypted."""
+    """A server's address, whether the connection is encrypted, and by which certificates."""
 
     target: str
     is_encrypted: bool
+    tls: Tls = NO_FILES
 
     @property
     def default_api(self) -> str:
@@ -50,13 +53,14 @@ class Endpoint(Struct, frozen=True):
         return f"https://{host}/api" if self.is_encrypted else f"http://{host}:8080/api"
 
     def open_channel(self) -> grpc.aio.Channel:
+        """A new connection. Raises ``UnusableTls``."""
         if self.is_encrypted:
-            return grpc.aio.secure_channel(self.target, grpc.ssl_channel_credentials(), options=CHANNEL_OPTIONS)
+            return grpc.aio.secure_channel(self.target, self.tls.build_credentials(), options=CHANNEL_OPTIONS)
         return grpc.aio.insecure_channel(self.target, options=CHANNEL_OPTIONS)
 
 
-def parse_endpoint(text: str) -> Endpoint:
-    """``host:port``, ``http://host:port`` or ``https://host``; the last one encrypted.
+def parse_endpoint(text: str, tls: Tls = NO_FILES) -> Endpoint:
+    """``host:port``, ``http://host:port``, ``https://host`` or ``grpcs://host``; the last two encrypted.
 
     Raises :class:`UnusableEndpoint`.
     """
@@ -68,7 +72,7 @@ def parse_endpoint(text: str) -> Endpoint:
     if not host:
         raise UnusableEndpoint(text)
     target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    return Endpoint(target, parts.scheme in {"https", "grpcs"})
+    return Endpoint(target, parts.scheme in {"https", "grpcs"}, tls)
 
 
 def get_first_set(environment: Mapping[str, str], names: Sequence[str]) -> str | None:

@@ -2,6 +2,8 @@
 
 CallFailed
 ├── Unreachable          no answer: the network, or a server that is gone; may be tried again
+│   └── TokenUnavailable the token endpoint refused, or did not answer
+├── SearchFailed         a search job ended without results
 └── Refused              the server refused the request, with a problem document
     ├── Invalid          the request is wrong: the document, a name, a condition
     │   └── RunFailed    a criterion or a processor of the entity's workflow stopped it
@@ -49,7 +51,11 @@ class CallFailed(Exception):
 
 
 class Unreachable(CallFailed):
-    """There was no answer: whether the request was carried out is not known."""
+    """There was no answer. ``was_sent``: the request was on its way, so whether it was carried out is not known."""
+
+    def __init__(self, message: str, *, was_sent: bool = True) -> None:
+        super().__init__(message)
+        self.was_sent = was_sent
 
     @property
     def retryable(self) -> bool:
@@ -57,12 +63,41 @@ class Unreachable(CallFailed):
         return True
 
 
+class TokenUnavailable(Unreachable):
+    """There is no token, and so the request was not sent. ``was_refused``: the credentials are wrong."""
+
+    def __init__(self, message: str, *, was_refused: bool = False) -> None:
+        super().__init__(message, was_sent=False)
+        self.was_refused = was_refused
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the token endpoint may give one later."""
+        return not self.was_refused
+
+
+class SearchFailed(CallFailed):
+    """A search job has failed, or was cancelled; ``status`` says which."""
+
+    def __init__(self, job_id: str, status: str, reason: str) -> None:
+        super().__init__(f"search job {job_id} is {status}" + (f": {reason}" if reason else ""))
+        self.job_id = job_id
+        self.status = status
+
+
 class Refused(CallFailed):
     """The server refused the request."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, *, is_busy: bool = False) -> None:
+        """``is_busy``: the answer asks to be repeated by a header, not in its body."""
         super().__init__(problem.detail or f"{problem.status} {problem.title}".strip())
         self.problem = problem
+        self._retryable = is_busy or problem.properties.get("retryable") is True
+
+    @property
+    def properties(self) -> Mapping[str, object]:
+        """What the problem says beside its code, such as ``entityId``."""
+        return self.problem.properties
 
     @property
     def status(self) -> int:
@@ -77,7 +112,7 @@ class Refused(CallFailed):
     @property
     def retryable(self) -> bool:
         """Whether the same request may succeed later."""
-        return self.problem.properties.get("retryable") is True
+        return self._retryable
 
 
 class Invalid(Refused):
@@ -109,7 +144,7 @@ class Modified(Refused):
 
 
 class Unavailable(Refused):
-    """No member or no database is available at the moment."""
+    """No member or no database is available at the moment, or the service is busy."""
 
 
 _BY_CODE: Mapping[str, type[Refused]] = {
@@ -124,23 +159,43 @@ _BY_STATUS: Mapping[int, type[Refused]] = {
     404: Missing,
     409: Conflicting,
     412: Modified,
+    429: Unavailable,
     503: Unavailable,
 }
 
 _decode_problem = msgspec.json.Decoder(Problem).decode
 
+
+class _StepProblem(Struct, frozen=True):
+    """How the step engine writes errors (docs/reference/steps.md#conventions)."""
+
+    error: str
+    reason: str
+
+
+_decode_step_problem = msgspec.json.Decoder(_StepProblem).decode
+
 MAX_QUOTE_CHARS = 200
 """Characters of an answer that is no problem document which the exception quotes."""
 
 
-def build_error(status: int, body: bytes) -> Refused:
+def build_error(status: int, body: bytes, *, is_busy: bool = False) -> Refused:
     """The exception for a response; its body need not be a problem document, since proxies answer, too."""
+    problem = _read_problem(status, body)
+    return _select_error_class(problem)(problem, is_busy=is_busy)
+
+
+def _read_problem(status: int, body: bytes) -> Problem:
     try:
-        problem = _decode_problem(body)
+        return _decode_problem(body)
+    except msgspec.DecodeError:
+        pass
+    try:
+        found = _decode_step_problem(body)
     except msgspec.DecodeError:
         detail = body.decode(errors="replace")[:MAX_QUOTE_CHARS].strip()
-        problem = Problem(status=status, title=_get_phrase(status), detail=f"{status} {detail}".strip())
-    return _select_error_class(problem)(problem)
+        return Problem(status=status, title=_get_phrase(status), detail=f"{status} {detail}".strip())
+    return Problem(status=status, title=_get_phrase(status), detail=found.reason, properties={"errorCode": found.error})
 
 
 def build_item_error(error: Mapping[str, object]) -> Refused:

@@ -19,8 +19,9 @@ from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.proto.workflow.v1 import engine_pb2 as pb
 from statewright.proto.workflow.v1.engine_pb2_grpc import WorkflowEngineStub
 from statewright.sdk.endpoint import Endpoint
+from statewright.sdk.errors import TokenUnavailable
 from statewright.sdk.jobs import Job, JobsRefused, JobsUnavailable, Poll
-from statewright.sdk.tokens import TokenSource, TokenUnavailable
+from statewright.sdk.tokens import TokenSource
 
 RESPONSE_TIMEOUT_S: Final = 30.0
 """Limit of the wait for an answer, in addition to the time that a poll lets the engine wait for jobs."""

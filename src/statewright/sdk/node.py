@@ -8,27 +8,39 @@ import signal
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final, Literal, TypeVar, cast
+from urllib.parse import urlsplit
 
+from statewright.sdk.address import (
+    CONTEXT_PATH_VARIABLE,
+    DEFAULT_CONTEXT_PATH,
+    URL_VARIABLES,
+    Address,
+    parse_address,
+)
 from statewright.sdk.connection import NodeConnection
 from statewright.sdk.context import Context
 from statewright.sdk.endpoint import (
     DEFAULT_ENDPOINT,
+    DEFAULT_PORT,
     ENDPOINT_VARIABLES,
     TAGS_VARIABLES,
-    TOKEN_VARIABLES,
     Endpoint,
     get_first_set,
     parse_endpoint,
 )
 from statewright.sdk.functions import Function, Handler, Kind
 from statewright.sdk.grpc_jobs import GrpcJobs
-from statewright.sdk.http import HTTP_VARIABLES, HttpTransport
+from statewright.sdk.http import HttpTransport
 from statewright.sdk.jobs import Job, JobWorker
 from statewright.sdk.rest_jobs import RestJobs
-from statewright.sdk.tokens import Token, TokenSource, make_token_source
+from statewright.sdk.tls import Tls, read_tls
+from statewright.sdk.tokens import LoopTokens, Token, TokenSource, make_token_source, read_token
 from statewright.sdk.worker import CalloutWorker
 
 HandlerT = TypeVar("HandlerT", bound=Handler)
+
+HTTP_VARIABLES: Final = (*URL_VARIABLES, "STATEWRIGHT_COMPUTE_HTTP_BASE", "CYODA_COMPUTE_HTTP_BASE")
+"""The first is the one to use; the others are older names of it, and that of the dialect."""
 
 DEFAULT_CONCURRENCY: Final = 64
 DEFAULT_GRACE_S: Final = 30.0
@@ -101,6 +113,7 @@ class Node:
         token: Token = None,
         tags: str | Iterable[str] | None = None,
         api: str | None = None,
+        tls: Tls | None = None,
     ) -> None:
         """Serves until SIGTERM or SIGINT; a second signal does not wait for running functions. Parameters:
         :meth:`serve`."""
@@ -111,7 +124,7 @@ class Node:
             suppress(KeyboardInterrupt, asyncio.CancelledError),
             asyncio.Runner(loop_factory=_find_loop_factory()) as runner,
         ):
-            runner.run(self._run_until_signal(endpoint, token=token, tags=tags, api=api))
+            runner.run(self._run_until_signal(endpoint, token=token, tags=tags, api=api, tls=tls))
 
     async def serve(
         self,
@@ -120,25 +133,27 @@ class Node:
         token: Token = None,
         tags: str | Iterable[str] | None = None,
         api: str | None = None,
+        tls: Tls | None = None,
     ) -> None:
         """Connects, serves callouts and connects again whenever the stream ends, until :meth:`stop`. A node that only
         does jobs polls for them instead.
 
-        What is not given comes from the node itself or the environment: ``STATEWRIGHT_COMPUTE_ENDPOINT`` or
-        ``CYODA_COMPUTE_GRPC_ENDPOINT`` (default ``localhost:9090``), ``STATEWRIGHT_COMPUTE_TOKEN`` or
-        ``CYODA_COMPUTE_TOKEN`` (default: none, for a server without authentication). ``api`` is the address of the REST
-        API, for ``context.client`` and for jobs, from ``STATEWRIGHT_COMPUTE_HTTP_BASE`` or
-        ``CYODA_COMPUTE_HTTP_BASE`` (default: the usual port and path at the host of the endpoint). Raises
-        ``UnusableEndpoint``, ``UnusableAddress``, ``UnfitSignature``.
+        ``endpoint`` is the gRPC address; ``api`` that of the REST API, for ``context.client`` and for jobs; ``tls``
+        names a private authority or a client certificate. What is not given comes from the node itself or the
+        environment (docs/sdk.md#settings): tokens of client credentials are renewed before they expire. Raises
+        ``UnusableEndpoint``, ``UnusableAddress``, ``UnusableTls``, ``UnfitSignature``, ``ValueError``.
         """
-        where = parse_endpoint(endpoint or get_first_set(os.environ, ENDPOINT_VARIABLES) or DEFAULT_ENDPOINT)
-        tokens = make_token_source(token if token is not None else get_first_set(os.environ, TOKEN_VARIABLES))
+        tls = tls if tls is not None else read_tls(os.environ)
+        where = _find_endpoint(endpoint, tls)
+        address = _find_address(api, where)
+        tokens = LoopTokens(
+            make_token_source(token if token is not None else read_token(os.environ), address=address, tls=tls)
+        )
         for function in self.functions:
             _ = function.signature  # so that a signature that cannot work stops the start, not the first callout
         leave = self._leave = asyncio.Event()
-        address = api or get_first_set(os.environ, HTTP_VARIABLES) or where.default_api
-        transport = HttpTransport(address, tokens)
-        jobs = self._build_job_worker(where, address, tokens)
+        transport = HttpTransport(address, tokens, tls)
+        jobs = self._build_job_worker(where, transport, tokens)
         worker = CalloutWorker(self._functions, concurrency=self._concurrency, transport=transport)
         declared = split_tags(tags if tags is not None else self._get_own_tags())
         try:
@@ -150,7 +165,7 @@ class Node:
                     parts.create_task(connection.run(leave, grace=self._grace))
         finally:
             await worker.close()
-            await transport.close()
+            await transport.close_async()
             self._leave = None
 
     def stop(self) -> None:
@@ -169,21 +184,21 @@ class Node:
 
         return register
 
-    def _build_job_worker(self, where: Endpoint, address: str, tokens: TokenSource) -> JobWorker | None:
+    def _build_job_worker(self, where: Endpoint, transport: HttpTransport, tokens: TokenSource) -> JobWorker | None:
         """The worker for jobs; None when there are no handlers for any."""
         handlers = {function.name: function for function in self.functions if function.kind == "job"}
         if not handlers:
             return None
-        source = RestJobs(address, tokens) if self._jobs_over == "rest" else GrpcJobs(where, tokens)
+        source = RestJobs(transport) if self._jobs_over == "rest" else GrpcJobs(where, tokens)
         return JobWorker(source, handlers, concurrency=self._concurrency)
 
     def _get_own_tags(self) -> str | Iterable[str]:
         return self._tags if self._tags is not None else get_first_set(os.environ, TAGS_VARIABLES) or ()
 
     async def _run_until_signal(
-        self, endpoint: str | None, *, token: Token, tags: str | Iterable[str] | None, api: str | None
+        self, endpoint: str | None, *, token: Token, tags: str | Iterable[str] | None, api: str | None, tls: Tls | None
     ) -> None:
-        serving = asyncio.ensure_future(self.serve(endpoint, token=token, tags=tags, api=api))
+        serving = asyncio.ensure_future(self.serve(endpoint, token=token, tags=tags, api=api, tls=tls))
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self._on_signal, serving)
         await serving
@@ -193,6 +208,28 @@ class Node:
             serving.cancel()
         else:
             self.stop()
+
+
+def _find_endpoint(given: str | None, tls: Tls) -> Endpoint:
+    """Where the gRPC port is: given, named by the environment, or the usual port at the host of the service."""
+    if text := given or get_first_set(os.environ, ENDPOINT_VARIABLES):
+        return parse_endpoint(text, tls)
+    if url := get_first_set(os.environ, URL_VARIABLES):
+        return _guess_endpoint(parse_address(url), tls)
+    return parse_endpoint(DEFAULT_ENDPOINT, tls)
+
+
+def _guess_endpoint(address: Address, tls: Tls) -> Endpoint:
+    parts = urlsplit(address.origin)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return parse_endpoint(f"{parts.scheme}://{host}:{DEFAULT_PORT}", tls)
+
+
+def _find_address(given: str | None, endpoint: Endpoint) -> Address:
+    """Where the REST API is: given, named by the environment, or the usual port at the host of the endpoint."""
+    if text := given or get_first_set(os.environ, HTTP_VARIABLES):
+        return parse_address(text, context_path=os.environ.get(CONTEXT_PATH_VARIABLE, DEFAULT_CONTEXT_PATH))
+    return parse_address(endpoint.default_api)
 
 
 def split_tags(tags: str | Iterable[str]) -> tuple[str, ...]:

@@ -7,36 +7,27 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
-import httpx
 import msgspec
 from msgspec import Struct
 
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonObject
-from statewright.sdk.http import CONNECT_TIMEOUT_S, LIMITS, UnusableAddress, verify_peer
+from statewright.sdk.errors import Unreachable, build_error
+from statewright.sdk.exchange import HttpResponse, Transport
 from statewright.sdk.jobs import Job, JobsRefused, JobsUnavailable, Poll
-from statewright.sdk.tokens import TokenSource, TokenUnavailable
+from statewright.sdk.operations.calls import Call
 
 RESPONSE_TIMEOUT_S: Final = 30.0
 """Limit of the wait for an answer, in addition to the time that a poll lets the engine wait for jobs."""
 
 
 class RestJobs:
-    """The engine at the origin of an address; its path does not count, since ``/v1`` is at the root."""
+    """The engine at the host of a service. ``transport`` is the node's, which closes it."""
 
-    def __init__(self, address: str, tokens: TokenSource) -> None:
-        parts = urlsplit(address)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UnusableAddress(address)
-        self._root = f"{parts.scheme}://{parts.netloc}/v1/jobs"
-        self._tokens = tokens
-        self._client = httpx.AsyncClient(
-            verify=verify_peer(address),
-            limits=LIMITS,
-            trust_env=False,
-        )
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
         self._renews = True
 
     async def poll(self, poll: Poll) -> Sequence[Job]:
@@ -78,35 +69,26 @@ class RestJobs:
         return self._renews
 
     async def close(self) -> None:
-        """End all connections."""
-        await self._client.aclose()
+        """Nothing: the connections are the node's."""
 
     async def _post(self, path: str, body: bytes, *, timeout_s: float = RESPONSE_TIMEOUT_S) -> bytes:
-        headers = {"Content-Type": "application/json"}
+        call = Call(name="job", method="POST", path=f"/v1/jobs{path}", body=body, at_root=True, timeout_s=timeout_s)
         try:
-            token = await self._tokens.get_token()
-            if token is not None:
-                headers["Authorization"] = f"Bearer {token}"
-            response = await self._client.post(
-                f"{self._root}{path}",
-                content=body,
-                headers=headers,
-                timeout=httpx.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S),
-            )
-        except (httpx.HTTPError, TokenUnavailable) as error:
-            raise JobsUnavailable(str(error) or type(error).__name__) from error
-        return self._check(response)
+            response = await self._transport.send_async(call)
+        except Unreachable as error:
+            raise JobsUnavailable(str(error)) from error
+        return _check(response)
 
-    def _check(self, response: httpx.Response) -> bytes:
-        status = response.status_code
-        if status < HTTPStatus.BAD_REQUEST:
-            return response.content
-        reason = f"{status} {_read_reason(response.content)}"
-        if status == HTTPStatus.UNAUTHORIZED:
-            self._tokens.invalidate()
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _TRANSIENT_STATUSES:
-            raise JobsUnavailable(reason)
-        raise JobsRefused(reason, is_gone=status == HTTPStatus.NOT_FOUND)
+
+def _check(response: HttpResponse) -> bytes:
+    """The body of a successful answer."""
+    if response.status < HTTPStatus.BAD_REQUEST:
+        return response.body
+    detail = build_error(response.status, response.body).problem.detail
+    reason = f"{response.status} {detail.removeprefix(str(response.status)).strip()}"
+    if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR or response.status in _TRANSIENT_STATUSES:
+        raise JobsUnavailable(reason)
+    raise JobsRefused(reason, is_gone=response.status == HTTPStatus.NOT_FOUND)
 
 
 _TRANSIENT_STATUSES: Final = frozenset(
@@ -129,12 +111,7 @@ class _PollResponse(Struct):
     jobs: list[_JobMessage] | None = None
 
 
-class _Error(Struct):
-    reason: str = ""
-
-
 _POLL_RESPONSE: Final = msgspec.json.Decoder(_PollResponse)
-_ERROR: Final = msgspec.json.Decoder(_Error)
 
 
 def _to_job(found: _JobMessage) -> Job:
@@ -149,10 +126,3 @@ def _to_job(found: _JobMessage) -> Job:
         lock_expires_at=found.lock_expires_at,
         variables=variables if isinstance(variables, dict) else {},
     )
-
-
-def _read_reason(content: bytes) -> str:
-    try:
-        return _ERROR.decode(content).reason
-    except msgspec.DecodeError:
-        return content[:200].decode(errors="replace").strip()

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from statewright.proto.cloudevents_pb2 import CloudEvent
-from statewright.sdk.client import Transport
+from statewright.sdk.exchange import Transport
 from statewright.sdk.functions import Function, Kind, describe_error
 from statewright.sdk.jobs import NonRetryable
 from statewright.sdk.threads import DaemonThreadPool

@@ -12,8 +12,9 @@ from statewright.settings.kinds import Reader
 from statewright.settings.table import ALIAS_PREFIX, PREFIX, SETTINGS, list_variables
 
 CLIENT_VARIABLES = frozenset({
-    "API_TOKEN", "API_URL", "CLIENT_ID", "CLIENT_SECRET", "COMPUTE_GRPC_ENDPOINT", "COMPUTE_HTTP_BASE",
-    "COMPUTE_TOKEN", "COSIGN_VERIFY", "HOST", "IMAGE", "INSTALL_DIR", "VERSION",
+    "API_TOKEN", "API_URL", "CA", "CLIENT_CERT", "CLIENT_ID", "CLIENT_KEY", "CLIENT_SECRET", "CLIENT_SECRET_FILE",
+    "COMPUTE_ENDPOINT", "COMPUTE_GRPC_ENDPOINT", "COMPUTE_HTTP_BASE", "COMPUTE_TAGS", "COMPUTE_TOKEN",
+    "COSIGN_VERIFY", "HOST", "IMAGE", "INSTALL_DIR", "TOKEN", "TOKEN_FILE", "URL", "VERSION",
 })  # fmt: skip
 """Names that clients, images and installers read: no settings of the service, and no misspelt ones either."""
 

@@ -20,7 +20,9 @@ from statewright.api.http.server import Limits, serve_http
 from statewright.auth import MockAuthenticator
 from statewright.background import ShutdownBudget
 from statewright.jsonval.values import JsonObject
+from statewright.sdk.address import parse_address
 from statewright.sdk.functions import Function
+from statewright.sdk.http import HttpTransport
 from statewright.sdk.jobs import Job, JobWorker
 from statewright.sdk.rest_jobs import RestJobs
 from statewright.sdk.tokens import make_token_source
@@ -107,13 +109,15 @@ async def worker_of(api: httpx.AsyncClient) -> AsyncIterator[None]:
     """A worker of the SDK with handlers for the whole chain."""
     handlers = {type_: Function("job", type_, handler_of(type_), context=Job) for type_ in WORKERS}
     leave = asyncio.Event()
-    worker = JobWorker(RestJobs(str(api.base_url), make_token_source(None)), handlers, wait=timedelta(seconds=5))
+    transport = HttpTransport(parse_address(str(api.base_url)), make_token_source(None))
+    worker = JobWorker(RestJobs(transport), handlers, wait=timedelta(seconds=5))
     working = asyncio.create_task(worker.serve(leave, grace=PATIENCE_S))
     try:
         yield
     finally:
         leave.set()
         await working
+        await transport.close_async()
 
 
 def handler_of(type_: str) -> Callable[[dict[str, Any]], object]:

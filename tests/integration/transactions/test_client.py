@@ -20,7 +20,7 @@ from statewright.sdk import (
     Unavailable,
     Unreachable,
 )
-from statewright.sdk.client import HttpResponse
+from statewright.sdk.exchange import HttpResponse
 from statewright.sdk.operations import Call
 from statewright.sdk.testing import FakeEngine
 from tests.builders import Json, a_processor, a_workflow, automated, manual, when
@@ -111,7 +111,7 @@ class Real:
         api.a_model(NOTES, model="note/1", sample={"text": "", "n": 0})
         flow = a_workflow(NEW=[automated("WORK", to="DONE", processors=[a_processor("work")])], DONE=[])
         self._model = api.a_model(flow, model="job/1", sample={"n": 0})
-        self.outside = Client(Through(api))
+        self.outside = Client.over(Through(api))
 
     def inside(self, work: Work) -> None:
         response = self._called(work, fails=False)
@@ -336,7 +336,7 @@ def test_without_a_transaction_requests_are_on_their_own(api: Api, serving: Serv
     apart = a_processor("work", mode="COMMIT_BEFORE_DISPATCH")
     api.a_model(a_workflow(NEW=[automated("WORK", to="DONE", processors=[apart])], DONE=[]))
     assert api.post("/entity/JSON/prize/1", {"year": 1}).status_code == 400
-    assert texts(Client(Through(api)).page("note", 1)) == ["durable"]
+    assert texts(Client.over(Through(api)).page("note", 1)) == ["durable"]
 
 
 def test_async_functions_have_a_client_to_await_and_cannot_take_the_other(api: Api, serving: Serving) -> None:
@@ -356,7 +356,7 @@ def test_async_functions_have_a_client_to_await_and_cannot_take_the_other(api: A
     api.a_model(a_workflow(NEW=[automated("WORK", to="DONE", processors=[a_processor("work")])], DONE=[]))
     api.create()
     assert "async_client" in raised[0]
-    assert texts(Client(Through(api)).page("note", 1)) == ["async"]
+    assert texts(Client.over(Through(api)).page("note", 1)) == ["async"]
 
 
 def test_a_refusal_that_nobody_handles_fails_the_transition_with_its_words(api: Api, serving: Serving) -> None:

@@ -26,8 +26,7 @@ def test_the_examples_of_the_page_pass(example: Callable[[], None]) -> None:
     example()
 
 
-def test_the_page_names_every_operation_of_the_client() -> None:
-    from statewright.sdk import Client
+def test_the_page_names_every_operation_that_tests_can_use() -> None:
+    from statewright.sdk.testing.handlers import HANDLERS
 
-    operations = {name for name in vars(Client) if not name.startswith("_")}
-    assert {name for name in operations if f"`{name}(" not in PAGE.read_text()} == set()
+    assert {name for name in HANDLERS if f"`{name}(" not in PAGE.read_text()} == set()

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statewright.sdk.endpoint import MAX_PAUSE_S, MIN_PAUSE_S, BackOff, UnusableEndpoint, get_first_set, parse_endpoint
-from statewright.sdk.tokens import ClientCredentials, TokenUnavailable, make_token_source
+from statewright.sdk.errors import TokenUnavailable
+from statewright.sdk.tokens import ClientCredentials, make_token_source
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,8 @@ def _open_session(
 def _build_token_source(url: str, client_id: str, client_secret: str) -> Callable[[], str | None]:
     import asyncio
 
-    from statewright.sdk.tokens import ClientCredentials, TokenUnavailable, make_token_source
+    from statewright.sdk.errors import TokenUnavailable
+    from statewright.sdk.tokens import ClientCredentials, make_token_source
 
     token_url = f"{url.rstrip('/')}/oauth/token"
     tokens = make_token_source(ClientCredentials(client_id=client_id, client_secret=client_secret, token_url=token_url))

@@ -113,7 +113,7 @@ class FakeEngine:
     @property
     def client(self) -> Client:
         """A client outside all transactions."""
-        return Client(self._store)
+        return Client.over(self._store)
 
     def lifecycle(self, model: str, version: int, workflow: "Lifecycle | JsonObject") -> None:
         """Let entities of a model have the states and transitions of a workflow."""

@@ -1,7 +1,7 @@
 """Handlers of the client's operations on entities in memory, which answer as a server does."""
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
@@ -40,6 +40,13 @@ def _page(view: View, call: Call, _body: JsonValue) -> bytes:
     size, number = (int(value) for _, value in call.query)
     found = view.list_entities(model, int(version))[size * number : size * (number + 1)]
     return encode_json([_to_envelope(entity) for entity in found])
+
+
+def _iterate(view: View, call: Call, _body: JsonValue) -> bytes:
+    model, version = call.target
+    query = dict(call.query)
+    found = [one for one in view.list_entities(model, int(version)) if one.id > query.get("afterId", "")]
+    return encode_json([_to_envelope(entity) for entity in found[: int(query["pageSize"])]])
 
 
 def _update(view: View, call: Call, body: JsonValue) -> bytes:
@@ -114,11 +121,15 @@ def _search(view: View, call: Call, body: JsonValue) -> bytes:
     return b"\n".join(encode_json(_to_envelope(entity)) for entity in hits)
 
 
-HANDLERS: Final[Mapping[str, Callable[[View, Call, JsonValue], bytes]]] = {
+Handler: TypeAlias = Callable[[View, Call, JsonValue], bytes]
+"""What answers a request: the body."""
+
+HANDLERS: Final[Mapping[str, Handler]] = {
     "create": _create,
     "create_many": _create,
     "get": _get,
     "page": _page,
+    "iterate": _iterate,
     "update": _update,
     "patch": _patch,
     "transition": _fire,

@@ -10,13 +10,13 @@ import uuid
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.failures import Failure
+from statewright.failures import Failure, NotImplementedHere
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonValue
-from statewright.sdk.client import TX_TOKEN, HttpResponse
+from statewright.sdk.exchange import TX_TOKEN, HttpResponse
 from statewright.sdk.operations import Call, Entity
 from statewright.sdk.outcomes import encode_json
-from statewright.sdk.testing.handlers import HANDLERS
+from statewright.sdk.testing.handlers import HANDLERS, Handler
 from statewright.sdk.testing.view import Lifecycle, View
 
 
@@ -65,7 +65,7 @@ class Store:
             body = decode(call.body) if call.body else None
             request = Request(operation=call.name, target=call.target, body=body, joined=TX_TOKEN in call.headers)
             try:
-                answer = HttpResponse(200, HANDLERS[call.name](self._build_view(request), call, body))
+                answer = HttpResponse(200, _find_handler(call)(self._build_view(request), call, body))
             except Failure as failure:
                 request = replace(request, error_code=failure.code)
                 answer = HttpResponse(failure.status, _encode_problem(failure, call.path))
@@ -84,6 +84,14 @@ class Store:
             self.lifecycles,
             transaction_id=self.transaction_id if inside else str(uuid.uuid1()),
         )
+
+
+def _find_handler(call: Call) -> Handler:
+    """Raises ``NotImplementedHere`` for what concerns no entities, or is not worth a fake."""
+    try:
+        return HANDLERS[call.name]
+    except KeyError:
+        raise NotImplementedHere(f"the fake engine does not offer {call.name}: {call.method} {call.path}") from None
 
 
 def _encode_problem(failure: Failure, path: str) -> bytes:

@@ -1,0 +1,158 @@
+"""One request until it is answered: repeating what may be repeated, and reading the answer.
+
+No input or output: a generator asks for a request to be sent, or for time to pass, and is told what came of it. The
+clients drive it, one in a thread, the other on an event loop (``client``).
+
+A request is sent again, after growing pauses with chance in them,
+
+- when the service itself says that it may: ``retryable`` in a problem document, ``Retry-After`` with 429 and 503;
+- when it could not even be sent;
+- if it only asks, also when the connection broke, or a proxy answered in the service's place.
+
+A write of which it is not known whether it was carried out is not sent again: that is ``Unreachable``, and its caller
+knows best how to find out.
+"""
+
+import random
+from collections.abc import Callable, Generator, Mapping
+from http import HTTPStatus
+from typing import Final, Protocol, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from statewright.jsonval.codec import MalformedJson
+from statewright.sdk.errors import Refused, Unreachable, build_error
+from statewright.sdk.operations.calls import Call, Operation, Pause, Script
+
+ResultT = TypeVar("ResultT")
+
+TX_TOKEN: Final = "X-Tx-Token"  # noqa: S105 - its name
+"""The header that names the transaction to join (docs/reference/grpc.md#transaction-tokens)."""
+
+FIRST_ERROR_STATUS: Final = 400
+PROXY_STATUSES: Final = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
+BUSY_STATUSES: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
+
+
+class HttpResponse(Struct, frozen=True):
+    """Status, body and headers of an HTTP response; names of headers in lower case."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = {}
+
+
+class Transport(Protocol):
+    """Sends requests to the server."""
+
+    def send(self, call: Call) -> HttpResponse:
+        """Wait for the answer in this thread. Raises ``Unreachable``."""
+        ...
+
+    async def send_async(self, call: Call) -> HttpResponse:
+        """Wait for the answer on the event loop. Raises ``Unreachable``."""
+        ...
+
+
+class RetryPolicy(Struct, frozen=True, kw_only=True):
+    """How long a client tries: no new attempt begins ``deadline_s`` seconds after the first one. Pauses double from
+    ``first_pause_s`` to ``max_pause_s``, each shortened by up to a half at random.
+
+    ``repeats_writes``: also what may have been carried out is sent again, for callers to whom twice is as good as once.
+    """
+
+    deadline_s: float = 30.0
+    first_pause_s: float = 0.1
+    max_pause_s: float = 5.0
+    repeats_writes: bool = False
+
+
+ONCE: Final = RetryPolicy(deadline_s=0.0)
+"""Nothing is sent again."""
+
+Reply: TypeAlias = HttpResponse | Unreachable | None
+Exchange: TypeAlias = Generator[Call | Pause, Reply, ResultT]
+Clock: TypeAlias = Callable[[], float]
+"""Seconds since some instant, as ``time.monotonic``."""
+
+
+def play(
+    script: Script[ResultT], policy: RetryPolicy, clock: Clock, *, tx_token: str | None = None
+) -> "Exchange[ResultT]":
+    """The result of a script, whose requests are each repeated as they may be."""
+    found: object = None
+    while True:
+        try:
+            step = script.send(found)
+        except StopIteration as done:
+            result: ResultT = done.value
+            return result
+        if isinstance(step, Pause):
+            found = yield step
+        else:
+            found = yield from exchange(step, policy, clock, tx_token=tx_token)
+
+
+def exchange(
+    operation: Operation[ResultT],
+    policy: RetryPolicy,
+    clock: Clock,
+    *,
+    tx_token: str | None = None,
+    chance: Callable[[], float] = random.random,
+) -> "Exchange[ResultT]":
+    """The result of an operation. Raises what its request came to, as an exception of ``errors``."""
+    call, started, pause = _add_token(operation.call, tx_token), clock(), policy.first_pause_s
+    while True:
+        failure, wanted_pause = yield from _attempt(call)
+        if isinstance(failure, HttpResponse):
+            return _read_result(operation, failure)
+        left = policy.deadline_s - (clock() - started)
+        delay = max(pause * (1 - chance() / 2), wanted_pause)
+        if delay >= left or not _may_repeat(call, failure, policy):
+            raise failure
+        yield Pause(delay)
+        pause = min(2 * pause, policy.max_pause_s)
+
+
+def _attempt(call: Call) -> "Exchange[tuple[HttpResponse | Refused | Unreachable, float]]":
+    """The answer or the failure, and the seconds that the service wants to be left alone."""
+    reply = yield call
+    if isinstance(reply, Unreachable):
+        return reply, 0.0
+    if reply is None:
+        raise RuntimeError("a request was not answered by its driver")
+    if reply.status < FIRST_ERROR_STATUS:
+        return reply, 0.0
+    wanted_pause = _read_retry_after(reply)
+    is_busy = wanted_pause is not None and reply.status in BUSY_STATUSES
+    return build_error(reply.status, reply.body, is_busy=is_busy), wanted_pause or 0.0
+
+
+def _may_repeat(call: Call, failure: Refused | Unreachable, policy: RetryPolicy) -> bool:
+    repeats = call.is_repeatable or policy.repeats_writes
+    if isinstance(failure, Unreachable):
+        return failure.retryable and (repeats or not failure.was_sent)
+    return failure.retryable or (repeats and failure.status in PROXY_STATUSES and not failure.code)
+
+
+def _read_retry_after(response: HttpResponse) -> float | None:
+    """Seconds; a date counts as none, since clocks differ."""
+    text = response.headers.get("retry-after", "")
+    return float(text) if text.isdecimal() else None
+
+
+def _read_result(operation: Operation[ResultT], response: HttpResponse) -> ResultT:
+    try:
+        return operation.read(response.body)
+    except (msgspec.DecodeError, MalformedJson) as error:
+        raise Unreachable(f"{operation.call.path} was not answered by Statewright: {error}") from error
+
+
+def _add_token(call: Call, tx_token: str | None) -> Call:
+    """The request with the transaction token; the step engine, below the host, joins no transactions."""
+    if tx_token is None or call.at_root:
+        return call
+    return replace(call, headers={**call.headers, TX_TOKEN: tx_token})

@@ -1,0 +1,126 @@
+"""Requests as values, and the few things that all operations build them from."""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Struct
+
+from statewright.jsonval.codec import decode
+from statewright.jsonval.values import JsonObject, JsonValue
+
+ResultT = TypeVar("ResultT")
+ItemT = TypeVar("ItemT")
+
+Instant: TypeAlias = str | datetime
+"""An RFC 3339 text, or a datetime; one without an offset is UTC."""
+
+Query: TypeAlias = tuple[tuple[str, str], ...]
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    """A request. ``path`` starts below the context path, or below the host when ``at_root``; ``name`` is the operation,
+    ``target`` what it is about (model and version, or entity and transition).
+
+    ``only_asks``: it changes nothing, so it may be repeated when it is not known what became of it. ``timeout_s`` is
+    the longest wait for the answer, in seconds, where it is not the usual one.
+    """
+
+    name: str
+    method: str
+    path: str
+    target: tuple[str, ...] = ()
+    query: Query = ()
+    headers: Mapping[str, str] = {}
+    body: bytes | None = None
+    at_root: bool = False
+    only_asks: bool = False
+    timeout_s: float | None = None
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether sending it twice is the same as sending it once."""
+        return self.only_asks or self.method == "GET"
+
+
+class Operation(Struct, Generic[ResultT], frozen=True):
+    """A request, and how the body of a successful answer is read."""
+
+    call: Call
+    read: Callable[[bytes], ResultT]
+
+
+class Pause(Struct, frozen=True):
+    """A wait between two requests, in seconds."""
+
+    seconds: float
+
+
+Step: TypeAlias = Operation[Any] | Pause  # Any: a script asks for results of different types
+Script: TypeAlias = Generator[Step, Any, ResultT]
+"""Several requests that follow from one another; what it returns is the result."""
+
+
+class Page(Struct, Generic[ItemT], frozen=True):
+    """A part of a long list; ``next`` gives the part after it, None at the end."""
+
+    items: Sequence[ItemT]
+    next: "Callable[[], Script[Page[ItemT]]] | None" = None
+
+
+def ask(operation: Operation[ResultT]) -> Script[ResultT]:
+    """The script of one request."""
+    return cast("ResultT", (yield operation))  # the clients send back what the operation reads
+
+
+def quote_segment(segment: str) -> str:
+    """A text as one segment of a path."""
+    return quote(segment, safe="")
+
+
+def build_model_path(model: str, version: int) -> str:
+    """``name/version`` as part of a path."""
+    return f"{quote_segment(model)}/{version}"
+
+
+def build_query(**parameters: "str | int | bool | datetime | None") -> Query:
+    """The parameters that have a value, as the service writes them."""
+    return tuple((name, _to_text(value)) for name, value in parameters.items() if value is not None)
+
+
+def _to_text(value: "str | int | bool | datetime") -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
+    return str(value)
+
+
+def read_nothing(body: bytes) -> None:
+    """For answers without content."""
+    del body
+
+
+def read_value(body: bytes) -> JsonValue:
+    """Any JSON, with exact numbers."""
+    return decode(body) if body.strip() else None
+
+
+def read_object(body: bytes) -> JsonObject:
+    """A JSON object. Raises ``msgspec.ValidationError`` for anything else."""
+    value = decode(body)
+    if not isinstance(value, dict):
+        raise msgspec.ValidationError("expected an object")
+    return value
+
+
+def to_object(text: msgspec.Raw) -> JsonObject:
+    """A part of an answer that is an object; empty when it is absent or null."""
+    value = decode(bytes(text)) if text else None
+    return value if isinstance(value, dict) else {}
+
+
+MAX_PAGE_SIZE: Final = 1000
+"""Items of a page when a whole list is read."""

@@ -1,0 +1,87 @@
+"""Edge messages: any JSON under an id (docs/reference/entities.md#edge-messages)."""
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+
+from statewright.jsonval.codec import decode
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.sdk.operations.calls import Call, Operation, quote_segment, read_nothing, to_object
+from statewright.sdk.outcomes import encode_json
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """A message. ``header`` has ``subject``, ``contentType`` and what else was sent; ``metadata`` is the sender's."""
+
+    content: JsonValue
+    header: JsonObject
+    metadata: JsonObject
+
+
+def send(
+    subject: str,
+    payload: object,
+    *,
+    metadata: Mapping[str, object] | None = None,
+    message_id: str = "",
+    recipient: str = "",
+    reply_to: str = "",
+    correlation_id: str = "",
+) -> Operation[str]:
+    """Store a message; its id."""
+    named = {
+        "X-Message-ID": message_id,
+        "X-Recipient": recipient,
+        "X-Reply-To": reply_to,
+        "X-Correlation-ID": correlation_id,
+    }
+    given: dict[str, object] = {"payload": payload} | ({} if metadata is None else {"metaData": dict(metadata)})
+    call = Call(
+        name="send_message",
+        target=(subject,),
+        method="POST",
+        path=f"/message/new/{quote_segment(subject)}",
+        headers={name: value for name, value in named.items() if value},
+        body=encode_json(given),
+    )
+    return Operation(call, _read_id)
+
+
+def get(message_id: str) -> Operation[Message]:
+    """The message."""
+    path = f"/message/{quote_segment(message_id)}"
+    return Operation(Call(name="get_message", target=(message_id,), method="GET", path=path), _read_message)
+
+
+def delete(message_id: str) -> Operation[None]:
+    """Delete the message."""
+    path = f"/message/{quote_segment(message_id)}"
+    return Operation(Call(name="delete_message", target=(message_id,), method="DELETE", path=path), read_nothing)
+
+
+class _Stored(Struct, frozen=True):
+    ids: tuple[str, ...] = msgspec.field(name="entityIds")
+
+
+class _Message(Struct, frozen=True):
+    content: msgspec.Raw = msgspec.Raw(b"null")
+    header: msgspec.Raw = msgspec.Raw()
+    metadata: msgspec.Raw = msgspec.field(name="metaData", default=msgspec.Raw())
+
+
+_decode_stored = msgspec.json.Decoder(tuple[_Stored]).decode
+_decode_message = msgspec.json.Decoder(_Message).decode
+
+
+def _read_id(body: bytes) -> str:
+    [stored] = _decode_stored(body)
+    [message_id] = stored.ids
+    return message_id
+
+
+def _read_message(body: bytes) -> Message:
+    found = _decode_message(body)
+    return Message(
+        content=decode(bytes(found.content)), header=to_object(found.header), metadata=to_object(found.metadata)
+    )

@@ -1,0 +1,123 @@
+"""Models: schemas of entities (docs/reference/models.md#operations)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from statewright.jsonval.values import JsonObject
+from statewright.sdk.operations.calls import (
+    Call,
+    Operation,
+    build_model_path,
+    quote_segment,
+    read_nothing,
+    read_object,
+)
+from statewright.sdk.outcomes import encode_json
+
+ChangeLevel: TypeAlias = Literal["ARRAY_LENGTH", "ARRAY_ELEMENTS", "TYPE", "STRUCTURAL"]
+"""How far documents may extend the schema, from little to anything."""
+ImportForm: TypeAlias = Literal["SAMPLE_DATA", "JSON_SCHEMA", "SIMPLE_VIEW"]
+ExportForm: TypeAlias = Literal["JSON_SCHEMA", "SIMPLE_VIEW"]
+
+
+class Model(Struct, frozen=True, kw_only=True):
+    """A model; ``state`` is UNLOCKED or LOCKED, ``updated`` the time of the last import."""
+
+    id: str
+    name: str = msgspec.field(name="modelName")
+    version: int = msgspec.field(name="modelVersion")
+    state: str = msgspec.field(name="currentState")
+    updated: str = msgspec.field(name="modelUpdateDate", default="")
+
+
+class Verdict(Struct, frozen=True):
+    """Whether a document fits its model, and why not."""
+
+    success: bool
+    message: str = ""
+
+
+def list_all() -> Operation[list[Model]]:
+    """All models of the tenant, by name and version."""
+    return Operation(Call(name="list_models", method="GET", path="/model/"), msgspec.json.Decoder(list[Model]).decode)
+
+
+def import_sample(model: str, version: int, sample: object) -> Operation[str]:
+    """Learn the schema from a document; the id of the model. One that exists, unlocked, learns what is new in it."""
+    return import_schema(model, version, sample, form="SAMPLE_DATA")
+
+
+def import_schema(model: str, version: int, schema: object, *, form: ImportForm = "JSON_SCHEMA") -> Operation[str]:
+    """Learn the schema from a JSON Schema, or from an export; the id of the model."""
+    call = _call(
+        "import_model",
+        "POST",
+        model,
+        version,
+        path=f"/model/import/JSON/{form}/{build_model_path(model, version)}",
+        body=encode_json(schema),
+    )
+    return Operation(call, msgspec.json.Decoder(str).decode)
+
+
+def export_schema(model: str, version: int, *, form: ExportForm = "JSON_SCHEMA") -> Operation[JsonObject]:
+    """The schema, with the state of the model and its unique keys."""
+    path = f"/model/export/{form}/{build_model_path(model, version)}"
+    return Operation(_call("export_model", "GET", model, version, path=path), read_object)
+
+
+def lock(model: str, version: int) -> Operation[None]:
+    """Let entities be created from now on; the schema can no longer be imported."""
+    return _change("lock_model", "PUT", model, version, "lock")
+
+
+def unlock(model: str, version: int) -> Operation[None]:
+    """Let the model be imported again; only one without entities can be unlocked."""
+    return _change("unlock_model", "PUT", model, version, "unlock")
+
+
+def set_change_level(model: str, version: int, level: ChangeLevel) -> Operation[None]:
+    """How far documents may extend the schema from now on (docs/reference/models.md#change-level)."""
+    return _change("set_change_level", "POST", model, version, f"changeLevel/{quote_segment(level)}")
+
+
+def set_unique_keys(model: str, version: int, keys: Mapping[str, Sequence[str]]) -> Operation[None]:
+    """Replace the unique keys of an unlocked model: ``{"by-number": ["$.orderNo"]}``."""
+    given = {"uniqueKeys": [{"id": name, "fields": list(fields)} for name, fields in keys.items()]}
+    return _change("set_unique_keys", "PUT", model, version, "unique-keys", body=encode_json(given))
+
+
+def validate(model: str, version: int, document: object) -> Operation[Verdict]:
+    """Whether a document fits the model as it is; nothing is stored."""
+    call = _call(
+        "validate_document",
+        "POST",
+        model,
+        version,
+        path=f"/model/validate/{build_model_path(model, version)}",
+        body=encode_json(document),
+        only_asks=True,
+    )
+    return Operation(call, msgspec.json.Decoder(Verdict).decode)
+
+
+def delete(model: str, version: int) -> Operation[None]:
+    """Delete an unlocked model without entities; its workflows are kept under its name."""
+    path = f"/model/{build_model_path(model, version)}"
+    return Operation(_call("delete_model", "DELETE", model, version, path=path), read_nothing)
+
+
+def _change(
+    name: str, method: str, model: str, version: int, action: str, *, body: bytes | None = None
+) -> Operation[None]:
+    path = f"/model/{build_model_path(model, version)}/{action}"
+    return Operation(_call(name, method, model, version, path=path, body=body), read_nothing)
+
+
+def _call(
+    name: str, method: str, model: str, version: int, *, path: str, body: bytes | None = None, only_asks: bool = False
+) -> Call:
+    return Call(name=name, target=(model, str(version)), method=method, path=path, body=body, only_asks=only_asks)

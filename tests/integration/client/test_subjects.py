@@ -1,0 +1,146 @@
+"""Models, workflows, messages and the step engine through the client of applications (docs/guides/client.md)."""
+
+from uuid import uuid4
+
+import pytest
+
+from statewright import Client, Conflicting, Invalid, Missing
+from tests.builders import a_workflow, manual
+
+SAMPLE = {"sku": "A-1", "qty": 1}
+LIFE = a_workflow("life", OPEN=[manual("CLOSE", to="CLOSED")], CLOSED=[])
+
+
+def test_a_model_is_imported_locked_and_deleted(client: Client) -> None:
+    model_id = client.models.import_sample("order", 1, SAMPLE)
+    [found] = client.models.list()
+    assert (found.id, found.name, found.version, found.state) == (model_id, "order", 1, "UNLOCKED")
+    client.models.lock("order", 1)
+    with pytest.raises(Conflicting, match="MODEL_ALREADY_LOCKED"):
+        client.models.import_sample("order", 1, SAMPLE)
+    client.models.unlock("order", 1)
+    client.models.delete("order", 1)
+    assert client.models.list() == []
+
+
+def test_a_schema_that_was_exported_can_be_imported(client: Client) -> None:
+    client.models.import_sample("order", 1, SAMPLE)
+    exported = client.models.export_schema("order", 1)
+    client.models.import_schema("order", 2, exported)
+    assert client.models.export_schema("order", 2)["model"] == exported["model"]
+    simple = client.models.export_schema("order", 1, form="SIMPLE_VIEW")
+    client.models.import_schema("order", 3, simple, form="SIMPLE_VIEW")
+
+
+def test_a_document_is_held_against_its_model(client: Client) -> None:
+    client.models.import_sample("order", 1, SAMPLE)
+    assert client.models.validate("order", 1, {"qty": 2}).success
+    verdict = client.models.validate("order", 1, {"qty": "two"})
+    assert not verdict.success
+    assert "qty" in verdict.message
+
+
+def test_a_model_grows_up_to_its_change_level(client: Client) -> None:
+    client.models.import_sample("order", 1, SAMPLE)
+    client.models.lock("order", 1)
+    with pytest.raises(Invalid):
+        client.create("order", 1, {"colour": "red"})
+    client.models.set_change_level("order", 1, "STRUCTURAL")
+    client.create("order", 1, {"colour": "red"})
+
+
+def test_names_of_models_may_have_any_character(client: Client) -> None:
+    name = "a/b c?#ü"
+    client.models.import_sample(name, 1, SAMPLE)
+    client.models.lock(name, 1)
+    made = client.create(name, 1, SAMPLE)
+    assert client.get(made.id).model == name
+    assert client.count(name, 1) == 1
+
+
+def test_workflows_that_were_exported_can_be_imported(client: Client) -> None:
+    for version in (1, 2):
+        client.models.import_sample("order", version, SAMPLE)
+    client.workflows.import_("order", 1, [LIFE], mode="REPLACE")
+    exported = client.workflows.export("order", 1)
+    client.workflows.import_("order", 1, exported)
+    del exported["modelVersion"]
+    client.workflows.import_("order", 2, exported)
+    assert client.workflows.export("order", 2)["workflows"] == exported["workflows"]
+
+
+def test_a_workflow_that_is_wrong_is_refused(client: Client) -> None:
+    client.models.import_sample("order", 1, SAMPLE)
+    with pytest.raises(Invalid, match="VALIDATION_FAILED"):
+        client.workflows.import_("order", 1, [a_workflow("w", OPEN=[manual("GO", to="NOWHERE")])])
+    with pytest.raises(Missing, match="WORKFLOW_NOT_FOUND"):
+        client.workflows.export("order", 1)
+
+
+def test_messages_are_kept_until_they_are_deleted(client: Client) -> None:
+    sent = client.messages.send(
+        "dock.arrivals", {"plate": "AB-1"}, metadata={"source": "gate"}, correlation_id="c-1", recipient="yard"
+    )
+    found = client.messages.get(sent)
+    assert (found.content, found.metadata) == ({"plate": "AB-1"}, {"source": "gate"})
+    assert (found.header["subject"], found.header["correlationId"]) == ("dock.arrivals", "c-1")
+    client.messages.delete(sent)
+    with pytest.raises(Missing):
+        client.messages.get(sent)
+
+
+def test_a_process_runs_from_its_upload_to_its_end(client: Client) -> None:
+    name = f"hire-{uuid4().hex[:8]}"
+    definition = {
+        "id": name,
+        "name": "Hire",
+        "steps": [
+            {"id": "ask", "name": "Ask", "type": "USER_TASK", "jobType": "interview", "nextStep": "hold"},
+            {"id": "hold", "name": "Hold", "type": "WAIT", "nextStep": "end"},
+            {"id": "end", "name": "End", "type": "END"},
+        ],
+    }
+    assert client.steps.upload(definition).version == 1
+    assert client.steps.definition(name)["steps"][1]["id"] == "hold"
+    assert [one.id for one in client.steps.definitions(keyword=name)] == [name]
+
+    started = client.steps.start(name, {"who": "Ada"}, business_key="E-1")
+    assert (started.status, started.steps, started.variables) == ("WAITING", ("ask",), {"who": "Ada"})
+    with pytest.raises(Conflicting) as taken:
+        client.steps.start(name, business_key="E-1")
+    assert (taken.value.code, taken.value.status) == ("conflict", 409)
+
+    [task] = client.steps.user_tasks(definition_id=name)
+    assert (task.instance_id, task.job_type, task.payload) == (started.id, "interview", {"who": "Ada"})
+    client.steps.complete_task(task.id, {"score": 7}, completed_by="grace")
+    client.steps.signal(started.id, "hold", {"badge": 12})
+    done = client.steps.wait(started.id)
+    assert (done.status, done.variables) == ("COMPLETED", {"who": "Ada", "score": 7, "badge": 12})
+    assert [entry.step_id for entry in client.steps.history(started.id)] == ["ask", "hold", "end"]
+    assert [one.id for one in client.steps.instances(definition_id=name, status="COMPLETED")] == [started.id]
+
+
+def test_an_instance_can_be_cancelled(client: Client) -> None:
+    name = f"wait-{uuid4().hex[:8]}"
+    steps = [
+        {"id": "hold", "name": "Hold", "type": "WAIT", "nextStep": "end"},
+        {"id": "end", "name": "End", "type": "END"},
+    ]
+    client.steps.upload({"id": name, "name": "Wait", "steps": steps})
+    started = [client.steps.start(name) for _ in range(3)]
+    assert len(list(client.steps.instances(definition_id=name, size=2))) == 3
+    ended = client.steps.cancel(started[0].id, "changed our mind")
+    assert (ended.status, ended.failure_reason) == ("CANCELLED", "changed our mind")
+    with pytest.raises(Conflicting, match="terminal"):
+        client.steps.cancel(started[0].id)
+    with pytest.raises(Conflicting):
+        client.steps.retry(started[1].id, "hold")
+
+
+def test_any_other_request_can_be_made(client: Client) -> None:
+    assert client.request("GET", "/health") == {"status": "UP"}
+    client.models.import_sample("order", 1, SAMPLE)
+    client.models.lock("order", 1)
+    with pytest.raises(Invalid, match="pageSize"):
+        client.request("GET", "/entity/order/1", query={"pageSize": "many"})
+    assert client.request("GET", "/v1/definitions", query={"keyword": "nosuch"}, at_root=True)["items"] == []

@@ -1,0 +1,63 @@
+"""Both clients offer the same, and say so to tools."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import statewright
+from statewright.sdk import client
+from statewright.sdk.client import AsyncClient, Client
+
+PAIRS = [
+    (Client, AsyncClient),
+    (client.Models, client.AsyncModels),
+    (client.Workflows, client.AsyncWorkflows),
+    (client.Searches, client.AsyncSearches),
+    (client.Messages, client.AsyncMessages),
+    (client.Steps, client.AsyncSteps),
+]
+
+
+def list_operations(kind: type) -> dict[str, Callable[..., Any]]:
+    return {name: value for name, value in vars(kind).items() if hasattr(value, "__wrapped__")}
+
+
+@pytest.mark.parametrize(("blocking", "awaited"), PAIRS, ids=[pair[0].__name__ for pair in PAIRS])
+def test_the_operations_of_both_are_made_from_the_same_values(blocking: type, awaited: type) -> None:
+    of_one, of_other = list_operations(blocking), list_operations(awaited)
+    assert {name: made.__wrapped__ for name, made in of_one.items()} == {  # type: ignore[attr-defined]
+        name: made.__wrapped__
+        for name, made in of_other.items()  # type: ignore[attr-defined]
+    }
+    for name, made in of_one.items():
+        assert inspect.isgeneratorfunction(made) == inspect.isasyncgenfunction(of_other[name]), name
+
+
+def test_both_have_the_same_parts() -> None:
+    parts = {name for name, value in vars(Client).items() if isinstance(value, property)}
+    assert parts == {name for name, value in vars(AsyncClient).items() if isinstance(value, property)}
+    assert {pair[0].__name__.lower() for pair in PAIRS[1:]} == parts
+
+
+@pytest.mark.parametrize("kind", [kind for pair in PAIRS for kind in pair])
+def test_every_operation_is_documented_and_has_its_signature(kind: type) -> None:
+    for name, made in list_operations(kind).items():
+        assert made.__doc__, name
+        assert next(iter(inspect.signature(made).parameters)) == "self", name
+
+
+def test_the_signature_of_a_method_is_that_of_the_operation() -> None:
+    with Client("http://127.0.0.1:1") as one:
+        assert list(inspect.signature(one.count).parameters) == ["model", "version", "at"]
+
+
+@pytest.mark.parametrize("name", statewright.__all__)
+def test_the_names_of_the_package_are_those_of_the_sdk(name: str) -> None:
+    assert getattr(statewright, name) is getattr(statewright.sdk, name)
+
+
+def test_other_names_are_none() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Clint'"):
+        _ = statewright.Clint  # type: ignore[attr-defined]
