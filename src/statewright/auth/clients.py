@@ -5,12 +5,14 @@ docs/reference/authentication.md#clients).
 import asyncio
 import hashlib
 import secrets
-from typing import Protocol
+from typing import Final, Protocol
 
 import bcrypt
 from msgspec import Struct
 
+from statewright.auth.guesses import Allowance, GuessLimiter, TooManyGuesses, name_address
 from statewright.ids import TenantId
+from statewright.lru import LruCache
 from statewright.settings import Secret, Settings
 
 MAX_SECRET_BYTES = 72
@@ -20,7 +22,14 @@ BCRYPT_COST = 10
 _MAX_CONCURRENT_CHECKS = 2
 """Verifications that may run at a time, so that a flood of guesses leaves threads for other work."""
 _MAX_REMEMBERED = 1024
-"""Correct secrets whose digests are kept, to recognise them without bcrypt."""
+"""Secrets whose digests are kept, right ones and wrong ones each, to recognise them without bcrypt."""
+
+_MAX_WAITING = 64
+"""Secrets that may wait for their verification; more are refused at once."""
+
+CLIENT_ALLOWANCE: Final = Allowance(free_failures=5, simultaneous=4)
+ADDRESS_ALLOWANCE: Final = Allowance(free_failures=20, simultaneous=16)
+"""More than for a client: behind a proxy all clients have one address."""
 
 
 class Client(Struct, frozen=True, kw_only=True):
@@ -55,38 +64,72 @@ class FixedClients:
 class ClientSecrets:
     """Checks client secrets, never on the event loop.
 
-    An unknown client costs as much time as a wrong secret. A right secret is remembered as a digest, keyed with a
-    random key of this process and bound to the stored hash: a new secret or a deleted client makes the digest useless
-    at once, and the quicker answer reveals only what the answer itself says.
+    An unknown client costs as much time as a wrong secret. What was found is remembered as a digest, keyed with a
+    random key of this process and bound to client and stored hash: a new secret or a deleted client makes the digest
+    useless at once, and the quicker answer reveals only what the answer itself says. So only secrets that are new cost
+    a verification; how many of those a client or an address may try is limited, and whoever is known is not held up by
+    them. Requests that bring the same secret at the same time share one verification.
     """
 
     def __init__(self, store: ClientStore) -> None:
         self._store = store
         self._key = secrets.token_bytes(32)
-        self._known: dict[bytes, None] = {}
+        self._right: LruCache[bytes, bool] = LruCache(_MAX_REMEMBERED)
+        self._wrong: LruCache[bytes, bool] = LruCache(_MAX_REMEMBERED)
+        self._under_way: dict[bytes, asyncio.Task[bool]] = {}
+        self._clients = GuessLimiter(CLIENT_ALLOWANCE)
+        self._addresses = GuessLimiter(ADDRESS_ALLOWANCE)
         self._semaphore = asyncio.Semaphore(_MAX_CONCURRENT_CHECKS)
         self._dummy_hash = Secret(bcrypt.gensalt(BCRYPT_COST).decode() + "." * 31)
 
-    async def authenticate(self, client_id: str, secret: str) -> Client | None:
-        """The client, if it is known and ``secret`` is its secret."""
+    async def authenticate(self, client_id: str, secret: str, address: str = "") -> Client | None:
+        """The client, if it is known and ``secret`` is its secret. Raises :class:`TooManyGuesses`."""
         client = await self._store.find(client_id)
         stored = self._dummy_hash if client is None else client.secret_hash
-        return client if await self._matches(secret, stored) else None
+        return client if await self._matches(client_id, secret, stored, name_address(address)) else None
 
-    async def _matches(self, secret: str, stored: Secret) -> bool:
-        digest = hashlib.blake2b(f"{stored.reveal()} {secret}".encode(), key=self._key).digest()
-        if digest in self._known:
-            return True
+    async def _matches(self, client_id: str, secret: str, stored: Secret, address: str) -> bool:
+        text = "\0".join((stored.reveal(), client_id, secret))
+        digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=self._key).digest()
+        if self._right.get(digest) or self._wrong.get(digest):
+            return self._right.peek(digest) is not None
+        check = self._under_way.get(digest)
+        if check is None:
+            self._clients.require(client_id)
+            self._addresses.require(address)
+            if len(self._under_way) >= _MAX_WAITING:
+                raise TooManyGuesses(CLIENT_ALLOWANCE.first_pause_s)
+            check = self._begin_check(digest, client_id, secret, stored, address)
+        return await asyncio.shield(check)  # its client may go away while others wait for the same
+
+    def _begin_check(
+        self, digest: bytes, client_id: str, secret: str, stored: Secret, address: str
+    ) -> "asyncio.Task[bool]":
+        """It counts from now on, not from its first step: others may ask before that."""
+        self._clients.begin(client_id)
+        self._addresses.begin(address)
+
+        def end(_check: object) -> None:
+            del self._under_way[digest]
+            self._clients.end(client_id)
+            self._addresses.end(address)
+
+        check = asyncio.create_task(self._verify(digest, client_id, secret, stored, address), name="client-secret")
+        self._under_way[digest] = check
+        check.add_done_callback(end)
+        return check
+
+    async def _verify(self, digest: bytes, client_id: str, secret: str, stored: Secret, address: str) -> bool:
         async with self._semaphore:
             matches = await asyncio.to_thread(matches_hash, secret, stored)
         if matches:
-            self._remember(digest)
+            self._right.put(digest, True)
+            self._clients.record_success(client_id)
+        else:
+            self._wrong.put(digest, True)
+            self._clients.record_failure(client_id)
+            self._addresses.record_failure(address)
         return matches
-
-    def _remember(self, digest: bytes) -> None:
-        if len(self._known) >= _MAX_REMEMBERED:
-            del self._known[next(iter(self._known))]  # the oldest
-        self._known[digest] = None
 
 
 async def load_bootstrap_client(settings: Settings) -> Client | None:

@@ -1,154 +1,54 @@
 """``POST /oauth/token`` without a web framework around it (RFC 6749, RFC 8693;
 docs/reference/authentication.md#token-endpoint).
 
-Clients authenticate first, and only by HTTP Basic; then the grant decides. Every answer is JSON, errors in the flat
-form of OAuth. In mock mode, where no token is verified, :class:`MockTokenEndpoint` takes the place of the real one.
-Parameters come from a form body, urlencoded or multipart, and from the query string.
+Clients authenticate first, by HTTP Basic or in the form; then the grant decides. Every answer is JSON, errors in the
+flat form of OAuth. In mock mode, where no token is verified, :class:`MockTokenEndpoint` takes the place of the real
+one. Parameters come from a form body, urlencoded or multipart, and from the query string; credentials never from the
+latter, which is logged by whatever it passes.
 """
 
-import base64
-import binascii
-import re
 from collections.abc import Awaitable, Callable, Mapping
-from email.message import Message
-from email.parser import BytesParser
-from typing import Protocol
-from urllib.parse import parse_qsl, unquote_plus
+from math import ceil
+from typing import Final, NoReturn, Protocol
 
 import msgspec
 from msgspec import Struct
 
 from statewright.auth import exchange, jws
 from statewright.auth.clients import Client
+from statewright.auth.guesses import TooManyGuesses
+from statewright.auth.token_form import Credentials, UnreadableForm, parse_basic, parse_form, parse_query, read_posted
 from statewright.auth.tokens import TokenIssuer, TokenRules
 from statewright.entity import Principal
 from statewright.ids import Clock
-from statewright.settings import Secret
-
-_SCHEME = "Basic "
-_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
-
-
-class Credentials(Struct, frozen=True):
-    """A client id and its secret, not checked yet."""
-
-    client_id: str
-    secret: Secret
-
-
-def parse_credentials(authorization: str | None) -> tuple[Credentials, ...]:
-    """The credentials that the header may mean, the likeliest first; empty when it is absent or malformed.
-
-    RFC 6749 §2.3.1 has both halves form-encoded, but many clients do not encode them. Where that makes a difference,
-    both readings count.
-    """
-    if authorization is None or not authorization.startswith(_SCHEME):
-        return ()
-    try:
-        text = base64.b64decode(authorization.removeprefix(_SCHEME), validate=True).decode()
-    except (binascii.Error, ValueError):
-        return ()
-    client_id, colon, secret = text.partition(":")
-    if not colon:
-        return ()
-    encoded, plain = (_form_decode(client_id), _form_decode(secret)), (client_id, secret)
-    readings = dict.fromkeys((encoded, plain))
-    return tuple(Credentials(name, Secret(key)) for name, key in readings if name is not None and key is not None)
-
-
-def _form_decode(text: str) -> str | None:
-    """The text without its form encoding; ``None`` when it is not form-encoded."""
-    if _BROKEN_ESCAPE.search(text):
-        return None
-    try:
-        return unquote_plus(text, errors="strict")
-    except UnicodeDecodeError:
-        return None
-
-
-MAX_BODY_BYTES = 1 << 20
-"""Largest body of a token request (docs/reference/authentication.md#token-endpoint)."""
-_MAX_PARAMETERS = 100
-
-
-class UnreadableForm(ValueError):
-    """The body is too large, or not what its content type says."""
-
-
-def parse_parameters(*, content_type: str | None, body: bytes, query: str) -> dict[str, str]:
-    """The parameters by name. The body wins over the query, the first value over later ones. Raises
-    :class:`UnreadableForm`.
-
-    A body of any other content type has no parameters.
-    """
-    if len(body) > MAX_BODY_BYTES:
-        raise UnreadableForm("the body is too large")
-    pairs = [*_parse_body(content_type or "", body), *_parse_pairs(query)]
-    return dict(reversed(pairs))
-
-
-def _parse_body(content_type: str, body: bytes) -> list[tuple[str, str]]:
-    media_type = content_type.partition(";")[0].strip().lower()
-    if media_type == "application/x-www-form-urlencoded":
-        try:
-            return _parse_pairs(body.decode())
-        except UnicodeDecodeError as undecodable:
-            raise UnreadableForm("the body is not UTF-8") from undecodable
-    return _parse_parts(content_type, body) if media_type == "multipart/form-data" else []
-
-
-def _parse_pairs(text: str) -> list[tuple[str, str]]:
-    try:
-        return parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_PARAMETERS)
-    except ValueError as too_many:
-        raise UnreadableForm("too many parameters") from too_many
-
-
-def _parse_parts(content_type: str, body: bytes) -> list[tuple[str, str]]:
-    """The fields of RFC 7578, which are parts of a MIME message; files among them are passed over."""
-    if "\r" in content_type or "\n" in content_type:
-        raise UnreadableForm("the content type is malformed")
-    message = BytesParser().parsebytes(
-        b"Content-Type: " + content_type.encode("latin-1", "replace") + b"\r\n\r\n" + body
-    )
-    if not message.is_multipart():
-        raise UnreadableForm("the body is not multipart")
-    parts: list[Message] = message.get_payload()  # type: ignore[assignment]  # that is what a multipart payload is
-    return [(_field_name(part), _field_text(part)) for part in parts if _field_name(part) and not part.get_filename()]
-
-
-def _field_name(part: Message) -> str:
-    name = part.get_param("name", header="content-disposition")
-    return name if isinstance(name, str) else ""
-
-
-def _field_text(part: Message) -> str:
-    raw = part.get_payload(decode=True)
-    if not isinstance(raw, bytes):
-        raise UnreadableForm("a field is multipart itself")
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as undecodable:
-        raise UnreadableForm("a field is not UTF-8") from undecodable
-
 
 _SECOND_US = 1_000_000
+_NOT_STORED: Final = {"cache-control": "no-store", "pragma": "no-cache"}
+"""RFC 6749 §5.1."""
+_CHALLENGE: Final = {"www-authenticate": 'Basic realm="statewright", charset="UTF-8"'}
+"""RFC 6749 §5.2."""
+
+_HOW_TO_AUTHENTICATE = "send the client id and secret by HTTP Basic, or as client_id and client_secret in the form"
 
 
 class TokenRequest(Struct, frozen=True, kw_only=True):
-    """A token request as the HTTP server received it. ``query`` is the raw query string, without the question mark."""
+    """A token request as the HTTP server received it. ``query`` is the raw query string, without the question mark,
+    ``address`` that of the client.
+    """
 
     authorization: str | None
     content_type: str | None
     body: bytes
     query: str
+    address: str = ""
 
 
 class TokenReply(Struct, frozen=True):
-    """Status and JSON body of the answer; its content type is ``application/json``."""
+    """Status, JSON body and headers of the answer; its content type is ``application/json``."""
 
     status: int
     body: bytes
+    headers: Mapping[str, str]
 
 
 class TokenService(Protocol):
@@ -162,8 +62,8 @@ class TokenService(Protocol):
 class ClientAuthenticator(Protocol):
     """Authenticates clients by their secrets."""
 
-    async def authenticate(self, client_id: str, secret: str) -> Client | None:
-        """The client, if this is its secret."""
+    async def authenticate(self, client_id: str, secret: str, address: str = "") -> Client | None:
+        """The client, if this is its secret. Raises :class:`TooManyGuesses`."""
         ...
 
 
@@ -177,9 +77,11 @@ class _TokenGrant(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class _OAuthError(Exception):
     """The request is refused with this OAuth error."""
 
-    def __init__(self, status: int, error: str, description: str = "") -> None:
+    def __init__(
+        self, status: int, error: str, description: str = "", headers: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(error)
-        self.reply = _build_reply(status, {"error": error, "error_description": description or error})
+        self.reply = _build_reply(status, {"error": error, "error_description": description or error}, headers or {})
 
 
 class TokenEndpoint:
@@ -200,19 +102,31 @@ class TokenEndpoint:
     async def issue(self, request: TokenRequest) -> TokenReply:
         """The answer to one request."""
         try:
-            client = await self._authenticate_client(request.authorization)
-            fields = _read_fields(request)
-            grant = self._grants.get(fields.get("grant_type", ""), _reject_grant_type)
+            form, fault = _read_form(request)
+            client = await self._authenticate_client(_list_credentials(request, form, fault), request.address)
+            fields = _read_fields(request, form, fault)
+            grant = self._grants.get(fields.get("grant_type", ""))
+            if grant is None:
+                self._refuse_grant(fields)
             return _build_reply(200, await grant(client, fields))
         except _OAuthError as refused:
             return refused.reply
 
-    async def _authenticate_client(self, authorization: str | None) -> Client:
-        for claimed in parse_credentials(authorization):
-            client = await self._clients.authenticate(claimed.client_id, claimed.secret.reveal())
-            if client is not None:
-                return client
-        raise _OAuthError(401, "invalid_client")
+    async def _authenticate_client(self, claimed: tuple[Credentials, ...], address: str) -> Client:
+        try:
+            for credentials in claimed:
+                client = await self._clients.authenticate(credentials.client_id, credentials.secret.reveal(), address)
+                if client is not None:
+                    return client
+        except TooManyGuesses as excess:
+            wait = {"retry-after": str(ceil(excess.wait_s))}
+            raise _OAuthError(429, "temporarily_unavailable", str(excess), wait) from None
+        raise _refuse_client("the client is unknown, or its secret is another")
+
+    def _refuse_grant(self, fields: Mapping[str, str]) -> NoReturn:
+        named, offered = fields.get("grant_type"), " and ".join(self._grants)
+        fault = f'grant_type "{named[:100]}" is not offered' if named else "grant_type is missing"
+        raise _OAuthError(400, "unsupported_grant_type", f"{fault}; offered are {offered}")
 
     async def _grant_client_credentials(self, client: Client, _fields: Mapping[str, str]) -> _TokenGrant:
         return self._build_grant(self._issuer.issue_for_client(client))
@@ -229,7 +143,7 @@ class TokenEndpoint:
 
     def _build_grant(self, token: str | None) -> _TokenGrant:
         if token is None:
-            raise _OAuthError(500, "server_error")
+            raise _OAuthError(500, "server_error", "no key of this service may sign now")
         return _TokenGrant(access_token=token, token_type="Bearer", expires_in=self._issuer.expiry_seconds)  # noqa: S106
 
 
@@ -261,16 +175,46 @@ class MockTokenEndpoint:
         )
 
 
-async def _reject_grant_type(_client: Client, _fields: Mapping[str, str]) -> _TokenGrant:
-    raise _OAuthError(400, "unsupported_grant_type")
-
-
-def _read_fields(request: TokenRequest) -> dict[str, str]:
+def _read_form(request: TokenRequest) -> tuple[dict[str, str], UnreadableForm | None]:
+    """The parameters in the body, and what is wrong with it: that is told after the client has proved to be one."""
     try:
-        return parse_parameters(content_type=request.content_type, body=request.body, query=request.query)
-    except UnreadableForm:
-        raise _OAuthError(400, "unsupported_grant_type") from None
+        return parse_form(request.content_type, request.body), None
+    except UnreadableForm as unreadable:
+        return {}, unreadable
 
 
-def _build_reply(status: int, content: _TokenGrant | dict[str, str]) -> TokenReply:
-    return TokenReply(status, msgspec.json.encode(content))
+def _list_credentials(
+    request: TokenRequest, form: Mapping[str, str], fault: UnreadableForm | None
+) -> tuple[Credentials, ...]:
+    if request.authorization is None:
+        posted = read_posted(form)
+        if not posted:
+            reason = f" ({fault})" if fault else ""
+            raise _refuse_client(f"there are no credentials{reason}: {_HOW_TO_AUTHENTICATE}")
+        return posted
+    if "client_secret" in form:
+        raise _OAuthError(400, "invalid_request", "the client authenticates in two ways at once (RFC 6749 2.3)")
+    claimed = parse_basic(request.authorization)
+    if not claimed:
+        raise _refuse_client(f"the Authorization header has no Basic credentials: {_HOW_TO_AUTHENTICATE}")
+    return claimed
+
+
+def _refuse_client(description: str) -> _OAuthError:
+    return _OAuthError(401, "invalid_client", description, _CHALLENGE)
+
+
+def _read_fields(request: TokenRequest, form: Mapping[str, str], fault: UnreadableForm | None) -> Mapping[str, str]:
+    """The parameters of the grant; those of the body win over those of the query."""
+    try:
+        if fault is not None:
+            raise fault
+        return {**parse_query(request.query), **form}
+    except UnreadableForm as unreadable:
+        raise _OAuthError(400, "unsupported_grant_type", str(unreadable)) from None
+
+
+def _build_reply(
+    status: int, content: _TokenGrant | dict[str, str], headers: Mapping[str, str] | None = None
+) -> TokenReply:
+    return TokenReply(status, msgspec.json.encode(content), {**_NOT_STORED, **(headers or {})})

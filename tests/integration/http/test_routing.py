@@ -55,7 +55,7 @@ def test_without_a_token_every_path_says_the_same(service: RunningService, metho
     response = service.anonymous().request(method, path)
     assert (response.status_code, response.text) == (401, UNAUTHORIZED % path)
     assert response.headers["content-type"] == "application/problem+json"
-    assert "www-authenticate" not in response.headers
+    assert response.headers["www-authenticate"] == 'Bearer realm="statewright"'
     assert "retry-after" not in response.headers
 
 

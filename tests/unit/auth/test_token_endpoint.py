@@ -6,6 +6,7 @@ from typing import ClassVar
 from urllib.parse import quote_plus, urlencode
 
 import jwt
+import msgspec
 import pytest
 
 from statewright.auth import (
@@ -20,6 +21,7 @@ from statewright.auth import (
     TrustedKeys,
     build_mock_principal,
 )
+from statewright.auth.guesses import TooManyGuesses
 from statewright.ids import TenantId
 from tests.unit.auth.builders import (
     ABSENT,
@@ -38,6 +40,7 @@ FORM = "application/x-www-form-urlencoded"
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 JWT_TYPE = "urn:ietf:params:oauth:token-type:jwt"
 MICROS = NOW * 1_000_000
+PAUSED = "192.0.2.1"
 SPECIAL = "p+ss%20w0rd:&=ü"
 
 
@@ -50,7 +53,9 @@ class Secrets:
 
     KNOWN: ClassVar = {"robot": "hunter2", "special": SPECIAL}
 
-    async def authenticate(self, client_id: str, secret: str) -> Client | None:
+    async def authenticate(self, client_id: str, secret: str, address: str = "") -> Client | None:
+        if address == PAUSED:
+            raise TooManyGuesses(1.25)
         return a_client(client_id) if self.KNOWN.get(client_id) == secret else None
 
 
@@ -99,9 +104,17 @@ async def test_a_client_gets_a_token_that_the_service_accepts():
     ],
 )  # fmt: skip
 async def test_whoever_does_not_prove_to_be_a_client_is_told_so_and_no_more(authorization: str | None):
-    assert await answer(request(authorization)) == (
-        401, {"error": "invalid_client", "error_description": "invalid_client"},
-    )  # fmt: skip
+    reply = await endpoint().issue(request(authorization))
+    said = json.loads(reply.body)
+    assert (reply.status, said["error"]) == (401, "invalid_client")
+    assert reply.headers["www-authenticate"].startswith('Basic realm="')
+    assert said["error_description"] != said["error"]
+    if authorization is None:
+        assert "client_secret" in said["error_description"]
+
+
+async def test_an_unknown_client_and_a_wrong_secret_are_told_the_same():
+    assert await answer(request(basic("nobody"))) == await answer(request(basic(secret="wrong")))
 
 
 async def test_the_client_counts_before_the_grant():
@@ -109,9 +122,39 @@ async def test_the_client_counts_before_the_grant():
     assert status == 401
 
 
-async def test_credentials_in_the_body_do_not_count():
-    fields = {"grant_type": "client_credentials", "client_id": "robot", "client_secret": "hunter2"}
-    assert (await answer(request(None, fields)))[0] == 401
+POSTED = {"grant_type": "client_credentials", "client_id": "robot", "client_secret": "hunter2"}
+
+
+async def test_credentials_may_be_in_the_form():
+    assert (await answer(request(None, POSTED)))[0] == 200
+    assert (await answer(request(None, POSTED | {"client_id": "special", "client_secret": SPECIAL})))[0] == 200
+    for wrong in ({"client_secret": "wrong"}, {"client_secret": ""}, {"client_id": "nobody"}):
+        assert (await answer(request(None, POSTED | wrong)))[0] == 401
+
+
+async def test_credentials_in_the_query_do_not_count():
+    query = "client_id=robot&client_secret=hunter2"
+    assert (await answer(request(None, query=query)))[0] == 401
+    assert (await answer(request(None, {"grant_type": "client_credentials", "client_id": "robot"}, query=query)))[
+        0
+    ] == 401
+
+
+async def test_a_client_proves_itself_in_one_way_only():
+    status, said = await answer(request(basic(), POSTED))
+    assert (status, said["error"]) == (400, "invalid_request")
+    assert (await answer(request(basic(), {"grant_type": "client_credentials", "client_id": "robot"})))[0] == 200
+
+
+async def test_whoever_guesses_too_much_is_told_how_long_to_wait():
+    reply = await endpoint().issue(msgspec.structs.replace(request(), address=PAUSED))
+    assert (reply.status, json.loads(reply.body)["error"]) == (429, "temporarily_unavailable")
+    assert reply.headers["retry-after"] == "2"
+
+
+async def test_no_answer_is_to_be_stored():
+    for asked in (request(), request(None)):
+        assert (await endpoint().issue(asked)).headers["cache-control"] == "no-store"
 
 
 async def test_credentials_may_be_form_encoded():
@@ -140,9 +183,18 @@ async def test_credentials_may_be_sent_as_they_are_though_they_look_encoded():
     ids=str,
 )
 async def test_a_grant_that_is_missing_unknown_or_unreadable_is_not_supported(asked: TokenRequest):
-    assert await answer(asked) == (
-        400, {"error": "unsupported_grant_type", "error_description": "unsupported_grant_type"},
-    )  # fmt: skip
+    status, said = await answer(asked)
+    assert (status, said["error"]) == (400, "unsupported_grant_type")
+    assert said["error_description"] != said["error"]
+
+
+async def test_a_refusal_of_a_grant_says_what_is_offered_or_what_is_wrong_with_the_body():
+    _, said = await answer(request(body={"grant_type": "password"}))
+    assert said["error_description"] == (
+        f'grant_type "password" is not offered; offered are client_credentials and {EXCHANGE}'
+    )
+    _, said = await answer(request(body=b'{"grant_type":"client_credentials"}', content_type="application/json"))
+    assert said["error_description"] == f"the body is no form: its content type must be {FORM}"
 
 
 @pytest.mark.parametrize(
@@ -167,7 +219,7 @@ async def test_where_the_grant_may_stand(asked: TokenRequest):
 @pytest.mark.parametrize("ring", [KeyRing(), KeyRing(signing_key(audience="human"))], ids=["none", "human"])
 async def test_without_a_key_that_may_sign_the_server_is_at_fault(ring: KeyRing):
     assert await answer(request(), ring=ring) == (
-        500, {"error": "server_error", "error_description": "server_error"},
+        500, {"error": "server_error", "error_description": "no key of this service may sign now"},
     )  # fmt: skip
 
 

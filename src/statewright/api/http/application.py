@@ -26,7 +26,7 @@ from statewright.api.http.response import (
     send_response,
 )
 from statewright.api.http.router import Operation, PublicRequest, PublicRoute, RouteEntry, Router
-from statewright.api.http.security import PageGuard, allows_origin
+from statewright.api.http.security import PageGuard, allows_origin, build_challenge
 from statewright.auth import AuthenticationFailed, Authenticator
 from statewright.cluster.http_proxy import HttpProxy
 from statewright.entity import Principal
@@ -302,7 +302,8 @@ class _Call:
             method=self._scope["method"],
             path=self._shown_path,
         )
-        return self._dialect.errors.unauthenticated(refused, self._shown_path)
+        response = self._dialect.errors.unauthenticated(refused, self._shown_path)
+        return replace(response, headers=(*response.headers, build_challenge(refused.reason)))
 
     def _refuse_path(self, methods: Sequence[str]) -> Response:
         """There is no such path, or it has other methods."""

@@ -85,9 +85,11 @@ def _build_token(tokens: TokenService) -> PublicEndpoint:
                 content_type=content_type.decode("latin-1") if content_type is not None else None,
                 body=await _read_form(request),
                 query=request.scope["query_string"].decode("latin-1"),
+                address=request.scope["client"][0] if request.scope.get("client") else "",
             )
         )
-        return Response(reply.body, reply.status)
+        extra = tuple((name.encode(), value.encode()) for name, value in reply.headers.items())
+        return Response(reply.body, reply.status, headers=extra)
 
     return token
 

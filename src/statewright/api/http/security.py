@@ -109,6 +109,16 @@ class PageGuard:
         return self._origins is not None and allows_origin(self._origins, origin)
 
 
+def build_challenge(reason: str) -> tuple[bytes, bytes]:
+    """What a client that was not let in is told to send (RFC 6750 §3): a token, or another one than it sent.
+
+    ``reason`` is that of ``AuthenticationFailed``. What is wrong with a token is told to nobody.
+    """
+    challenge = b'Bearer realm="statewright"'
+    brought_none = reason in {"missing-header", "invalid-format"}
+    return b"www-authenticate", challenge if brought_none else challenge + b', error="invalid_token"'
+
+
 def _is_address(name: str) -> bool:
     try:
         ip_address(name)

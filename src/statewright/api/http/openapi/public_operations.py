@@ -4,7 +4,7 @@ from http import HTTPStatus
 from typing import Final
 
 from statewright.api.http.errors import PROBLEM
-from statewright.api.http.openapi.shapes import TEXT, Document, define_array, define_object, ref
+from statewright.api.http.openapi.shapes import TEXT, Document, define_array, define_object, define_open_object, ref
 
 _OAUTH_ERROR = define_object("error error_description", error=TEXT, error_description=TEXT)
 
@@ -140,14 +140,17 @@ PUBLIC_PATHS: Final[dict[str, Document]] = {
                 "400": {"content": _describe_json(_OAUTH_ERROR)},
                 "401": {"content": _describe_json(_OAUTH_ERROR)},
                 "403": {"content": _describe_json(_OAUTH_ERROR)},
+                "429": {"content": _describe_json(_OAUTH_ERROR)},
                 "500": {"content": _describe_json(_OAUTH_ERROR)},
             },
-            security=[{"basicAuth": []}],
+            security=[{"basicAuth": []}, {}],  # or in the form
             requestBody={
                 "required": True,
                 "content": {
                     "application/x-www-form-urlencoded": {
-                        "schema": {"type": "object", "properties": {"grant_type": TEXT}, "required": ["grant_type"]}
+                        "schema": define_open_object(
+                            "grant_type", grant_type=TEXT, client_id=TEXT, client_secret=TEXT, subject_token=TEXT
+                        )
                     }
                 },
             },
