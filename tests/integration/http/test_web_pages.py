@@ -2,8 +2,11 @@
 (docs/reference/authentication.md#web-pages, decision A5; docs/reference/service.md#openapi).
 """
 
+import base64
+import hashlib
 import http.client
 import json
+import re
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -151,6 +154,18 @@ def test_pages_load_nothing_from_elsewhere_and_are_shown_in_no_frame(mock: Runni
     assert headers["x-frame-options"] == "DENY"
     assert headers["referrer-policy"] == "no-referrer"
     assert b"//cdn" not in page
+
+
+def test_what_the_page_loads_is_served_beside_it_and_may_be_kept(mock: RunningService) -> None:
+    page = Api(mock.root).get("/docs").text
+    files = re.findall(r'(?:src|href)="(/docs/[^"]+)" integrity="sha384-([^"]+)"', page)
+    assert len(files) == 3
+    for path, digest in files:
+        status, headers, content = ask(mock.root, "GET", path)
+        assert (status, base64.b64encode(hashlib.sha384(content).digest()).decode()) == (200, digest)
+        assert headers["content-type"].startswith(("text/javascript", "text/css"))
+        assert "immutable" in headers["cache-control"]
+    assert Api(mock.root).get("/docs/0/swagger-ui.css").status_code == 404
 
 
 # HEAD (decision A7)

@@ -1,12 +1,15 @@
 """What HTTP serves without a bearer token (docs/reference/authentication.md#routes-without-credentials)."""
 
+import asyncio
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
 from statewright.api.http.asgi import ClientGone
 from statewright.api.http.help import Help
 from statewright.api.http.openapi import build_openapi_document, render_docs_page
+from statewright.api.http.openapi.explorer_files import EXPLORER_FILES, ExplorerFile
 from statewright.api.http.openapi.shapes import Document
 from statewright.api.http.response import Response
 from statewright.api.http.router import PublicEndpoint, PublicRequest, PublicRoute
@@ -15,6 +18,9 @@ from statewright.auth import JwkSet, TokenRequest, TokenService
 
 HTML = "text/html; charset=utf-8"
 MAX_FORM_BYTES = 1024 * 1024
+
+_KEPT: Final = ((b"cache-control", b"public, max-age=31536000, immutable"),)
+"""Of files whose paths change with them."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -29,6 +35,7 @@ def build_public_routes(
         PublicRoute(method="ANY", path=f"{context_path}/help", endpoint=_build_help(context_path), is_tree=True),
         PublicRoute(method="GET", path="/openapi.json", endpoint=_build_openapi(document, context_path)),
         PublicRoute(method="GET", path="/docs", endpoint=_build_docs(document, context_path)),
+        *(PublicRoute(method="GET", path=file.path, endpoint=_build_file(file)) for file in EXPLORER_FILES),
         PublicRoute(method="POST", path=f"{context_path}/oauth/token", endpoint=_build_token(tokens)),
     ]
     if keys is not None:
@@ -48,6 +55,14 @@ def _build_docs(document: Document, context_path: str) -> PublicEndpoint:
         return page
 
     return docs
+
+
+def _build_file(file: ExplorerFile) -> PublicEndpoint:
+    async def explorer_file(_request: PublicRequest) -> Response:
+        content = await asyncio.to_thread(file.read)
+        return Response(content, media_type=file.media_type, headers=_KEPT)
+
+    return explorer_file
 
 
 def _build_help(context_path: str) -> PublicEndpoint:

@@ -14,6 +14,7 @@ from statewright.api.http.openapi.public_operations import PUBLIC_PATHS
 from statewright.api.http.openapi.shapes import Document
 from statewright.api.http.openapi.step_operations import describe_step_paths
 from statewright.api.http.openapi.step_schemas import STEP_SCHEMAS
+from statewright.api.http.openapi.tags import TAGS
 
 __all__ = ["build_openapi_document", "render_docs_page"]
 
@@ -35,6 +36,7 @@ def build_openapi_document() -> Document:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "security": [{"bearerAuth": []}],
+        "tags": [{"name": name, "description": description} for name, description in TAGS.items()],
         "paths": paths | describe_step_paths(),
         "components": {
             "schemas": SCHEMAS | STEP_SCHEMAS,

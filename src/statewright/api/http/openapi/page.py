@@ -1,7 +1,7 @@
 """The page that shows the document to people.
 
-It is complete as it leaves the server, without scripts, and needs nothing from elsewhere
-(docs/reference/service.md#openapi).
+It is complete as it leaves the server, without scripts. Where these run, an explorer takes its place, in which one can
+search and try operations; its files come from this service, too (docs/reference/service.md#openapi).
 """
 
 import json
@@ -9,7 +9,9 @@ from collections.abc import Iterable
 from html import escape
 from typing import Final
 
+from statewright.api.http.openapi.explorer_files import SCRIPT, START, STYLE, ExplorerFile
 from statewright.api.http.openapi.shapes import Document
+from statewright.api.http.openapi.tags import order_tag
 
 _STYLE: Final = """
 :root { color-scheme: light dark; --line: #8884; --faint: #8881; --blue: #3b82f6; --green: #16a34a; --red: #dc2626; }
@@ -47,10 +49,17 @@ def render_docs_page(document: Document, context_path: str) -> bytes:
     page = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{escape(info["title"])} API</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="stylesheet" href="{STYLE.path}" integrity="{STYLE.integrity}">
 <style>{_STYLE}</style></head>
-<body><main>{"".join(parts)}</main></body></html>
+<body><div id="explorer"></div><main id="built-in">{"".join(parts)}</main>
+{_render_script(SCRIPT)}
+{_render_script(START, f' data-context-path="{escape(context_path, quote=True)}"')}</body></html>
 """
     return page.encode()
+
+
+def _render_script(file: ExplorerFile, data: str = "") -> str:
+    return f'<script defer src="{file.path}" integrity="{file.integrity}"{data}></script>'
 
 
 def _group_by_tag(document: Document, context_path: str) -> dict[str, list[str]]:
@@ -59,7 +68,7 @@ def _group_by_tag(document: Document, context_path: str) -> dict[str, list[str]]
         for method, operation in operations.items():
             called = path if "servers" in operation else f"{context_path}{path}"
             by_tag.setdefault(operation["tags"][0], []).append(_render_operation(method.upper(), called, operation))
-    return dict(sorted(by_tag.items()))
+    return dict(sorted(by_tag.items(), key=lambda entry: order_tag(entry[0])))
 
 
 def _render_link(tag: str) -> str:

@@ -1,0 +1,27 @@
+"""The groups of operations, in the order in which one meets them: a model, its workflow, then entities."""
+
+from typing import Final
+
+TAGS: Final = {
+    "Models": "What documents look like: import from samples, lock, export",
+    "Workflows": "States and transitions of the entities of a model: import and export",
+    "Entities": "Create, read, update and delete; fire transitions",
+    "Search": "Conditions over documents and metadata, direct or asynchronous, now or at an instant",
+    "Statistics": "Counts by state and grouped aggregates",
+    "Audit": "What runs have done to an entity",
+    "Messages": "Edge messages: content with headers, kept as it came",
+    "Calculation members": "The gRPC protocol of nodes that answer callouts: sources and schemas",
+    "Step definitions": "JSON step engine: upload and look at definitions",
+    "Step instances": "JSON step engine: start, watch, signal and cancel instances",
+    "Step jobs": "JSON step engine: poll, complete and fail jobs",
+    "Step user tasks": "JSON step engine: the inbox of people",
+    "Account": "How credentials are understood",
+    "Identity": "Tokens and keys",
+    "Administration": "A running process: log level, history",
+    "Operations": "Health, help and this document",
+}
+
+
+def order_tag(tag: str) -> int:
+    """The place of a tag; one that is not listed comes last."""
+    return list(TAGS).index(tag) if tag in TAGS else len(TAGS)
