@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -255,3 +256,19 @@ def test_a_service_that_does_not_answer_is_not_healthy(monkeypatch: pytest.Monke
 def test_a_malformed_admin_port_is_reported_by_its_name():
     result = run("health", CYODA_ADMIN_PORT="x")
     assert (result.exit_code, result.stderr) == (1, 'error: CYODA_ADMIN_PORT: "x" is not an integer\n')
+
+
+def test_help_shows_the_pages_of_the_documentation_without_a_service():
+    page = Path(__file__).parents[2] / "docs" / "reference" / "workflows.md"
+    shown = CliRunner().invoke(main.program, ["help", "workflows"])
+    assert (shown.exit_code, shown.output.strip()) == (0, page.read_text().strip())
+    for name in (["errors", "CONFLICT"], ["errors.CONFLICT"], ["errors/CONFLICT"]):
+        described = CliRunner().invoke(main.program, ["help", *name, "--format", "json"])
+        assert json.loads(described.output)["topic"] == "errors.CONFLICT"
+    assert "workflows" in CliRunner().invoke(main.program, ["help"]).output
+    assert CliRunner().invoke(main.program, ["help", "nonsense"]).exit_code == 1
+
+
+def test_the_schema_of_workflows_is_printed():
+    shown = CliRunner().invoke(main.program, ["workflows", "schema"])
+    assert "Transition" in json.loads(shown.output)["$defs"]

@@ -40,7 +40,7 @@ def test_a_descriptor_has_exactly_the_specified_members(reader: Api) -> None:
         children = sorted(id_ for id_ in ids if id_.rpartition(".")[0] == topic["topic"])
         assert topic.get("children", []) == children
         assert "children" not in topic or children
-        assert topic["sections"][0]["name"] == "DESCRIPTION"
+        assert topic["stability"] in {"stable", "experimental"}
 
 
 @pytest.mark.parametrize("name", ["errors.FORBIDDEN", "errors/FORBIDDEN", "workflows/schema-version", "crud"])
@@ -138,3 +138,26 @@ def test_help_can_only_be_read(reader: Api, method: str) -> None:
 
 def test_a_path_that_only_begins_like_help_is_no_help(reader: Api) -> None:
     refused(reader.get("/helpless"), 401, "UNAUTHORIZED")
+
+
+def test_a_page_has_the_forms_md_and_json(reader: Api) -> None:
+    page = reader.get("/help/workflows.md")
+    topic = done(reader.get("/help/workflows"))
+    assert page.headers["content-type"] == "text/markdown; charset=utf-8"
+    assert page.text == topic["body"]
+    assert done(reader.get("/help/workflows.json")) == topic
+    assert done(reader.get("/help/errors.FORBIDDEN.json"))["title"] == "FORBIDDEN"
+    refused(reader.get("/help/nonsense.md"), 404, "HELP_TOPIC_NOT_FOUND")
+
+
+def test_the_synopsis_of_a_page_is_its_first_paragraph(reader: Api) -> None:
+    topic = done(reader.get("/help/workflows"))
+    assert topic["title"] == "Workflows"
+    assert topic["synopsis"].startswith("A workflow is a finite state machine")
+    assert {"models", "predicates", "grpc"} <= set(topic["see_also"])
+
+
+def test_the_schema_of_workflows_is_served_for_editors(reader: Api) -> None:
+    response = reader.get("/help/workflows/schema")
+    assert response.headers["content-type"] == "application/schema+json"
+    assert "Transition" in response.json()["$defs"]

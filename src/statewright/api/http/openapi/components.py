@@ -14,7 +14,8 @@ from statewright.api.http.openapi.shapes import (
     define_object,
     ref,
 )
-from statewright.conditions.vocabulary import META_FIELDS, OPERATORS
+from statewright.conditions.json_schema import describe_conditions
+from statewright.workflow.json_schema import describe_workflows
 
 MODELS: Final[Document] = {
     "Document": {"description": "a JSON document of the model", "type": ["object", "array"]},
@@ -52,16 +53,7 @@ MODELS: Final[Document] = {
 # Bodies and answers about workflows (docs/reference/workflows.md#workflows).
 
 WORKFLOWS: Final[Document] = {
-    "WorkflowImport": {
-        "type": "object",
-        "properties": {
-            "importMode": {"type": "string", "enum": ["MERGE", "REPLACE", "ACTIVATE"], "default": "MERGE"},
-            "allowCycles": FLAG,
-            "workflows": define_array({"type": "object"}),
-            "entityName": TEXT | {"description": "of an export that is sent as it is; that of the path"},
-            "modelVersion": INT32 | {"description": "of an export that is sent as it is; that of the path"},
-        },
-    },
+    **describe_workflows(ref),
     "WorkflowImportResult": define_object(
         "success",
         success=FLAG,
@@ -81,7 +73,7 @@ WORKFLOWS: Final[Document] = {
         "entityName modelVersion workflows",
         entityName=TEXT,
         modelVersion=INT32,
-        workflows=define_array({"type": "object"}),
+        workflows=define_array(ref("Workflow")),
     ),
 }
 
@@ -238,40 +230,9 @@ AUDIT: Final[Document] = {
 }
 
 
-# Conditions (docs/reference/search.md#search, docs/reference/conditions.md).
+# Conditions (docs/reference/conditions.md#form).
 
-_PATH = {"type": "string", "description": "the field; `city` and `$.city` mean the same", "examples": ["$.year"]}
-_META = {"type": "string", "enum": ["state", *(name for name in META_FIELDS if name != "state")]}
-_OPERATOR = {"type": "string", "enum": list(OPERATORS)}
-
-
-def _define_condition(kind: str, required: str, **members: object) -> Document:
-    return {
-        "type": "object",
-        "properties": {"type": {"const": kind}, **members},
-        "required": ["type", *required.split()],
-    }
-
-
-CONDITIONS: Final[Document] = {
-    "Condition": {
-        "description": "a condition; see docs/reference/conditions.md",
-        "oneOf": [ref(name) for name in ("SimpleCondition", "LifecycleCondition", "GroupCondition", "ArrayCondition")],
-    },
-    "SimpleCondition": _define_condition(
-        "simple", "jsonPath operatorType", jsonPath=_PATH, operatorType=_OPERATOR, value={}
-    ),
-    "LifecycleCondition": _define_condition(
-        "lifecycle", "field operatorType", field=_META, operatorType=_OPERATOR, value={}
-    ),
-    "GroupCondition": _define_condition(
-        "group",
-        "operator conditions",
-        operator={"type": "string", "enum": ["AND", "OR"]},
-        conditions=define_array(ref("Condition")),
-    ),
-    "ArrayCondition": _define_condition("array", "jsonPath values", jsonPath=_PATH, values={"type": "array"}),
-}
+CONDITIONS: Final[Document] = dict(describe_conditions(ref).items())
 
 
 # Bodies and answers of searches, search jobs and indexes (docs/reference/search.md#search).

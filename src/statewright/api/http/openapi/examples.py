@@ -18,6 +18,17 @@ TRANSACTION: Final = "91b2d0c4-77ac-11f0-9a3e-0242ac120003"
 INSTANT: Final = "2026-03-04T09:00:01.004507Z"
 PRIZE: Final = {"category": "physics", "year": 2024}
 
+WORKFLOW: Final = {
+    "version": "1.3",
+    "name": "prizes",
+    "initialState": "NEW",
+    "active": True,
+    "states": {
+        "NEW": {"transitions": [{"name": "APPROVE", "next": "APPROVED", "manual": True}]},
+        "APPROVED": {},
+    },
+}
+
 PARAMETER_EXAMPLES: Final[Mapping[str, object]] = {
     "entityName": "prize",
     "modelVersion": 1,
@@ -43,6 +54,8 @@ PARAMETER_EXAMPLES: Final[Mapping[str, object]] = {
     "limit": 100,
     "explain": "plan",
     "afterId": ENTITY,
+    "dryRun": False,
+    "warnings": True,
     "olderThan": "90d",
     "entityClass": "prize.1",
     "fromUtcTime": INSTANT,
@@ -63,20 +76,8 @@ SCHEMA_EXAMPLES: Final[Mapping[str, object]] = {
         "modelKey": {"name": "prize", "version": 1},
     },
     "UniqueKeys": {"uniqueKeys": [{"id": "by-year", "fields": ["$.category", "$.year"]}]},
-    "WorkflowImport": {
-        "importMode": "REPLACE",
-        "workflows": [
-            {
-                "version": "1.3",
-                "name": "prizes",
-                "initialState": "NEW",
-                "states": {
-                    "NEW": {"transitions": [{"name": "APPROVE", "next": "APPROVED", "manual": True}]},
-                    "APPROVED": {},
-                },
-            }
-        ],
-    },
+    "WorkflowImport": {"importMode": "REPLACE", "workflows": [WORKFLOW]},
+    "WorkflowExport": {"entityName": "prize", "modelVersion": 1, "workflows": [WORKFLOW]},
     "Envelope": {
         "type": "ENTITY",
         "data": PRIZE,

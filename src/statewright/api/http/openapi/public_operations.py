@@ -91,6 +91,14 @@ PUBLIC_PATHS: Final[dict[str, Document]] = {
             {"200": {"content": _describe_json(define_object("file", file=define_array({"type": "object"})))}},
         )
     },
+    "/help/workflows/schema": {
+        "get": _describe_public(
+            "workflowSchema",
+            "Workflows",
+            "The JSON Schema of workflow definitions, for editors",
+            {"200": {"content": {"application/schema+json": {"schema": {"type": "object"}}}}},
+        )
+    },
     "/help/cloudevents/json": {
         "get": _describe_public(
             "eventSchemas",

@@ -1,8 +1,7 @@
-"""The help endpoints (docs/reference/service.md#help), which need no credentials.
+"""The pages of help: those of the documentation as they are, and what the tables that run the service have to tell.
 
-What they have to tell is drawn from the tables that run the service: operations come from the routes, settings from
-their table, error codes from the failures. So help cannot be outdated, and has no topic for what the service does not
-have.
+Operations come from the routes, settings from their table, error codes from the failures, so that help cannot be
+outdated.
 """
 
 import inspect
@@ -10,24 +9,21 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Final
-from urllib.parse import unquote
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from statewright.api.grpc.schemas import BASE_ID, DIALECT, build_descriptor_set, read_proto_sources
 from statewright.api.grpc.schemas import build_schemas as event_schemas
-from statewright.api.http.asgi import Scope
 from statewright.api.http.dialects import ROUTES
-from statewright.api.http.errors import build_problem
 from statewright.api.http.openapi import build_openapi_document
-from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import Route
 from statewright.api.http.steps.routes import STEP_ROUTES
 from statewright.api.http.workflows import encode_schema_versions
-from statewright.failures import BadRequest, Failure, HelpTopicNotFound, MethodNotAllowed, list_kinds
+from statewright.documentation.sources import APPENDED, list_error_rows, list_linked_topics, read_documents
+from statewright.failures import Failure, list_kinds
 from statewright.settings import SETTINGS, Settings
+from statewright.workflow.json_schema import build_workflow_schema
 
 JSON, TEXT = "application/json", "text/plain; charset=utf-8"
 SCHEMA: Final = 1
@@ -37,6 +33,15 @@ TAG_TOPICS: Final = {"Entities": "crud", "Statistics": "analytics", "Administrat
 """Topics that are not called like the tag of their operations."""
 
 STEPS: Final = "steps"
+
+SECTION_TOPICS: Final = {
+    "Authentication": "auth",
+    "Calculation members and callouts": "grpc",
+    "Nodes of one database": "cluster",
+    "Storage": "database",
+    "Workflows and schedules": "scheduler",
+}
+"""Sections of the settings whose topic is not called like them."""
 
 
 class Action(Struct, frozen=True):
@@ -53,6 +58,7 @@ class Topic(Struct, frozen=True, kw_only=True):
     title: str
     body: str
     see_also: tuple[str, ...] = ()
+    stability: str = "stable"
     actions: Mapping[str, Action] = {}
 
 
@@ -69,21 +75,38 @@ def read_version() -> str:
 
 def build_topics() -> list[Topic]:
     """All pages, depth first, parents before children, siblings in order."""
-    pages = [_build_openapi_topic(), _build_grpc_topic(), _build_event_topic(), _build_version_topic()]
-    found = [
+    generated = [
         *_build_operation_topics(),
         *_build_step_topics(),
         *_build_error_topics(),
         *_build_setting_topics(),
-        *pages,
+        _build_openapi_topic(),
+        _build_event_topic(),
+        _build_version_topic(),
     ]
-    return sorted(found, key=lambda topic: topic.id.split("."))
+    found = {topic.id: topic for topic in (*generated, *_build_page_topics())}
+    return sorted(found.values(), key=lambda topic: topic.id.split("."))
+
+
+def _build_page_topics() -> Iterator[Topic]:
+    for id_, title, text, source in read_documents():
+        yield Topic(
+            id=id_,
+            title=title,
+            body=text,
+            see_also=list_linked_topics(text),
+            stability="stable" if source.is_built else "experimental",
+            actions=_ACTIONS.get(id_, {}),
+        )
 
 
 def _build_operation_topics() -> Iterator[Topic]:
     for tag in sorted({route.tag for route in ROUTES}):
         lines = [_format_operation(route) for route in ROUTES if route.tag == tag]
         body = _format_page(tag, f"Operations of the REST API on {tag.lower()}.", OPERATIONS="\n".join(lines))
+        appended = APPENDED.get(_name_topic(tag))
+        if appended is not None:
+            body = f"{body}\n{appended.read_text()}"
         yield Topic(id=_name_topic(tag), title=tag, body=body, see_also=("errors", "openapi"))
 
 
@@ -97,8 +120,6 @@ def _name_topic(tag: str) -> str:
 
 
 def _build_step_topics() -> Iterator[Topic]:
-    text = "The JSON step engine, at the root of the HTTP port; its errors are `{error, reason}`."
-    yield Topic(id=STEPS, title="JSON step engine", body=_format_page("JSON step engine", text), see_also=("openapi",))
     for tag in sorted({route.tag for route in STEP_ROUTES}):
         lines = [f"- `{route.method} {route.path}` — {route.summary}." for route in STEP_ROUTES if route.tag == tag]
         text = f"Operations of the JSON step engine on {tag.removeprefix('Step ')}."
@@ -111,14 +132,27 @@ def _name_step_topic(tag: str) -> str:
 
 
 def _build_error_topics() -> Iterator[Topic]:
-    codes = {kind.code: kind for kind in reversed(list_kinds())}  # of several with one code, the most general
-    lines = [f"- `{code}` — {kind.status}" for code, kind in sorted(codes.items())]
-    text = "Every failure has a stable code, in `properties.errorCode` over REST and before the colon of a message."
-    yield Topic(id="errors", title="Error codes", body=_format_page("Error codes", text, CODES="\n".join(lines)))
-    for code, kind in codes.items():
-        retry = "The same request may succeed when it is repeated." if kind.retryable else "Repeating does not help."
-        body = _format_page(code, _format_markdown(kind), STATUS=f"{kind.status}. {retry}")
+    kinds = {kind.code: kind for kind in reversed(list_kinds())}  # of several with one code, the most general
+    rows = list_error_rows()
+    for code in sorted({*kinds, *rows}):
+        body = _format_error(code, kinds.get(code), rows.get(code, []))
         yield Topic(id=f"errors.{code}", title=code, body=body, see_also=("errors",))
+
+
+def _format_error(code: str, kind: type[Failure] | None, rows: Sequence[tuple[str, str, str]]) -> str:
+    """The page of a code; without a ``kind`` it is one of other servers."""
+    whens = "\n".join(f"- {status}: {when}" for status, when, _ in rows if when)
+    properties = "\n".join(f"- {names}" for _, _, names in rows if names)
+    if kind is None:
+        told = "Other servers of the dialect answer this code; this one does not."
+        return _format_page(code, told, STATUS=whens, **({"HERE": properties} if properties else {}))
+    retry = "The same request may succeed when it is repeated." if kind.retryable else "Repeating does not help."
+    sections = {"STATUS": f"{kind.status}. {retry}"}
+    if whens:
+        sections["WHEN"] = whens
+    if properties:
+        sections["PROPERTIES"] = properties
+    return _format_page(code, _format_markdown(kind), **sections)
 
 
 def _format_markdown(kind: type[Failure]) -> str:
@@ -126,9 +160,6 @@ def _format_markdown(kind: type[Failure]) -> str:
 
 
 def _build_setting_topics() -> Iterator[Topic]:
-    action = {"all": Action(JSON, _encode_settings)}
-    text = "Everything is set by environment variables, read once at the start."
-    yield Topic(id="config", title="Settings", body=_format_page("Settings", text), actions=action)
     for section in dict.fromkeys(setting.section for setting in SETTINGS.values()):
         lines = [_format_setting(name) for name, setting in SETTINGS.items() if setting.section == section]
         body = _format_page(section, f"Settings of the section “{section}”.", VARIABLES="\n".join(lines))
@@ -145,7 +176,7 @@ def _format_variable(name: str) -> str:
 
 
 def _name_section_topic(section: str) -> str:
-    return f"config.{section.lower().replace(' ', '-')}"
+    return f"config.{SECTION_TOPICS.get(section) or section.lower().replace(' ', '-')}"
 
 
 def _encode_settings() -> bytes:
@@ -180,15 +211,6 @@ def _build_openapi_topic() -> Topic:
     return Topic(id="openapi", title="OpenAPI document", body=_format_page("OpenAPI document", text), actions=actions)
 
 
-def _build_grpc_topic() -> Topic:
-    actions = {
-        "proto": Action(TEXT, lambda: read_proto_sources().encode()),
-        "json": Action(JSON, lambda: f"{build_descriptor_set()}\n".encode()),
-    }
-    text = "The services of calculation members and CloudEvents, and of the step engine: `proto` has their sources."
-    return Topic(id="grpc", title="gRPC service", body=_format_page("gRPC service", text), actions=actions)
-
-
 def _build_event_topic() -> Topic:
     text = "What the gRPC service says and understands, as JSON Schemas by category and event type."
     actions = {"json": Action(JSON, _encode_event_schemas)}
@@ -207,70 +229,21 @@ def _build_version_topic() -> Topic:
     return Topic(id="workflows.schema-version", title=title, body=_format_page(title, text), actions=actions)
 
 
+def _encode_workflow_schema() -> bytes:
+    return _encode(build_workflow_schema()) + b"\n"
+
+
+_ACTIONS: Final[Mapping[str, Mapping[str, Action]]] = {
+    "config": {"all": Action(JSON, _encode_settings)},
+    "grpc": {
+        "proto": Action(TEXT, lambda: read_proto_sources().encode()),
+        "json": Action(JSON, lambda: f"{build_descriptor_set()}\n".encode()),
+    },
+    "workflows": {"schema": Action("application/schema+json", _encode_workflow_schema)},
+}
+"""Raw output of topics that are pages."""
+
+
 def _format_page(title: str, description: str, **sections: str) -> str:
     parts = [f"# {title}", f"## DESCRIPTION\n\n{description}"]
     return "\n\n".join([*parts, *(f"## {name}\n\n{body}" for name, body in sections.items())]) + "\n"
-
-
-_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?")
-_PARAGRAPH = re.compile(r"\n\s*\n")
-_SECTION = re.compile(r"^## +(.+?) *\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-
-
-class Help:
-    """The pages of this program, below ``prefix``: the tree of them all, one by its id, or raw output of one."""
-
-    def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
-        self._topics: Final = {topic.id: topic for topic in build_topics()}
-
-    def answer(self, scope: Scope) -> Response:
-        """What a request below the prefix gets. Raises ``BadRequest``, ``HelpTopicNotFound``."""
-        raw: bytes = scope.get("raw_path") or scope["path"].encode()
-        path = unquote(raw.decode("latin-1").partition("?")[0])
-        if scope["method"] not in {"GET", "HEAD"}:
-            return replace(build_problem(MethodNotAllowed(), path), headers=((b"allow", b"GET"),))
-        name = path.removeprefix(self._prefix)
-        return self._find_topic(name[1:]) if name else self._list_topics()
-
-    def _list_topics(self) -> Response:
-        found = [self._describe_topic(topic) for topic in self._topics.values()]
-        return Response(encode_json({"schema": SCHEMA, "version": read_version(), "topics": found}))
-
-    def _find_topic(self, name: str) -> Response:
-        parts = re.split(r"[./]", name)
-        if not _NAME.fullmatch(name) or "" in parts:
-            raise BadRequest(f"{name!r} is no help topic")
-        topic = self._topics.get(".".join(parts))
-        if topic is not None:
-            return Response(encode_json(self._describe_topic(topic)))
-        action = self._find_action(parts)
-        if action is None:
-            raise HelpTopicNotFound(f"no such help topic: {name}")
-        return Response(action.output(), media_type=action.media_type)
-
-    def _find_action(self, parts: Sequence[str]) -> Action | None:
-        topic = self._topics.get(".".join(parts[:-1]))
-        return None if topic is None else topic.actions.get(parts[-1])
-
-    def _describe_topic(self, topic: Topic) -> dict[str, object]:
-        sections = [{"name": name, "body": body.strip()} for name, body in _SECTION.findall(topic.body)]
-        children = [other for other in self._topics if other.rpartition(".")[0] == topic.id]
-        descriptor: dict[str, object] = {
-            "topic": topic.id,
-            "path": topic.id.split("."),
-            "title": topic.title,
-            "synopsis": _extract_synopsis(topic.body),
-            "body": topic.body,
-            "sections": sections,
-            "see_also": topic.see_also,
-            "stability": "stable",
-            "actions": tuple(topic.actions),
-        }
-        return descriptor | {"children": children} if children else descriptor
-
-
-def _extract_synopsis(body: str) -> str:
-    """The first paragraph of the section that describes, else of the page."""
-    described = dict(_SECTION.findall(body)).get("DESCRIPTION", body)
-    return _PARAGRAPH.split(described.strip(), maxsplit=1)[0]

@@ -1,0 +1,101 @@
+"""Which page, or section of one, each topic of help is served from: the very text of the documentation."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from statewright.documentation.pages import extract_section, read_page, read_title
+
+
+class Source(Struct, frozen=True):
+    """A page below ``docs``, or the section of it under a heading. ``is_built``: the page is about what there is."""
+
+    page: str
+    section: str = ""
+    is_built: bool = True
+
+    def read_text(self) -> str:
+        text = read_page(self.page)
+        return extract_section(text, self.section) if self.section else text
+
+
+_AUTH: Final = "reference/authentication.md"
+_SERVICE: Final = "reference/service.md"
+
+SOURCES: Final[Mapping[str, Source]] = {
+    "auth": Source(_AUTH),
+    "auth.clients": Source(_AUTH, "Clients"),
+    "auth.oidc": Source("help/auth-oidc.md", is_built=False),
+    "auth.tokens": Source(_AUTH, "Token endpoint"),
+    "auth.trusted-keys": Source("help/auth-trusted-keys.md", is_built=False),
+    "cli": Source(_SERVICE, "Command line"),
+    "cli.health": Source("help/cli-health.md"),
+    "cli.help": Source("help/cli-help.md"),
+    "cli.init": Source("help/cli-init.md"),
+    "cli.migrate": Source("help/cli-migrate.md"),
+    "cli.serve": Source("help/cli-serve.md"),
+    "cluster": Source("cluster.md"),
+    "config": Source("reference/settings.md"),
+    "config.schema": Source("help/config-schema.md"),
+    "crud": Source("reference/entities.md"),
+    "decisions": Source("reference/decisions.md"),
+    "errors": Source("reference/errors.md"),
+    "glossary": Source("glossary.md"),
+    "grpc": Source("reference/grpc.md"),
+    "helm": Source("help/helm.md", is_built=False),
+    "models": Source("reference/models.md"),
+    "predicates": Source("reference/conditions.md"),
+    "quickstart": Source("help/quickstart.md"),
+    "run": Source(_SERVICE),
+    "sdk": Source("sdk.md"),
+    "search": Source("reference/search.md"),
+    "steps": Source("reference/steps.md"),
+    "telemetry": Source("help/telemetry.md"),
+    "telemetry.events": Source("reference/events.md"),
+    "telemetry.metrics": Source("reference/metrics.md"),
+    "transactions": Source("transactions.md"),
+    "workflows": Source("reference/workflows.md"),
+}
+
+APPENDED: Final[Mapping[str, Source]] = {
+    "account": Source(_AUTH, "Account"),
+    "admin": Source(_SERVICE, "Log level"),
+    "analytics": Source("reference/entities.md", "Grouped statistics"),
+    "audit": Source("reference/workflows.md", "Audit"),
+}
+"""Sections that follow the list of operations of a topic which has no page of its own."""
+
+_LINK: Final = re.compile(r"\]\((?:\.\./)?(?:reference/|help/)?([\w-]+)\.md")
+_BY_FILE: Final = {
+    source.page.rpartition("/")[2].removesuffix(".md"): topic for topic, source in SOURCES.items() if not source.section
+}
+
+
+def list_linked_topics(text: str) -> tuple[str, ...]:
+    """The topics of the pages that a text links to, in order."""
+    return tuple(sorted({_BY_FILE[name] for name in _LINK.findall(text) if name in _BY_FILE}))
+
+
+def read_documents() -> Iterator[tuple[str, str, str, Source]]:
+    """Every topic that is a page: id, title, text and source."""
+    for topic, source in SOURCES.items():
+        text = source.read_text()
+        yield topic, read_title(text), text, source
+
+
+_CODES: Final = re.compile(r"`[A-Z_]+`(?:, `[A-Z_]+`)*")
+
+
+def list_error_rows() -> dict[str, list[tuple[str, str, str]]]:
+    """What ``docs/reference/errors.md`` says of each code: status, when, and properties, in as many rows as it has."""
+    rows: dict[str, list[tuple[str, str, str]]] = {}
+    for line in read_page("reference/errors.md").splitlines():
+        codes, *cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("|") or not _CODES.fullmatch(codes):
+            continue
+        status, when, properties = (*cells, "", "", "")[:3]
+        for code in re.findall(r"[A-Z_]+", codes):
+            rows.setdefault(code, []).append((status, when, properties))
+    return rows

@@ -1,0 +1,243 @@
+"""The JSON Schema of workflow definitions (docs/reference/workflows.md#the-definition), for editors and the OpenAPI
+document.
+
+It describes the strict contract: members that it does not know are refused. Names of members, types and defaults are
+those that ``reading.py`` reads; a test holds the two together.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from statewright.conditions.json_schema import Ref, describe_conditions
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.workflow.definition import EXECUTION_MODES
+from statewright.workflow.structure import MAX_NAME_BYTES
+
+SCHEMA_ID: Final = "urn:statewright:schema:workflows"
+
+_NAME: Final[JsonObject] = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_BYTES}
+_FLAG: Final[JsonObject] = {"type": ["boolean", "null"], "default": False}
+_TAGS: Final = "tags, separated by `,` or `;`: the member must declare all of them"
+_START_NEW_TX: Final[JsonObject] = {
+    "type": ["boolean", "null"],
+    "description": "with COMMIT_BEFORE_DISPATCH only: give the member a transaction for its callbacks",
+}
+
+
+def build_workflow_schema() -> JsonObject:
+    """A schema (draft 2020-12) of the body of an import, of an export, and of a single workflow."""
+    definitions: dict[str, JsonValue] = dict(describe_workflows(_ref).items())
+    definitions.update(describe_conditions(_ref).items())
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": SCHEMA_ID,
+        "title": "Workflows of an entity model",
+        "anyOf": [_ref("WorkflowImport"), _ref("Workflow")],
+        "$defs": definitions,
+    }
+
+
+def _ref(name: str) -> JsonObject:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def describe_workflows(ref: Ref) -> Mapping[str, JsonObject]:
+    """The schemas of workflows by name, those of their criteria apart."""
+    return {
+        "WorkflowImport": _describe_import(ref),
+        "Workflow": _describe_workflow(ref),
+        "WorkflowState": _describe_object(
+            "a state, and the ways out of it",
+            {
+                "transitions": {
+                    "type": ["array", "null"],
+                    "items": ref("Transition"),
+                    "description": "the order counts: the first automated one whose criterion holds fires",
+                },
+                "annotations": ref("Annotations"),
+            },
+            nullable=True,
+        ),
+        "Transition": _describe_transition(ref),
+        "Processor": _describe_processor(ref),
+        "ProcessorConfig": _describe_config(),
+        "Schedule": _describe_schedule(ref),
+        "ScheduleFunction": _describe_schedule_function(),
+        "Annotations": {
+            "type": ["object", "null"],
+            "description": "for tools: kept and exported, never interpreted; 65,536 bytes of compact JSON at most",
+            "properties": {"displayName": {}, "description": {}},
+        },
+    }
+
+
+def _describe_import(ref: Ref) -> JsonObject:
+    return _describe_object(
+        "the body of an import, or an export that is sent as it is",
+        {
+            "importMode": {
+                "type": "string",
+                "enum": ["MERGE", "REPLACE", "ACTIVATE"],
+                "default": "MERGE",
+                "description": (
+                    "MERGE replaces workflows of the same name and keeps the others, REPLACE keeps none, "
+                    "ACTIVATE keeps the others and makes them inactive"
+                ),
+            },
+            "allowCycles": {**_FLAG, "description": "do not check for endless cascades"},
+            "workflows": {"type": ["array", "null"], "items": ref("Workflow")},
+            "entityName": {"type": "string", "description": "of an export: that of the path"},
+            "modelVersion": {"type": "integer", "format": "int32", "description": "of an export: that of the path"},
+        },
+    )
+
+
+def _describe_workflow(ref: Ref) -> JsonObject:
+    return _describe_object(
+        "a finite state machine of a model",
+        {
+            "version": {
+                "type": "string",
+                "description": "the import contract that the workflow is written for",
+                "examples": ["1.3"],
+            },
+            "name": {**_NAME, "description": "unique in the model"},
+            "desc": {"type": ["string", "null"]},
+            "initialState": {"type": "string", "minLength": 1, "description": "a key of `states`"},
+            "active": {"type": ["boolean", "null"], "default": True, "description": "false: governs no entity"},
+            "criterion": _allow_null(ref("Criterion"), "which new entities take this workflow; none: all"),
+            "criterionAnnotations": ref("Annotations"),
+            "annotations": ref("Annotations"),
+            "states": {
+                "type": "object",
+                "propertyNames": {"minLength": 1, "maxLength": MAX_NAME_BYTES},
+                "additionalProperties": ref("WorkflowState"),
+            },
+        },
+        "name",
+        "initialState",
+        "states",
+    )
+
+
+def _describe_transition(ref: Ref) -> JsonObject:
+    return _describe_object(
+        "a way out of a state",
+        {
+            "name": {**_NAME, "description": "unique in its state"},
+            "next": {"type": "string", "minLength": 1, "description": "a key of `states`"},
+            "manual": {**_FLAG, "description": "true: only a client fires it"},
+            "disabled": {**_FLAG, "description": "true: never fires"},
+            "criterion": _allow_null(ref("Criterion"), "what must hold; none: always"),
+            "criterionAnnotations": ref("Annotations"),
+            "processors": {
+                "type": ["array", "null"],
+                "items": ref("Processor"),
+                "description": "run in order before the state changes",
+            },
+            "schedule": _allow_null(ref("Schedule"), "makes it a scheduled transition; excludes `manual: true`"),
+            "annotations": ref("Annotations"),
+        },
+        "name",
+        "next",
+    )
+
+
+def _describe_processor(ref: Ref) -> JsonObject:
+    modes: list[JsonValue] = [*EXECUTION_MODES, "", None]
+    return _describe_object(
+        "a callout that is made while a transition fires",
+        {
+            "type": {"type": ["string", "null"], "examples": ["externalized", "EXTERNAL"]},
+            "name": {**_NAME, "description": "what the member knows it by"},
+            "executionMode": {
+                "enum": modes,
+                "description": "SYNC and ASYNC_SAME_TX: in the transaction; ASYNC_NEW_TX: in a savepoint, may fail; "
+                "COMMIT_BEFORE_DISPATCH: between two transactions; empty: SYNC",
+            },
+            "startNewTxOnDispatch": _START_NEW_TX,
+            "config": _allow_null(ref("ProcessorConfig"), ""),
+            "annotations": ref("Annotations"),
+        },
+        "name",
+    )
+
+
+def _describe_config() -> JsonObject:
+    return _describe_object(
+        "how a processor is called",
+        {
+            "attachEntity": {"type": ["boolean", "null"], "default": True, "description": "send the document along"},
+            "calculationNodesTags": {"type": ["string", "null"], "description": f"{_TAGS}; none: any member"},
+            "responseTimeoutMs": {
+                "type": ["integer", "null"],
+                "format": "int64",
+                "default": 30_000,
+                "description": "how long the member may take; 0 and less mean the default",
+            },
+            "retryPolicy": {"enum": ["NONE", "FIXED", "", None], "description": "empty: NONE, one attempt"},
+            "context": {"type": ["string", "null"], "description": "handed to the member as `parameters`"},
+            "startNewTxOnDispatch": _START_NEW_TX,
+            "asyncResult": {"enum": [False, None], "description": "`true` is refused"},
+            "crossoverToAsyncMs": {"type": "null", "description": "refused"},
+        },
+    )
+
+
+def _describe_schedule(ref: Ref) -> JsonObject:
+    return {
+        **_describe_object(
+            "when a scheduled transition fires: after a delay, or when a function says",
+            {
+                "delayMs": {
+                    "type": ["integer", "null"],
+                    "format": "int64",
+                    "description": "how long after the entity has settled; above 0, or 0 beside a function",
+                },
+                "timeoutMs": {
+                    "type": ["integer", "null"],
+                    "format": "int64",
+                    "description": "with `delayMs`: tolerated lateness. Absent: any; 0: none",
+                },
+                "function": _allow_null(ref("ScheduleFunction"), ""),
+            },
+        ),
+        "anyOf": [
+            {"required": ["delayMs"], "properties": {"delayMs": {"type": "integer", "exclusiveMinimum": 0}}},
+            {"required": ["function"], "properties": {"function": {"type": "object"}}},
+        ],
+    }
+
+
+def _describe_schedule_function() -> JsonObject:
+    return _describe_object(
+        "a callout that says when to fire",
+        {
+            "name": {"type": "string", "minLength": 1, "description": "what the member knows it by"},
+            "resultKind": {"const": "Schedule"},
+            "calculationNodesTags": {"type": "string", "minLength": 1, "description": _TAGS},
+            "attachEntity": {"type": ["boolean", "null"], "default": True},
+            "context": {"type": ["string", "null"]},
+            "responseTimeoutMs": {"type": ["integer", "null"], "format": "int64", "default": 30_000},
+        },
+        "name",
+        "resultKind",
+        "calculationNodesTags",
+    )
+
+
+def _describe_object(
+    description: str, members: Mapping[str, JsonObject], *required: str, nullable: bool = False
+) -> JsonObject:
+    schema: JsonObject = {
+        "description": description,
+        "type": ["object", "null"] if nullable else "object",
+        "properties": dict(members.items()),
+        "additionalProperties": False,
+    }
+    return {**schema, "required": list(required)} if required else schema
+
+
+def _allow_null(schema: JsonObject, description: str) -> JsonObject:
+    told: JsonObject = {"description": description} if description else {}
+    return {**told, "anyOf": [schema, {"type": "null"}]}
