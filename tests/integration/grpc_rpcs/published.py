@@ -1,39 +1,26 @@
-"""The published schemas of all event payloads. They are no part of this repository, so a clone may lack them."""
+"""The published schemas of all event payloads (src/statewright/proto/events)."""
 
-import json
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
-import pytest
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
+from statewright.api.grpc.schemas import read_event_schemas
 from tests.builders import Json
-
-FOLDER = Path(__file__).resolve().parents[3].parent / "shared" / "spec" / "cloudevents"
-
-needed = pytest.mark.skipif(
-    not FOLDER.is_dir(), reason="the published schemas are not beside this repository (../shared/spec/cloudevents)"
-)
 
 
 @cache
 def documents() -> dict[str, Json]:
-    """All schemas by the names of their files, without suffix."""
-    return {path.stem: json.loads(path.read_text()) for path in FOLDER.glob("*.json") if path.stem != "index"}
-
-
-@cache
-def index() -> Json:
-    """Which event types there are, and where they belong."""
-    return json.loads((FOLDER / "index.json").read_text())["payloads"]
+    """All schemas by their titles."""
+    schemas: list[Json] = list(read_event_schemas().values())
+    return {schema["title"]: schema for schema in schemas}
 
 
 def types() -> list[str]:
-    """All event types; none when the schemas are not there."""
-    return sorted(index()) if FOLDER.is_dir() else []
+    """All event types; shared parts are none."""
+    return sorted(kind for kind, schema in documents().items() if schema["x-kind"] == "payload")
 
 
 @cache

@@ -13,8 +13,13 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from statewright.api.grpc.schemas import BASE_ID, DIALECT, build_descriptor_set, read_proto_sources
-from statewright.api.grpc.schemas import build_schemas as event_schemas
+from statewright.api.grpc.schemas import (
+    BASE_ID,
+    DIALECT,
+    build_descriptor_set,
+    read_event_schemas,
+    read_proto_sources,
+)
 from statewright.api.http.dialects import ROUTES
 from statewright.api.http.openapi import build_openapi_document
 from statewright.api.http.router import Route
@@ -219,7 +224,7 @@ def _build_event_topic() -> Topic:
 
 def _encode_event_schemas() -> bytes:
     head = {"schema": SCHEMA, "version": read_version(), "specVersion": DIALECT, "baseId": BASE_ID}
-    return _encode(head | {"schemas": event_schemas()}) + b"\n"
+    return _encode(head | {"schemas": read_event_schemas()}) + b"\n"
 
 
 def _build_version_topic() -> Topic:
