@@ -108,9 +108,17 @@ def _build_maintenance(
 ) -> dict[str, Coroutine[object, object, None]]:
     """What every process does all the time, by the name of its task."""
     definitions = runtime.definitions
-    waking = {CHANNEL: build_listener(runtime.extensions.get(ProcessHosts).wakeups.wake)}
+    wakeups = runtime.extensions.get(ProcessHosts).wakeups
+    waking = {CHANNEL: build_listener(wakeups.wake)}
+    follow = announcements.follow(
+        database,
+        definitions.forget,
+        definitions.forget_all,
+        others=waking,
+        set_listening=wakeups.idle.set_listening,
+    )
     work: dict[str, Coroutine[object, object, None]] = {
-        "announcements": announcements.follow(database, definitions.forget, definitions.forget_all, others=waking),
+        "announcements": follow,
         "definition-refresh": Refresher(runtime.pool, definitions, system_clock).run(),
         "search-jobs": runtime.search_runner.run(),
         "search-expiry": runtime.search_runner.reap(),

@@ -25,14 +25,16 @@ async def follow(
     forget_all: Callable[[], None],
     *,
     others: Mapping[str, NotificationHandler] | None = None,
+    set_listening: Callable[[bool], None] = lambda _: None,
 ) -> None:
-    """Call ``forget`` for every announced change until cancelled, and who listens to ``others``, by channel.
+    """Call ``forget`` for every announced change until cancelled, and who listens to ``others``, by channel;
+    ``set_listening`` with whether there is a connection on which they are heard.
 
     What is announced while there is no connection is lost, so ``forget_all`` is called whenever a connection has been
     made.
     """
     await repeat(
-        lambda: _follow_once(database, forget, forget_all, others or {}),
+        lambda: _follow_once(database, forget, forget_all, others or {}, set_listening),
         RETRY_INTERVAL,
         log=log,
         failure="announcements_interrupted",
@@ -44,6 +46,7 @@ async def _follow_once(
     forget: Callable[[TenantId, ModelId], None],
     forget_all: Callable[[], None],
     others: Mapping[str, NotificationHandler],
+    set_listening: Callable[[bool], None],
 ) -> None:
     def handle_announcement(_connection: object, _process: int, _channel: str, payload: object) -> None:
         scope = str(payload)
@@ -61,8 +64,10 @@ async def _follow_once(
         for channel, heard in others.items():
             await connection.add_listener(channel, _build_listener(heard))
         forget_all()
+        set_listening(True)
         await lost.wait()
     finally:
+        set_listening(False)
         connection.terminate()
 
 

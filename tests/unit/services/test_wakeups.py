@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from statewright.ids import TenantId
+from statewright.services.processes.idle_topics import ANY_TYPE
 from statewright.services.processes.wakeups import Wakeups
 
 ACME = TenantId("acme")
@@ -13,7 +14,7 @@ A, B = (ACME, "steps", "a"), (ACME, "steps", "b")
 
 @pytest.fixture
 def wakeups() -> Wakeups:
-    return Wakeups()
+    return Wakeups(lambda: 0)
 
 
 async def test_a_new_job_wakes_the_one_that_has_waited_longest(wakeups: Wakeups):
@@ -41,16 +42,18 @@ async def test_a_hint_that_was_not_used_goes_to_the_next(wakeups: Wakeups):
         assert second_in_line.is_set()
 
 
-async def test_what_may_have_been_missed_wakes_everybody(wakeups: Wakeups):
+async def test_a_hint_of_any_type_wakes_everybody_of_the_tenant_and_language(wakeups: Wakeups):
     with (
         wakeups.listen([A]) as one,
-        wakeups.listen([A]) as two,
+        wakeups.listen([A, B]) as two,
+        wakeups.listen([(ACME, "flows", "a")]) as other,
         wakeups.listen_to_all() as all_,
     ):
-        wakeups.wake_all()
+        wakeups.wake([(ACME, "steps", ANY_TYPE)])
         assert one.is_set()
         assert two.is_set()
         assert all_.is_set()
+        assert not other.is_set()
 
 
 async def test_other_processes_are_told_of_everything_once(wakeups: Wakeups):
@@ -60,5 +63,5 @@ async def test_other_processes_are_told_of_everything_once(wakeups: Wakeups):
     waiting = asyncio.ensure_future(wakeups.take_announcements())
     await asyncio.sleep(0)
     assert not waiting.done()
-    wakeups.announce([(ACME, "c")])
-    assert await waiting == [(ACME, "c")]
+    wakeups.announce([(ACME, "steps", "c")])
+    assert await waiting == [(ACME, "steps", "c")]

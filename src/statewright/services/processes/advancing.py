@@ -33,6 +33,7 @@ from statewright.processes.language import Applied, I, P, Rejection
 from statewright.services.builtin import create_missing_models
 from statewright.services.processes.documents import read_object
 from statewright.services.processes.hosting import MAX_DOCUMENT_CHARS, LoadedInstance, ProcessHost
+from statewright.services.processes.idle_topics import ANY_TYPE
 from statewright.services.processes.writing import (
     Advance,
     list_entered_types,
@@ -268,8 +269,8 @@ async def _commit(host: ProcessHost[P, I], unit: UnitOfWork, step: Advance[P, I]
 
 def _notify(host: ProcessHost[P, I], tenant: TenantId, step: Advance[P, I], changed: RowChanges) -> None:
     topics = {(tenant, host.language.name, job_type) for job_type in list_job_types(changed)}
-    if changed.is_held is False:
-        host.shared.wakeups.wake_all()
+    if changed.is_held is False:  # jobs of whatever types are free again
+        topics.add((tenant, host.language.name, ANY_TYPE))
     if topics:
         host.shared.wakeups.announce(topics)
     for child_id in step.child_ids:

@@ -145,7 +145,7 @@ class ProcessHosts:
     """All hosts of a service, and what they share."""
 
     def __init__(self, clock: Clock) -> None:
-        self.wakeups = Wakeups()
+        self.wakeups = Wakeups(clock)
         self.next_moment = IdClock(clock)
         self.due_children = DueChildren()
         self.locks = InstanceLocks()

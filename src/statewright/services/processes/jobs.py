@@ -22,6 +22,7 @@ from statewright.services.processes import advancing, audit
 from statewright.services.processes.advancing import refuse_joined
 from statewright.services.processes.documents import read_object, refuse_unstorable
 from statewright.services.processes.hosting import ProcessHost
+from statewright.services.processes.idle_topics import Topic
 from statewright.services.processes.writing import parse_entity_id, to_entity_id
 from statewright.services.runtime import Caller, Runtime
 from statewright.storage.processes import jobs as queue
@@ -84,9 +85,10 @@ def render_job(job: ClaimedJob) -> JsonObject:
 async def claim(host: ProcessHost[P, I], caller: Caller, request: JobClaim) -> tuple[ClaimedJob, ...]:
     """Lock up to ``max_jobs`` of the oldest jobs of any of the types; in order of creation, empty when there are none.
 
-    A job is never handed to two workers at once. With ``wait`` the call ends as soon as it has any job. When the task
-    that waits is cancelled, either nothing was claimed, or the claim is given back at once; a claim whose answer does
-    not reach its worker otherwise comes back when its lease ends.
+    A job is never handed to two workers at once. Where nothing is known to be there the database is not asked
+    (``idle_topics``). With ``wait`` the call ends as soon as it has any job. When the task that waits is cancelled,
+    either nothing was claimed, or the claim is given back at once; a claim whose answer does not reach its worker
+    otherwise comes back when its lease ends.
     """
     types = tuple(dict.fromkeys(request.job_types))
     if not types or request.max_jobs <= 0:
@@ -94,6 +96,9 @@ async def claim(host: ProcessHost[P, I], caller: Caller, request: JobClaim) -> t
     request = replace(request, job_types=types)
     wait = min(request.wait, MAX_WAIT)
     if wait <= timedelta(0):
+        if request.route is None and host.shared.wakeups.idle.are_idle(_list_topics(host, caller.tenant, request)):
+            host.metrics.polls.observe(0)
+            return ()
         return await _claim_once(host, caller.tenant, request)
     return await _claim_with_wait(host, caller.tenant, request, wait)
 
@@ -179,7 +184,7 @@ async def _claim_with_wait(
 ) -> tuple[ClaimedJob, ...]:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait.total_seconds()
-    topics = [(tenant, host.language.name, job_type) for job_type in request.job_types]
+    topics = _list_topics(host, tenant, request)
     with host.shared.wakeups.listen(topics) as woken:
         while True:
             woken.clear()
@@ -226,7 +231,10 @@ async def _claim_now(host: ProcessHost[P, I], tenant: TenantId, request: JobClai
     lease = JobLease(worker=request.worker_id, now=now, until=now + request.lease // timedelta(microseconds=1))
     pool, language = host.runtime.pool, host.language.name
     if request.route is None:
-        found = await queue.claim_jobs(pool, tenant, language, request.job_types, request.max_jobs, lease)
+        with host.shared.wakeups.idle.look(_list_topics(host, tenant, request)) as look:
+            found = await queue.claim_jobs(pool, tenant, language, request.job_types, request.max_jobs, lease)
+            if len(found) < request.max_jobs:
+                host.shared.wakeups.idle.prove(look)
     else:
         found = await queue.claim_route(pool, tenant, language, request.route, request.max_jobs, lease)
     for job in found:
@@ -236,6 +244,10 @@ async def _claim_now(host: ProcessHost[P, I], tenant: TenantId, request: JobClai
     host.metrics.polls.observe(took)
     host.metrics.waits["job.poll_skip_locked"].observe(took)
     return tuple(_to_claimed_job(job, lease) for job in found)
+
+
+def _list_topics(host: ProcessHost[P, I], tenant: TenantId, request: JobClaim) -> list[Topic]:
+    return [(tenant, host.language.name, job_type) for job_type in request.job_types]
 
 
 async def _find_job(host: ProcessHost[P, I], tenant: TenantId, job_id: str) -> tuple[EntityId, EntityId]:

@@ -14,16 +14,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from statewright.ids import EntityId, TenantId
-
-Topic = tuple[TenantId, str, str]
-"""A tenant, a language and a job type."""
+from statewright.ids import Clock, EntityId, TenantId
+from statewright.services.processes.idle_topics import ANY_TYPE, IdleTopics, Topic
 
 
 class Wakeups:
     """Who waits for jobs in this process. One per process."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self.idle = IdleTopics(clock)
+        """What needs no look until a hint comes."""
         self._waiting: defaultdict[Topic, dict[asyncio.Event, None]] = defaultdict(dict)
         self._all_listeners: set[asyncio.Event] = set()
         self._unannounced: set[Topic] = set()
@@ -75,24 +75,21 @@ class Wakeups:
         return topics
 
     def wake(self, topics: Iterable[Topic]) -> None:
-        """There may be jobs of these tenants, languages and types."""
-        named = False
-        for topic in topics:
-            named = True
-            asleep = next((event for event in self._waiting.get(topic, ()) if not event.is_set()), None)
-            if asleep is not None:
-                asleep.set()
-        if named:
+        """There may be jobs of these tenants, languages and types; ``ANY_TYPE``: of all types."""
+        hinted = list(topics)
+        self.idle.forget(hinted)
+        for topic in hinted:
+            for event in self._choose_sleepers(topic):
+                event.set()
+        if hinted:
             for event in self._all_listeners:
                 event.set()
 
-    def wake_all(self) -> None:
-        """There may be jobs of any tenant and type: what was announced meanwhile is not known."""
-        for listeners in self._waiting.values():
-            for event in listeners:
-                event.set()
-        for event in self._all_listeners:
-            event.set()
+    def _choose_sleepers(self, topic: Topic) -> list[asyncio.Event]:
+        """Who is woken: the one that has waited longest; all, where it is not known how many jobs of what types."""
+        if topic[2] == ANY_TYPE:
+            return [event for name, events in self._waiting.items() if name[:2] == topic[:2] for event in events]
+        return [event for event in self._waiting.get(topic, ()) if not event.is_set()][:1]
 
 
 # Instances that an advance of this process has just made due; their rows are in the database.
