@@ -72,10 +72,8 @@ def a_token(tenant: str, user: str = "alice", **claims: Json) -> str:
     return jwt.encode(kept, signing_key(), algorithm="RS256", headers={"kid": signing_key_id()})
 
 
-@cache
-def _transport() -> httpx.HTTPTransport:
-    """Shared, since every new one reads certificates that nobody needs here; connections are kept by address."""
-    return httpx.HTTPTransport(verify=False, limits=httpx.Limits(max_keepalive_connections=64))
+_TRANSPORT = httpx.HTTPTransport(verify=False, limits=httpx.Limits(max_keepalive_connections=64))
+"""Shared, since every new one reads certificates that nobody needs here; connections are kept by address."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,7 @@ class Api:
             named.setdefault("Authorization", f"Bearer {self.token}")
         request = httpx.Request(method, f"{self.url}{path}", content=content, headers=named)
         request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), PATIENCE_S)
-        response = _transport().handle_request(request)
+        response = _TRANSPORT.handle_request(request)
         response.request = request
         response.read()
         return response

@@ -19,13 +19,13 @@ from statewright.storage.commit.group_commit import COMMIT_CONNECTIONS as COMMIT
 from statewright.storage.commit.group_commit import configure_commit_sessions
 from statewright.storage.connections import DatabaseUrl, connect, parse_database_url
 from statewright.storage.embedded.server import run_embedded_server as embedded_server
-from statewright.storage.entities import MAX_IN_FLIGHT as READ_CONNECTIONS
 from statewright.storage.pool import Pool
 from statewright.storage.search.query import (
     configure_lookup_sessions,
     configure_past_sessions,
     configure_search_sessions,
 )
+from statewright.storage.shared_reads import MAX_IN_FLIGHT as READ_CONNECTIONS
 from statewright.storage.startup_errors import StartRefused
 
 CLOSE_TIMEOUT_S = 2.0

@@ -1,7 +1,6 @@
 """Reading entities: current versions, coalesced by id; versions of the past; pages of a model."""
 
-import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, Final, cast
 
@@ -13,11 +12,7 @@ from statewright.ids import EntityId, ModelId, TenantId, TransactionId
 from statewright.storage.columns import ENTITY_COLUMNS
 from statewright.storage.pool import Pool
 from statewright.storage.read_barrier import wait_until_visible
-
-MAX_BATCH = 64
-MAX_IN_FLIGHT = 3
-SECOND_BATCH_MIN = 8
-"""Readers that justify another statement while one is on its way; fewer wait for it and then share the next."""
+from statewright.storage.shared_reads import SharedReads
 
 FOREVER = 2**63 - 1
 """``valid_to`` of what has no end: a tombstone, or any instant later than all versions."""
@@ -95,75 +90,23 @@ CURRENT = f"""
 
 
 class EntityReader:
-    """Current versions by id. Readers that ask in the same turn of the event loop share one statement
-    (docs/benchmarks.md docs/reference/entities.md#documents).
-
-    A statement is sent after every request it answers has arrived, so each reader sees all that was committed before it
-    asked.
-    """
+    """Current versions by id. Readers share statements (``shared_reads``)."""
 
     def __init__(self, pool: Pool, *, within: timedelta = timedelta(seconds=10)) -> None:
         self.pool = pool
-        self._within = within
-        self._waiting: dict[tuple[TenantId, EntityId], list[asyncio.Future[Entity | None]]] = {}
-        self._in_flight: set[asyncio.Task[None]] = set()
-        self._scheduled = False
+        self._reads = SharedReads(pool, _fetch_current, name="entity-read", within=within)
 
     async def get(self, tenant: TenantId, entity_id: EntityId) -> Entity | None:
         """The current version, or None when there is none (any more). Raises ``StorageUnavailable``."""
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[Entity | None] = loop.create_future()
-        self._waiting.setdefault((tenant, entity_id), []).append(waiter)
-        self._schedule(loop)
-        return await waiter
-
-    @property
-    def _has_capacity(self) -> bool:
-        """Whether a statement may leave now."""
-        busy = len(self._in_flight)
-        return not busy or (busy < MAX_IN_FLIGHT and len(self._waiting) >= SECOND_BATCH_MIN)
-
-    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
-        if not self._scheduled and self._has_capacity:
-            self._scheduled = True
-            loop.call_soon(self._send)
-
-    def _send(self) -> None:
-        self._scheduled = False
-        while self._waiting and self._has_capacity:
-            keys = list(self._waiting)[:MAX_BATCH]
-            batch = {key: self._waiting.pop(key) for key in keys}
-            task = asyncio.get_running_loop().create_task(self._answer(batch), name="entity-read")
-            self._in_flight.add(task)
-            task.add_done_callback(self._finish_batch)
-
-    def _finish_batch(self, task: "asyncio.Task[None]") -> None:
-        self._in_flight.discard(task)
-        if self._waiting:
-            self._schedule(task.get_loop())
-
-    async def _answer(self, batch: "dict[tuple[TenantId, EntityId], list[asyncio.Future[Entity | None]]]") -> None:
-        try:
-            async with self.pool.connection(within=self._within) as connection:
-                tenants, ids = [tenant for tenant, _ in batch], [id_ for _, id_ in batch]
-                rows = await connection.fetch(CURRENT, tenants, ids, timeout=self._within.total_seconds())
-        except Exception as error:  # a background task: the readers must learn of it, whatever it is
-            for waiter in _iter_waiting(batch.values()):
-                waiter.set_exception(error)
-            return
-        for row in rows:
-            entity = to_entity(row)
-            for waiter in _iter_waiting([batch.pop((entity.tenant, entity.id))]):
-                waiter.set_result(entity)
-        for waiter in _iter_waiting(batch.values()):
-            waiter.set_result(None)
+        return await self._reads.ask((tenant, entity_id))
 
 
-def _iter_waiting(
-    waiters: "Iterable[list[asyncio.Future[Entity | None]]]",
-) -> "Iterator[asyncio.Future[Entity | None]]":
-    """Those who still wait: a reader may have been cancelled."""
-    return (waiter for readers in waiters for waiter in readers if not waiter.done())
+async def _fetch_current(
+    connection: asyncpg.Connection, keys: Sequence[tuple[TenantId, EntityId]], timeout_s: float
+) -> dict[tuple[TenantId, EntityId], Entity]:
+    tenants, ids = [tenant for tenant, _ in keys], [id_ for _, id_ in keys]
+    found = map(to_entity, await connection.fetch(CURRENT, tenants, ids, timeout=timeout_s))
+    return {(entity.tenant, entity.id): entity for entity in found}
 
 
 AT_INSTANT = f"""

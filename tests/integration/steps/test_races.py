@@ -15,6 +15,7 @@ from statewright.services.processes.successors import start_successor as start_c
 from statewright.services.steps import definitions, find_steps
 from statewright.steps import Instance
 from statewright.storage.processes import children
+from tests.database import connected
 from tests.integration.steps.conftest import THREE_STEPS, Host, definition, end, service_task, step, timer
 
 ROUNDS = 5
@@ -228,3 +229,21 @@ async def test_what_a_node_remembers_never_makes_it_say_no(hosts: tuple[Host, Ho
         await hosts[1].cancel(instance)
     with pytest.raises(ProcessNotFound):
         await hosts[1].approve(instance, "unknown")
+
+
+async def test_starts_that_meet_ask_for_the_latest_version_with_one_statement(host: Host, database: str):
+    await host.upload(THREE_STEPS)
+    async with connected(database) as connection, connected(database) as observer, connection.transaction():
+        await connection.execute("LOCK TABLE process_definition IN ACCESS EXCLUSIVE MODE")
+        starts = [asyncio.ensure_future(host.start("chain")) for _ in range(100)]
+        async with asyncio.timeout(30):
+            while not await observer.fetchval(WAITING):
+                pass
+        assert {await observer.fetchval(WAITING) for _ in range(20)} == {1}
+    assert len({instance.id for instance in await asyncio.gather(*starts)}) == 100
+
+
+WAITING = """
+    SELECT count(*) FROM pg_stat_activity
+     WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%FROM process_definition%'
+"""

@@ -28,7 +28,8 @@ from statewright.failures import (
 )
 from statewright.ids import EntityId, TenantId, TransactionId, model_id
 from statewright.net import IDS_PER_MOMENT, Moment
-from statewright.processes.changes import RowChanges, compute_row_changes
+from statewright.net.effects import StartChild
+from statewright.processes.changes import RowChanges
 from statewright.processes.language import Applied, I, P, Rejection
 from statewright.services.builtin import create_missing_models
 from statewright.services.processes.documents import read_object
@@ -288,5 +289,5 @@ def _count(host: ProcessHost[P, I], step: Advance[P, I]) -> None:
 
 def _allocate_child_ids(applied: Applied[I], moment: Moment) -> list[EntityId]:
     """Ids of instances that are to be started, from the end of the moment's range, which the kernel never reaches."""
-    count = len(compute_row_changes(applied.effects).children)
+    count = sum(isinstance(effect, StartChild) for effect in applied.effects)
     return [number_to_entity_id(moment.first_id + _CHILD_OFFSET - n) for n in range(count)]

@@ -90,6 +90,7 @@ class ProcessCache(Generic[P]):
         self._pool = pool
         self._language = language
         self._compiler = compiler
+        self._latest = definitions.LatestVersions(pool)
         self._entries: LruCache[tuple[TenantId, str, int], PublishedDefinition[P]] = LruCache(
             MAX_CACHED_NODES, lambda published: compiler.count_nodes(published.process)
         )
@@ -110,7 +111,7 @@ class ProcessCache(Generic[P]):
 
     async def find_latest(self, tenant: TenantId, definition_id: str) -> PublishedDefinition[P] | None:
         """The latest version, which is looked up every time: another process may have stored one just now."""
-        version = await definitions.fetch_latest_version(self._pool, tenant, self._language, definition_id)
+        version = await self._latest.find(tenant, self._language, definition_id)
         return None if version is None else await self.find(tenant, definition_id, version)
 
 

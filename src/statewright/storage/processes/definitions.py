@@ -1,9 +1,13 @@
 """Stored versions of definitions. They are inserted by the statement that commits their entities, and never change."""
 
+from collections.abc import Sequence
+
+import asyncpg
 from msgspec import Struct
 
 from statewright.ids import TenantId
 from statewright.storage.pool import Pool
+from statewright.storage.shared_reads import SharedReads
 
 
 class StoredDefinition(Struct, frozen=True, kw_only=True):
@@ -34,14 +38,41 @@ class LatestDefinition(Struct, frozen=True, kw_only=True):
     versions: tuple[int, ...]
 
 
-LATEST_VERSION = "SELECT max(version) FROM process_definition WHERE tenant = $1 AND language = $2 AND id = $3"
+DefinitionKey = tuple[TenantId, str, str]
+"""A tenant, a language and the id of a definition."""
+
+LATEST_VERSIONS = """
+    -- LATERAL … LIMIT 1 keeps the planner at one index probe per definition.
+    SELECT wanted.tenant, wanted.language, wanted.id, latest.version
+      FROM unnest($1::text[], $2::text[], $3::text[]) AS wanted (tenant, language, id)
+     CROSS JOIN LATERAL (
+            SELECT version
+              FROM process_definition AS made
+             WHERE made.tenant = wanted.tenant AND made.language = wanted.language AND made.id = wanted.id
+             ORDER BY version DESC
+             LIMIT 1) AS latest
+"""
 
 
-async def fetch_latest_version(pool: Pool, tenant: TenantId, language: str, definition_id: str) -> int | None:
-    """The number of the latest version; None when there is none."""
-    async with pool.connection() as connection:
-        version: int | None = await connection.fetchval(LATEST_VERSION, tenant, language, definition_id)
-    return version
+class LatestVersions:
+    """The numbers of the latest versions. Every start of an instance asks, so they share statements: a version that was
+    stored before one asked is always seen.
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        self._reads = SharedReads(pool, _fetch_latest_versions, name="latest-versions")
+
+    async def find(self, tenant: TenantId, language: str, definition_id: str) -> int | None:
+        """The number of the latest version; None when there is none."""
+        return await self._reads.ask((tenant, language, definition_id))
+
+
+async def _fetch_latest_versions(
+    connection: asyncpg.Connection, keys: Sequence[DefinitionKey], timeout_s: float
+) -> dict[DefinitionKey, int]:
+    columns = [list(column) for column in zip(*keys, strict=True)]
+    rows = await connection.fetch(LATEST_VERSIONS, *columns, timeout=timeout_s)
+    return {(TenantId(tenant), language, id_): version for tenant, language, id_, version in rows}
 
 
 VERSION = """
