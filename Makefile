@@ -26,11 +26,11 @@ run: $(BIN)/statewright ## install and serve on http://127.0.0.1:8080/api
 	$(BIN)/statewright serve
 
 test: $(VENV)/.dev ## install what the tests need and run them all
-	$(BIN)/pytest tests/unit tests/conformance -q -n $(WORKERS)
+	$(BIN)/pytest tests/unit -q -n $(WORKERS)
 	$(BIN)/pytest tests/integration tests/e2e -q -n $(WORKERS) --dist loadfile --reruns 1
 
 unit: $(VENV)/.dev ## run the unit tests only
-	$(BIN)/pytest tests/unit tests/conformance -q -n $(WORKERS)
+	$(BIN)/pytest tests/unit -q -n $(WORKERS)
 
 demo: $(BIN)/statewright ## watch an entity move through an imported workflow
 	$(BIN)/python examples/demo.py

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from statewright.cli import flows, index, retention, steps, workflows
 from statewright.cli import help as help_pages
+from statewright.cli import index, retention, steps, workflows
 from statewright.cli.client import fail
 from statewright.cli.transfer import commands as transfer
 
@@ -40,7 +40,6 @@ program.add_typer(index.index, name="index")
 program.add_typer(steps.steps, name="steps")
 program.add_typer(workflows.workflows, name="workflows")
 program.command(name="help")(help_pages.show_help)
-program.add_typer(flows.flows, name="flows")
 program.command(name="explain-search")(index.explain_search)
 program.command()(retention.prune)
 steps.steps.command()(retention.purge)
