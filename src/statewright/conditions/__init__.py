@@ -24,6 +24,7 @@ from statewright.conditions.search import (
     read_search_condition,
 )
 from statewright.conditions.sorting import SortKey, check_keys, parse_sort
+from statewright.conditions.synonyms import replace_synonyms
 from statewright.conditions.syntax import Array, Condition, Function, Group, Lifecycle, MalformedCondition, Simple
 from statewright.conditions.templates import SqlCondition
 from statewright.conditions.wire import parse, serialise
@@ -60,5 +61,6 @@ __all__ = [
     "parse",
     "parse_sort",
     "read_search_condition",
+    "replace_synonyms",
     "serialise",
 ]

@@ -5,7 +5,13 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.conditions import MalformedCondition, SearchCondition, SortKey, read_search_condition
+from statewright.conditions import (
+    MalformedCondition,
+    SearchCondition,
+    SortKey,
+    read_search_condition,
+    replace_synonyms,
+)
 from statewright.entity import Entity, EntityView, ModelKey
 from statewright.failures import BadRequest, InvalidFieldPath, ModelNotFound, SearchResultLimit
 from statewright.ids import TenantId
@@ -34,6 +40,14 @@ def read_condition(body: bytes) -> SearchCondition:
     """The condition of a request body. Raises ``BadRequest`` (docs/reference/search.md#order-of-checks step 3)."""
     try:
         return read_search_condition(decode(body))
+    except (MalformedJson, MalformedCondition) as malformed:
+        raise BadRequest(f"invalid condition: {malformed}") from malformed
+
+
+def read_older_condition(body: bytes) -> SearchCondition:
+    """The same of an older client, whose operators may have other names. Raises ``BadRequest``."""
+    try:
+        return read_search_condition(replace_synonyms(decode(body)))
     except (MalformedJson, MalformedCondition) as malformed:
         raise BadRequest(f"invalid condition: {malformed}") from malformed
 

@@ -299,11 +299,21 @@ def test_headers_are_looked_at_before_the_size(api: Api) -> None:
 # Reading
 
 
-@pytest.mark.parametrize("path", ["/message/{}", "/message/get/{}"])
-def test_older_clients_read_by_another_path(api: Api, path: str) -> None:
-    message = a_message(api, {"a": 1})
-    assert api.get(path.format(message)).text == api.get(f"/message/{message}").text
-    assert done(api.get(path.format(message)))["content"] == {"a": 1}
+@pytest.mark.parametrize(
+    "content", [{"a": 1}, {"edge_message_content": 'say "hi"\n\\ \u00fc \U0001f600'}, [1.50], "text", None]
+)
+def test_older_clients_read_the_content_as_a_text_by_another_path(api: Api, content: Json) -> None:
+    message = a_message(api, content)
+    older, newer = done(api.get(f"/message/get/{message}")), done(api.get(f"/message/{message}"))
+    assert isinstance(older["content"], str)
+    assert json.loads(older["content"]) == newer["content"] == content
+    assert (older["header"], older["metaData"]) == (newer["header"], newer["metaData"])
+
+
+def test_a_long_content_is_a_text_from_its_beginning_to_its_end(api: Api) -> None:
+    content = {"text": 'ü"\\' * 300_000}
+    message = a_message(api, content)
+    assert json.loads(done(api.get(f"/message/get/{message}"))["content"]) == content
 
 
 def test_any_spelling_of_an_id_will_do(api: Api) -> None:

@@ -239,6 +239,33 @@ def test_older_clients_get_an_array(parcel_api: Api) -> None:
     assert done(asked(parcel_api, NOTHING, path="/search/parcel/1")) == []
 
 
+@pytest.mark.parametrize(
+    ("operator", "value", "names"),
+    [
+        ("NOT_EQUALS", 2, ["a", "c"]),
+        ("GREATER_THAN_OR_EQUAL", 2, ["b", "c"]),
+        ("LESS_THAN_OR_EQUAL", 2, ["a", "b"]),
+        ("IN", [1, 3, 9], ["a", "c"]),
+        ("NOT_IN", [1, 3], ["b"]),
+    ],
+)
+def test_older_clients_have_other_names_for_some_operators(
+    parcel_api: Api, operator: str, value: Json, names: list[str]
+) -> None:
+    parcels(parcel_api, *({"name": name, "count": number} for name, number in (("a", 1), ("b", 2), ("c", 3))))
+    leaf = simple("$.count", operator, value)
+    for condition in (leaf, all_of(leaf)):
+        answered = done(asked(parcel_api, condition, path="/search/parcel/1", sort="name"))
+        assert [envelope["data"]["name"] for envelope in answered] == names
+        assert asked(parcel_api, condition, path="/search/direct/parcel/1").status_code == 400
+    if isinstance(value, list):
+        for wrong in ([], 1, list(range(1001))):
+            problem = refused(
+                asked(parcel_api, simple("$.count", operator, wrong), path="/search/parcel/1"), 400, "BAD_REQUEST"
+            )
+            assert f"{operator} takes a list of 1 to 1000 values" in problem["detail"]
+
+
 NAME = simple("$.name", "EQUALS", "a")
 
 

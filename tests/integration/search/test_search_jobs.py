@@ -343,6 +343,8 @@ def test_older_clients_find_their_snapshots(parcel_api: Api) -> None:
         lambda: done(parcel_api.get(f"/search/snapshot/{job}/status")), lambda it: it["snapshotStatus"] != "RUNNING"
     )
     assert (status["snapshotStatus"], status["entitiesCount"]) == ("SUCCESSFUL", 1)
-    found = done(parcel_api.get(f"/search/snapshot/{job}"))
+    response = parcel_api.get(f"/search/snapshot/{job}")
+    assert response.headers["content-type"] == "application/hal+json"
+    found = done(response)
     assert [envelope["meta"]["id"] for envelope in found["_embedded"]["objectNodes"]] == [saved.id]
     assert found["page"]["totalElements"] == 1

@@ -1,6 +1,8 @@
 """Edge messages over REST (docs/reference/entities.md#edge-messages)."""
 
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterable, AsyncIterator
+from typing import Final
 
 from msgspec import ValidationError as WrongType
 from msgspec import convert
@@ -22,6 +24,10 @@ _OPTIONAL_HEADERS = {
     "correlation_id": b"x-correlation-id",
 }
 
+_TO_ESCAPE: Final = re.compile(rb'["\\\x00-\x1f]')
+_ESCAPED: Final = {bytes([code]): b"\\u%04x" % code for code in range(0x20)} | {b'"': b'\\"', b"\\": b"\\\\"}
+"""What JSON does not let stand in a string, and how it is written there."""
+
 
 async def create_message(request: Request) -> Response:
     """Store a message."""
@@ -38,7 +44,14 @@ async def create_message(request: Request) -> Response:
 async def read_message(request: Request) -> Response:
     """A message; one with a long payload is sent as it is read."""
     reading = await messages.read(request.runtime, request.principal, _read_message_id(request))
-    parts = _stream_parts(reading)
+    parts = _stream_parts(reading, reading.content)
+    return Response(b"".join([part async for part in parts]) if reading.pieces == 1 else parts)
+
+
+async def read_message_as_text(request: Request) -> Response:
+    """A message whose payload is a text that holds JSON, as older clients read it (decision S19)."""
+    reading = await messages.read(request.runtime, request.principal, _read_message_id(request))
+    parts = _stream_parts(reading, _quote(reading.content))
     return Response(b"".join([part async for part in parts]) if reading.pieces == 1 else parts)
 
 
@@ -97,11 +110,19 @@ async def _write_to_file(request: Request, spool: TempFile) -> None:
         raise BadRequest(f"invalid JSON: {malformed}") from malformed
 
 
-async def _stream_parts(reading: MessageReading) -> AsyncIterator[bytes]:
+async def _stream_parts(reading: MessageReading, content: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
     yield b'{"content":'
-    async for piece in reading.content:
+    async for piece in content:
         yield piece
     yield b',"header":%b,"metaData":%b}\n' % (reading.header, reading.metadata)
+
+
+async def _quote(content: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    """JSON as a string of JSON. Pieces may end in the middle of a character, none of whose bytes is escaped then."""
+    yield b'"'
+    async for piece in content:
+        yield _TO_ESCAPE.sub(lambda found: _ESCAPED[found[0]], piece)
+    yield b'"'
 
 
 def _read_message_id(request: Request) -> str:
@@ -159,11 +180,11 @@ MESSAGES: tuple[Route, ...] = (
     Route(
         method="GET",
         path="/message/get/{messageId}",
-        endpoint=read_message,
+        endpoint=read_message_as_text,
         id="getMessageAsBefore",
         tag="Messages",
-        summary="The same, for older libraries",
-        reply="Message",
+        summary="The same with its content as a text that holds JSON, for older libraries",
+        reply="MessageWithText",
         problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),
     ),
     Route(

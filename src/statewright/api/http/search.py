@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from statewright.api.http import search_indexes
 from statewright.api.http.request import Request, uuid_text
@@ -25,6 +25,11 @@ ENVELOPES_PER_YIELD = 200
 
 NDJSON = "application/x-ndjson"
 
+HAL = "application/hal+json"
+"""Older clients tell a page of results by it (decision S19)."""
+
+ConditionReader = Callable[[bytes], SearchCondition]
+
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 
 
@@ -41,7 +46,8 @@ async def search_direct(request: Request) -> Response:
 async def search_as_array(request: Request) -> Response:
     """The same as one JSON array, for older clients (docs/reference/search.md#paths-for-older-clients)."""
     key = request.model_key()
-    return Response(b"[" + b",".join(await encode_envelopes(await _run_search(request, key), key)) + b"]\n")
+    found = await _run_search(request, key, search.read_older_condition)
+    return Response(b"[" + b",".join(await encode_envelopes(found, key)) + b"]\n")
 
 
 async def encode_envelopes(entities: Sequence[EntityView], key: ModelKey) -> list[bytes]:
@@ -65,26 +71,30 @@ async def _explain_search(request: Request, key: ModelKey, kind: str) -> Respons
     return Response(encode_json({"sql": text, "arguments": arguments, "judged": found.judged, "plan": found.plan}))
 
 
-async def _run_search(request: Request, key: ModelKey) -> list[EntityView]:
+async def _run_search(
+    request: Request, key: ModelKey, read: ConditionReader = search.read_condition
+) -> list[EntityView]:
     tracking = request.query_flag("trackingRead")
-    wanted, limit = await _read_search(request, key)
+    wanted, limit = await _read_search(request, key, read)
     return await search.run_direct_search(request.runtime, request.caller, wanted, limit=limit, tracking=tracking)
 
 
-async def _read_search(request: Request, key: ModelKey) -> tuple[Search, int]:
+async def _read_search(
+    request: Request, key: ModelKey, read: ConditionReader = search.read_condition
+) -> tuple[Search, int]:
     instant = request.query_instant("pointInTime")
-    condition, sort = await read_condition(request), read_sort(request)
+    condition, sort = await read_condition(request, read), read_sort(request)
     limit = _read_limit(request)
     return Search(key=key, condition=condition, sort=sort, instant=instant), limit
 
 
-async def read_condition(request: Request) -> SearchCondition:
+async def read_condition(request: Request, read: ConditionReader = search.read_condition) -> SearchCondition:
     """The condition in the body."""
     try:
         body = await request.body()
     except BadRequest as refused:
         raise BadRequest(f"failed to read request body: {refused.message}") from refused
-    return search.read_condition(body)
+    return read(body)
 
 
 def read_sort(request: Request) -> tuple[SortKey, ...]:
@@ -147,9 +157,8 @@ async def get_snapshot_status(request: Request) -> Response:
 async def get_snapshot_results(request: Request) -> Response:
     """A page of the matches, for older clients."""
     page = await _read_page(request)
-    return Response(
-        b'{"_embedded":{"objectNodes":[%b]},"page":%b}\n' % (await _encode_content(page), _encode_page(page))
-    )
+    content = b'{"_embedded":{"objectNodes":[%b]},"page":%b}\n' % (await _encode_content(page), _encode_page(page))
+    return Response(content, media_type=HAL)
 
 
 def _read_job_id(request: Request) -> JobId:
@@ -352,6 +361,7 @@ SEARCH: tuple[Route, ...] = (
         tag="Search",
         summary="A page of what a job has found, for older libraries",
         query=RESULT_PAGE,
+        media_type=HAL,
         reply="SnapshotResults",
         problems=JOB_PROBLEMS,
     ),

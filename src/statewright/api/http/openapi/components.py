@@ -240,6 +240,24 @@ CONDITIONS: Final[Document] = dict(describe_conditions(ref).items())
 _JOB_STATES = {"type": "string", "enum": ["RUNNING", "SUCCESSFUL", "FAILED", "CANCELLED"]}
 _INDEX_TYPES = {"type": "string", "enum": ["TEXT", "NUMBER", "BOOLEAN", "DOCUMENT"]}
 _JOB_MEMBERS: Final = "createTime entitiesCount calculationTimeMillis expirationDate"
+
+
+def _describe_message(content: Document) -> Document:
+    header = define_object(
+        "subject contentType contentLength contentEncoding",
+        subject=TEXT,
+        contentType=TEXT,
+        contentLength=INT64,
+        contentEncoding=TEXT,
+        messageId=TEXT,
+        userId=TEXT,
+        recipient=TEXT,
+        replyTo=TEXT,
+        correlationId=TEXT,
+    )
+    return define_object("header metaData content", header=header, metaData={"type": "object"}, content=content)
+
+
 _JOB: Final = {
     "createTime": INSTANT,
     "finishTime": INSTANT,
@@ -309,23 +327,8 @@ MESSAGES: Final[Document] = {
         "properties": {"payload": {"description": "any JSON"}, "metaData": {"type": "object"}},
         "required": ["payload"],
     },
-    "Message": define_object(
-        "header metaData content",
-        header=define_object(
-            "subject contentType contentLength contentEncoding",
-            subject=TEXT,
-            contentType=TEXT,
-            contentLength=INT64,
-            contentEncoding=TEXT,
-            messageId=TEXT,
-            userId=TEXT,
-            recipient=TEXT,
-            replyTo=TEXT,
-            correlationId=TEXT,
-        ),
-        metaData={"type": "object"},
-        content={"description": "the payload as it came"},
-    ),
+    "Message": _describe_message({"description": "the payload as it came"}),
+    "MessageWithText": _describe_message({"type": "string", "description": "the payload as a text that holds JSON"}),
     "Ids": define_array(UUID),
     "DeletedMessage": define_object("entityIds", entityIds=define_array(UUID)),
     "DeletedMessages": define_array(define_object("entityIds success", entityIds=define_array(UUID), success=FLAG)),
