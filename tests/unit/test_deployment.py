@@ -104,6 +104,27 @@ def test_the_pods_start_with_real_authentication_and_their_probes_reach_them(tmp
     ]
 
 
+def test_containers_write_nowhere_but_to_temporary_files_and_have_no_privileges():
+    pod = manifests()["Deployment"]["spec"]["template"]["spec"]
+    security = pod["securityContext"] | container()["securityContext"]
+    assert (security["runAsNonRoot"], security["runAsUser"], security["runAsGroup"]) == (True, 65532, 65532)
+    assert security["readOnlyRootFilesystem"]
+    assert not security["allowPrivilegeEscalation"]
+    assert security["capabilities"] == {"drop": ["ALL"]}
+    [temporary] = [volume["name"] for volume in pod["volumes"] if "emptyDir" in volume]
+    assert {"name": temporary, "mountPath": "/tmp"} in container()["volumeMounts"]
+    for node in ("one", "two"):
+        service = compose()["services"][node]
+        assert (service["read_only"], service["tmpfs"], service["cap_drop"]) == (True, ["/tmp"], ["ALL"])
+
+
+def test_whoever_runs_the_image_asks_after_its_health():
+    for node in ("one", "two"):
+        assert compose()["services"][node]["healthcheck"]["test"] == ["CMD", "statewright", "health"]
+    for kind in ("startup", "readiness", "liveness"):
+        assert container()[f"{kind}Probe"]["timeoutSeconds"] > 2
+
+
 def test_the_service_and_the_budget_select_the_pods():
     found = manifests()
     labels = found["Deployment"]["spec"]["template"]["metadata"]["labels"]
@@ -116,7 +137,9 @@ def test_there_is_time_to_stop_before_a_kill():
     defaults = Settings()
     needed = (defaults.drain_window + defaults.shutdown_timeout).total_seconds()
     unit = (DEPLOY / "systemd" / "statewright.service").read_text()
-    assert manifests()["Deployment"]["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] > needed
+    [_, before] = container()["lifecycle"]["preStop"]["exec"]["command"]
+    pod = manifests()["Deployment"]["spec"]["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] > needed + float(before)
     assert float(re.findall(r"(?m)^TimeoutStopSec=(\d+)s$", unit)[0]) > needed
     assert all(float(compose()["services"][node]["stop_grace_period"].rstrip("s")) > needed for node in ("one", "two"))
 
@@ -136,9 +159,9 @@ def test_every_named_setting_exists_and_every_command_is_one_of_ours():
     assert of_image("CMD") == [["[serve]"]]
 
 
-def test_the_image_is_not_root_checks_its_health_and_copies_what_exists():
-    assert of_image("USER") == [["10001"]]
-    assert of_image("HEALTHCHECK")[0][-2:] == ["[statewright,", "health]"]
+def test_the_image_is_not_root_leaves_checks_to_who_runs_it_and_copies_what_exists():
+    assert of_image("USER") == [["65532:65532"]]
+    assert of_image("HEALTHCHECK") == []
     copied = [
         source for line in dockerfile() if line[0] == "COPY" and "--from=build" not in line for source in line[1:-1]
     ]

@@ -118,12 +118,22 @@ def test_an_unknown_variable_of_the_dialect_is_ignored_with_a_warning():
     assert settings(CYODA_XYZZY="1").warnings == ("CYODA_XYZZY is unknown and ignored",)
 
 
+def test_documented_variables_that_do_not_apply_here_are_named_in_one_warning():
+    [warning] = settings(CYODA_TX_TTL="5m", CYODA_CLUSTER_ENABLED="true", CYODA_SQLITE_PATH="x").warnings
+    assert warning.startswith("CYODA_CLUSTER_ENABLED, CYODA_SQLITE_PATH, CYODA_TX_TTL without effect")
+
+
 @pytest.mark.parametrize(
-    "variable",
-    ["CYODA_CLUSTER_ENABLED", "CYODA_GOSSIP_ADDR", "CYODA_SQLITE_PATH", "CYODA_TX_TTL", "CYODA_CLIENT_SECRET"],
+    ("variable", "value"),
+    [("CYODA_OIDC_ROLES_CLAIM", "groups"), ("CYODA_OIDC_REQUIRE_HTTPS", "false"), ("CYODA_OIDC_ANYTHING", "")],
 )
-def test_documented_variables_that_do_not_apply_here_are_accepted_in_silence(variable: str):
-    assert settings(**{variable: "anything"}).warnings == ()
+def test_what_would_configure_providers_of_identities_earns_a_warning(variable: str, value: str):
+    [warning] = settings(**{variable: value}).warnings
+    assert warning == f"{variable} has no effect: this service does not offer what it asks for"
+
+
+def test_variables_of_clients_are_no_settings():
+    assert settings(CYODA_CLIENT_SECRET="anything").warnings == ()
 
 
 def test_switching_on_what_is_not_offered_earns_a_warning():

@@ -18,17 +18,17 @@ CLIENT_VARIABLES = frozenset({
 })  # fmt: skip
 """Names that clients, images and installers read: no settings of the service, and no misspelt ones either."""
 
-IGNORED_VARIABLES = frozenset({
+NEEDLESS_VARIABLES = frozenset({
     "CLUSTER_ENABLED", "DEBUG", "DISPATCH_ALLOW_LOOPBACK_FOR_TESTING", "GOSSIP_ADDR", "GOSSIP_STABILITY_WINDOW",
-    "GRPC_NODE_ADDR", "IAM_TRUSTED_KEY_MAX_JWK_PROPERTIES", "IAM_TRUSTED_KEY_MAX_PER_TENANT",
-    "IAM_TRUSTED_KEY_MAX_VALIDITY_DAYS", "NODE_ADDR", "OIDC_ALLOW_PRIVATE_NETWORKS",
-    "OIDC_CONNECTION_REQUEST_TIMEOUT_MS", "OIDC_CONNECT_TIMEOUT_MS", "OIDC_REQUIRE_HTTPS", "OIDC_ROLES_CLAIM",
-    "OIDC_SOCKET_TIMEOUT_MS", "POSTGRES_MAX_CONN_IDLE_TIME", "SCHEDULER_COORDINATOR", "SCHEDULER_DISTRIBUTION",
+    "GRPC_NODE_ADDR", "NODE_ADDR", "POSTGRES_MAX_CONN_IDLE_TIME", "SCHEDULER_COORDINATOR", "SCHEDULER_DISTRIBUTION",
     "SCHEMA_EXTEND_MAX_RETRIES", "SCHEMA_SAVEPOINT_INTERVAL", "SEED_NODES", "SQLITE_AUTO_MIGRATE",
     "SQLITE_BUSY_TIMEOUT", "SQLITE_CACHE_SIZE", "SQLITE_PATH", "SQLITE_SEARCH_SCAN_LIMIT", "TX_OUTCOME_TTL",
     "TX_REAP_INTERVAL", "TX_TTL",
 })  # fmt: skip
-"""Documented names that tune what this service has no need of; accepted without a warning."""
+"""Documented names that tune what this service has no need of; one warning names all that are set."""
+
+UNSUPPORTED_PREFIXES = ("OIDC_", "IAM_TRUSTED_KEY_MAX_")
+"""Documented names that configure what this service does not offer; a warning, whatever their values."""
 
 UNSUPPORTED_VARIABLES = frozenset({
     "IAM_M2M_ADMIN_ROLE_ENABLED", "IAM_TRUSTED_KEY_REGISTRATION_ENABLED", "OTEL_ENABLED", "PROFILES",
@@ -76,16 +76,26 @@ def refuse_unknown(environment: Mapping[str, str]) -> None:
 
 
 def find_unused(environment: Mapping[str, str]) -> Iterator[str]:
-    """A sentence for each documented variable that is set but has no effect in this service."""
+    """Sentences on the variables of the dialect that are set but have no effect in this service."""
     known = {variable for name in SETTINGS for variable in list_variables(name)}
+    needless: list[str] = []
     for variable in sorted(environment):
         name = variable.removeprefix(ALIAS_PREFIX)
-        if name == variable or variable in known or name in CLIENT_VARIABLES | IGNORED_VARIABLES:
+        if name == variable or variable in known or name in CLIENT_VARIABLES:
             continue
-        if name not in UNSUPPORTED_VARIABLES:
+        if name in NEEDLESS_VARIABLES:
+            needless.append(variable)
+        elif name.startswith(UNSUPPORTED_PREFIXES) or name in UNSUPPORTED_VARIABLES:
+            if name not in UNSUPPORTED_VARIABLES or _is_switched_on(environment[variable]):
+                yield f"{variable} has no effect: this service does not offer what it asks for"
+        else:
             yield f"{variable} is unknown and ignored"
-        elif environment[variable].strip().lower() not in ("", "0", "f", "false"):
-            yield f"{variable} has no effect: this service does not offer what it asks for"
+    if needless:
+        yield f"{', '.join(needless)} without effect: this service has no need of what is tuned by that"
+
+
+def _is_switched_on(text: str) -> bool:
+    return text.strip().lower() not in ("", "0", "f", "false")
 
 
 def _read_setting(name: str, environment: Mapping[str, str]) -> Reading | None:

@@ -59,6 +59,15 @@ def test_without_a_token_every_path_says_the_same(service: RunningService, metho
     assert "retry-after" not in response.headers
 
 
+@pytest.mark.parametrize(
+    "path", ["/.well-known/other", "/.well-known/openid-configuration", "/.well-known/jwks.json/x"]
+)
+def test_what_is_not_well_known_is_a_plain_404_without_a_token(service: RunningService, path: str) -> None:
+    response = service.anonymous().get(path)
+    assert (response.status_code, response.text) == (404, "404 page not found\n")
+    assert response.headers["content-type"] == "text/plain; charset=utf-8"
+
+
 @pytest.mark.parametrize("path", ["/no/such/path", "/model", "/entity", "/entity/a/b/c/d/e", "/", "/audit/", "//"])
 def test_with_a_token_an_unknown_path_is_a_plain_404(api: Api, path: str) -> None:
     response = api.get(path)

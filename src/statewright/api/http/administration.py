@@ -29,13 +29,13 @@ _decode_level = msgspec.json.Decoder(_LevelRequest).decode
 
 async def get_log_level(request: Request) -> Response:
     """The level in force."""
-    _require_admin(request)
+    require_admin(request)
     return Response(encode_json({"level": logs.get_level()}))
 
 
 async def set_log_level(request: Request) -> Response:
     """Put a level in force; an unknown word means ``info``."""
-    _require_admin(request)
+    require_admin(request)
     try:
         word = _decode_level(await request.body(MAX_BYTES)).level
     except ValueError as malformed:  # what msgspec raises
@@ -47,7 +47,8 @@ async def set_log_level(request: Request) -> Response:
     return Response(encode_json({"level": logs.get_level(), "previous": previous}))
 
 
-def _require_admin(request: Request) -> None:
+def require_admin(request: Request) -> None:
+    """Raises ``Forbidden`` for who is no administrator."""
     if ADMIN not in request.principal.roles:
         raise Forbidden("admin role required")
 

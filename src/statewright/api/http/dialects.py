@@ -22,6 +22,7 @@ from statewright.api.http.security import PageGuard
 from statewright.api.http.statistics import STATISTICS
 from statewright.api.http.steps.errors import STEP_ERRORS
 from statewright.api.http.steps.routes import STEP_ROUTES
+from statewright.api.http.trace_sampler import TRACE_SAMPLER
 from statewright.api.http.workflows import WORKFLOWS
 from statewright.auth import Authenticator
 
@@ -34,6 +35,7 @@ ROUTES: tuple[Route, ...] = (
     *SEARCH,
     *MESSAGES,
     *ADMINISTRATION,
+    *TRACE_SAMPLER,
     *ACCOUNT,
 )
 

@@ -11,7 +11,7 @@ from statewright.api.http.help import Help
 from statewright.api.http.openapi import build_openapi_document, render_docs_page
 from statewright.api.http.openapi.explorer_files import EXPLORER_FILES, ExplorerFile
 from statewright.api.http.openapi.shapes import Document
-from statewright.api.http.response import Response
+from statewright.api.http.response import NOT_FOUND, Response
 from statewright.api.http.router import PublicEndpoint, PublicRequest, PublicRoute
 from statewright.api.http.security import PAGE_HEADERS
 from statewright.auth import JwkSet, TokenRequest, TokenService
@@ -38,10 +38,16 @@ def build_public_routes(
         *(PublicRoute(method="GET", path=file.path, endpoint=_build_file(file)) for file in EXPLORER_FILES),
         PublicRoute(method="POST", path=f"{context_path}/oauth/token", endpoint=_build_token(tokens)),
     ]
+    well_known = f"{context_path}/.well-known"
+    routes.append(PublicRoute(method="GET", path=well_known, endpoint=_find_nothing, is_tree=True))
     if keys is not None:
-        path = f"{context_path}/.well-known/jwks.json"
-        routes.append(PublicRoute(method="GET", path=path, endpoint=_build_jwks(keys)))
+        routes.append(PublicRoute(method="GET", path=f"{well_known}/jwks.json", endpoint=_build_jwks(keys)))
     return routes
+
+
+async def _find_nothing(_request: PublicRequest) -> Response:
+    """Clients look there for what a service may offer; that it does not is no secret."""
+    return NOT_FOUND
 
 
 async def _check_health(_request: PublicRequest) -> Response:

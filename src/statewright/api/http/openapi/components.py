@@ -12,6 +12,7 @@ from statewright.api.http.openapi.shapes import (
     Document,
     define_array,
     define_object,
+    define_open_object,
     ref,
 )
 from statewright.conditions.json_schema import describe_conditions
@@ -337,6 +338,8 @@ MESSAGES: Final[Document] = {
 
 # Bodies and answers of operating the service, and what several kinds of requests have in common.
 
+_SAMPLER: Final = {"type": "string", "enum": ["always", "never", "ratio"]}
+_RATIO: Final = {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
 _LEVEL: Final = {"type": "string", "enum": ["debug", "info", "warn", "error"]}
 
 OPERATIONS: Final[Document] = {
@@ -344,6 +347,8 @@ OPERATIONS: Final[Document] = {
     "Pruning": define_object("removed keptFrom complete", removed=INT64, keptFrom=INSTANT, complete=FLAG),
     "LogLevel": define_object("level", level=_LEVEL),
     "LogLevelChange": define_object("level previous", level=_LEVEL, previous=_LEVEL),
+    "TraceSampler": define_object("sampler parent_based", sampler=_SAMPLER, ratio=_RATIO, parent_based=FLAG),
+    "TraceSamplerChange": define_open_object("sampler", sampler=_SAMPLER, ratio=_RATIO, parent_based=FLAG),
     "Account": define_object("userAccountInfo", userAccountInfo={"type": "object"}),
     "HelpTopic": define_object(
         "topic path title synopsis body sections see_also stability actions",

@@ -114,6 +114,8 @@ SCHEMA_EXAMPLES: Final[Mapping[str, object]] = {
     "Names": ["APPROVE"],
     "Ids": [ENTITY],
     "LogLevel": {"level": "info"},
+    "TraceSampler": {"sampler": "always", "parent_based": True},
+    "TraceSamplerChange": {"sampler": "ratio", "ratio": 0.25, "parent_based": True},
 }
 """By name of the schema."""
 
