@@ -1,6 +1,6 @@
 """The workers of the loan chain. ``bureau`` among the variables stands in for what other companies would answer.
 
-Run with ``statewright node worker:node --api http://127.0.0.1:8080`` in this directory.
+Run with ``statewright node worker:node --url http://127.0.0.1:8080`` in this directory.
 """
 
 from statewright.sdk import Job, Node, NonRetryable

@@ -1,4 +1,4 @@
-"""The command line (docs/reference/service.md#command-line, docs/reference/service.md#start-and-stop). What the
+"""The command line (docs/reference/cli.md, docs/reference/service.md#start-and-stop). What the
 commands start is told by the end-to-end tests.
 """
 
@@ -96,7 +96,8 @@ def test_a_bad_setting_is_one_line_on_stderr():
 @pytest.mark.parametrize(
     ("failure", "line"),
     [
-        (OSError(98, "Address already in use"), "error: [Errno 98] Address already in use\n"),
+        (OSError(98, "Address already in use"), "error: Address already in use\n"),
+        (FileNotFoundError(2, "No such file or directory", "/k.pem"), "error: /k.pem: No such file or directory\n"),
         (SettingsError("X", "is\nwrong"), "error: X: is wrong\n"),
         (TimeoutError(), "error: TimeoutError\n"),
         (ZeroDivisionError("division by zero"), "error: ZeroDivisionError: division by zero\n"),

@@ -1,167 +1,232 @@
-"""What commands share that speak to a running service: their options, and the REST API as one client sees it.
+"""What commands share that speak to a running service: their options, the client they get, and how they fail.
 
 They speak HTTP like any client: an embedded database belongs to its service, and the service knows what its callers may
-do. Only the standard library is used, so that a command answers at once.
+do. The client is loaded when a command runs: `statewright --help` does without.
 """
 
-import http.client
-import json
-import time
-from collections.abc import Callable, Iterator
+import inspect
+import os
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
-from urllib.parse import quote, urlsplit
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from urllib.parse import quote
 
 import typer
 from rich.console import Console
+from typer.core import TyperCommand, TyperOption
+
+if TYPE_CHECKING:
+    from statewright.sdk import CallFailed, Client, RetryPolicy
 
 Url = Annotated[
-    str, typer.Option("--url", envvar="STATEWRIGHT_API_URL", help="REST API of the service.", metavar="URL")
+    str | None,
+    typer.Option(
+        "--url",
+        help="Address of the service. \\[env: STATEWRIGHT_URL] \\[default: http://127.0.0.1:8080]",
+        metavar="URL",
+        show_default=False,
+    ),
 ]
 Token = Annotated[
     str | None,
     typer.Option(
-        envvar="STATEWRIGHT_API_TOKEN",
-        help="Bearer token; not needed in mock mode.",
-        show_default=False,
-        metavar="TOKEN",
+        help="Bearer token; not needed in mock mode. \\[env: STATEWRIGHT_TOKEN]", metavar="TOKEN", show_default=False
     ),
 ]
-TokenFile = Annotated[Path | None, typer.Option(help="File that holds the token.", show_default=False)]
+TokenFile = Annotated[
+    Path | None, typer.Option(help="File that holds the token. \\[env: STATEWRIGHT_TOKEN_FILE]", show_default=False)
+]
+ClientId = Annotated[
+    str | None,
+    typer.Option(
+        help="Client that gets tokens itself. \\[env: STATEWRIGHT_CLIENT_ID]", metavar="ID", show_default=False
+    ),
+]
+ClientSecret = Annotated[
+    str | None,
+    typer.Option(
+        help="Its secret; better not typed. \\[env: STATEWRIGHT_CLIENT_SECRET, …_FILE]",
+        metavar="SECRET",
+        show_default=False,
+    ),
+]
 Model = Annotated[str, typer.Argument(help="Name and version of the model.", metavar="MODEL/VERSION")]
-DEFAULT_URL = "http://127.0.0.1:8080/api"
 
-TIMEOUT_S = 60.0
-MAX_ATTEMPTS = 6
-FIRST_PAUSE_S = 0.5
-"""Doubled after every attempt: a service that restarts is waited for, about fifteen seconds."""
+CONNECTION_OPTIONS: Mapping[str, object] = {
+    "url": Url,
+    "token": Token,
+    "token_file": TokenFile,
+    "client_id": ClientId,
+    "client_secret": ClientSecret,
+}
 
-Json = Any  # what a service answers is checked where it is used
-
-
-class RequestRefused(ValueError):
-    """The service answered with an error; the message is its own."""
-
-    def __init__(self, status: int, code: str, detail: str) -> None:
-        super().__init__(detail)
-        self.status = status
-        self.code = code
+Connection = Mapping[str, str | Path | None]
+"""The values of the options."""
 
 
-class RestClient:
-    """The REST API at ``url``, which ends with the context path. ``get_token`` is asked before every request.
-
-    ``repeats``: a request is sent again when the service is unreachable or busy, even if it may have been carried out,
-    and the connection stays open between requests.
+def with_client(function: Callable[..., None]) -> Callable[..., None]:
+    """A command that gets a client as its first argument, and the options that say where the service is. Each of its
+    requests is made once.
     """
-
-    def __init__(
-        self,
-        url: str,
-        get_token: Callable[[], str | None],
-        *,
-        repeats: bool = False,
-        first_pause_s: float = FIRST_PAUSE_S,
-    ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise typer.BadParameter(f'"{url}" is no http or https URL', param_hint="--url")
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        self._connection = kind(parts.hostname, parts.port, timeout=TIMEOUT_S)
-        self._base = parts.path.rstrip("/")
-        self._get_token = get_token
-        self._repeats = repeats
-        self._first_pause_s = first_pause_s
-        self.answered_at: datetime | None = None
-        """The time of day at the service, to the second, when it last answered."""
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
-
-    def request(self, method: str, path: str, body: bytes | None = None) -> bytes:
-        """The body of the answer. Raises ``RequestRefused``, ``OSError``, ``http.client.HTTPException``."""
-        pause = self._first_pause_s
-        for attempts_left in reversed(range(MAX_ATTEMPTS if self._repeats else 1)):
-            try:
-                return self._send_once(method, path, body)
-            except RequestRefused as refused:
-                if not attempts_left or not _is_transient(refused):
-                    raise
-            except (OSError, http.client.HTTPException):
-                self._connection.close()
-                if not attempts_left:
-                    raise
-            time.sleep(pause)
-            pause *= 2
-        raise AssertionError("unreachable")
-
-    def request_json(self, method: str, path: str, body: Json = None) -> Json:
-        """The same for small bodies."""
-        return json.loads(self.request(method, path, None if body is None else json.dumps(body).encode()))
-
-    def _send_once(self, method: str, path: str, body: bytes | None) -> bytes:
-        headers = {"Authorization": f"Bearer {self._get_token() or 'none'}"}
-        self._connection.request(method, f"{self._base}{path}", body, headers)
-        answer = self._connection.getresponse()
-        content = answer.read()
-        if not self._repeats:  # the server may close an idle connection at any moment
-            self._connection.close()
-        self.answered_at = (
-            parsedate_to_datetime(answer.headers["Date"]) if "Date" in answer.headers else datetime.now(UTC)
-        )
-        if answer.status != 200:
-            raise _read_refusal(answer.status, content)
-        return content
+    return _add_connection(function, connect)
 
 
-def connect(url: str, token: str | None, token_file: Path | None) -> RestClient:
-    """The service as a command sees it that sends a few requests, each of them once."""
-    given = read_token(token, token_file)
-    return RestClient(url, lambda: given)
+def with_patient_client(function: Callable[..., None]) -> Callable[..., None]:
+    """The same for commands that may do everything twice: a service that restarts is waited for."""
+    return _add_connection(function, connect_patiently)
 
 
-def read_token(token: str | None, token_file: Path | None) -> str | None:
-    """The token that the options name. Raises ``OSError``."""
-    return token or (token_file.read_text("utf-8").strip() if token_file else None)
+def _add_connection(function: Callable[..., None], make: "Callable[[Connection], Client]") -> Callable[..., None]:
+    own = [
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in list(inspect.signature(function).parameters.values())[1:]
+    ]
+
+    @wraps(function)
+    def run(**given: Any) -> None:  # Any: the values of the function's own parameters, as typer read them
+        connection = {name: given.pop(name) for name in CONNECTION_OPTIONS}
+        with report_failures(), make(connection) as client:
+            function(client, **given)
+
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in CONNECTION_OPTIONS.items()
+    ]
+    del run.__wrapped__  # or its signature would be read in place of this one
+    run.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *added)}
+    return run
+
+
+def connect(connection: Connection) -> "Client":
+    """A client whose requests are made once. Raises ``ValueError``, ``OSError``."""
+    from statewright.sdk import ONCE
+
+    return _open(connection, ONCE)
+
+
+def connect_patiently(connection: Connection) -> "Client":
+    """A client that sends everything again while the service is away. Raises ``ValueError``, ``OSError``."""
+    from statewright.sdk import RetryPolicy
+
+    return _open(connection, RetryPolicy(deadline_s=60.0, repeats_writes=True))
+
+
+def _open(connection: Connection, retry: "RetryPolicy") -> "Client":
+    from statewright.cli.environment import read_environment
+    from statewright.sdk import Client
+    from statewright.sdk.address import UnusableAddress, read_address
+    from statewright.sdk.tls import read_tls
+    from statewright.sdk.tokens import read_token
+
+    environment = dict(read_environment(os.environ))
+    given = {name: str(value) for name, value in connection.items() if value}
+    if "token" in given or "token_file" in given or "client_id" in given:
+        for name in _IDENTITY_VARIABLES:  # what is typed wins as a whole: a token, or a client
+            environment.pop(name, None)
+    for name, variable in _VARIABLES.items():
+        if name in given:
+            environment[variable] = given[name]
+    try:
+        address = read_address(environment)
+    except UnusableAddress as unusable:
+        if "url" not in given:
+            raise
+        raise typer.BadParameter(str(unusable), param_hint="--url") from None
+    return Client(address.api, token=read_token(environment), tls=read_tls(environment), retry=retry)
+
+
+_VARIABLES: Final = {
+    "url": "STATEWRIGHT_URL",
+    "token": "STATEWRIGHT_TOKEN",
+    "token_file": "STATEWRIGHT_TOKEN_FILE",
+    "client_id": "STATEWRIGHT_CLIENT_ID",
+    "client_secret": "STATEWRIGHT_CLIENT_SECRET",
+}
+_IDENTITY_VARIABLES: Final = ("STATEWRIGHT_TOKEN", "STATEWRIGHT_API_TOKEN", "STATEWRIGHT_TOKEN_FILE")
+
+
+class ModelCommand(TyperCommand):
+    """A command whose first argument is MODEL/VERSION; two arguments, as older releases had them, are joined."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # Any: click's, which typer has under its own name
+        options = (one for one in self.params if isinstance(one, TyperOption) and not one.is_flag)
+        valued = {text for option in options for text in option.opts}
+        return super().parse_args(ctx, join_model(args, valued))
+
+
+def join_model(arguments: list[str], valued_options: Collection[str]) -> list[str]:
+    """``prize 1`` as ``prize/1``, where these are the first two arguments that are no options."""
+    positions, is_value = [], False
+    for position, argument in enumerate(arguments):
+        if is_value or argument.startswith("-"):
+            is_value = not is_value and argument in valued_options
+        else:
+            positions.append(position)
+    if len(positions) < 2 or "/" in arguments[positions[0]] or not _VERSION.fullmatch(arguments[positions[1]]):
+        return arguments
+    first, second = positions[:2]
+    joined = f"{arguments[first]}/{arguments[second]}"
+    return [*arguments[:first], joined, *arguments[first + 1 : second], *arguments[second + 1 :]]
+
+
+def split_model(model: str) -> tuple[str, int]:
+    """Name and version of MODEL/VERSION."""
+    name, _, version = model.rpartition("/")
+    if not name or not _VERSION.fullmatch(version):
+        raise typer.BadParameter(f'"{model}" is not MODEL/VERSION', param_hint="MODEL/VERSION")
+    return name, int(version)
+
+
+_VERSION: Final = re.compile(r"-?[0-9]+")
 
 
 def build_model_path(model: str) -> str:
     """``MODEL/VERSION`` as part of a path."""
-    name, slash, version = model.rpartition("/")
-    if not slash or not name:
-        raise typer.BadParameter(f'"{model}" is not MODEL/VERSION', param_hint="MODEL/VERSION")
-    return f"{quote(name, safe='')}/{quote(version, safe='')}"
+    name, version = split_model(model)
+    return f"{quote(name, safe='')}/{version}"
 
 
 @contextmanager
 def report_failures() -> Iterator[None]:
     """What an operator can do something about ends the program with one line and code 1."""
+    from statewright.sdk.errors import CallFailed
+
     try:
         yield
-    except (OSError, ValueError, EOFError, http.client.HTTPException) as failure:
-        fail(str(failure) or type(failure).__name__)
+    except CallFailed as failure:
+        fail(explain_call(failure))
+    except (OSError, ValueError, EOFError) as failure:
+        fail(explain(failure))
+
+
+def explain(failure: BaseException) -> str:
+    """What went wrong, in words: the system's own, without its numbers."""
+    if isinstance(failure, OSError) and failure.strerror:
+        names = [str(name) for name in (failure.filename, failure.filename2) if name is not None]
+        return f"{': '.join([*names, failure.strerror])}"
+    return str(failure) or type(failure).__name__
+
+
+def explain_call(failure: "CallFailed") -> str:
+    """Why a request to the service came to nothing. What did not come from a service says so."""
+    from statewright.sdk import Refused, TokenUnavailable, Unreachable
+
+    if isinstance(failure, Unreachable) and not isinstance(failure, TokenUnavailable) and not failure.was_sent:
+        return f"{failure}. Is the service running? --url or STATEWRIGHT_URL says where"
+    if isinstance(failure, Refused) and not failure.code and failure.status < _FIRST_SERVER_ERROR:
+        return f"no API of Statewright there, it answered {failure}: --url or STATEWRIGHT_URL says where the service is"
+    return str(failure)
+
+
+_FIRST_SERVER_ERROR: Final = 500
 
 
 def fail(problem: str) -> NoReturn:
     """End the program with one line and code 1."""
     Console(stderr=True, soft_wrap=True).print("error:", style="bold red", end=" ")
-    typer.echo(problem, err=True)
+    typer.echo(" ".join(problem.split()), err=True)
     raise typer.Exit(1) from None
-
-
-def _read_refusal(status: int, content: bytes) -> RequestRefused:
-    try:
-        problem = json.loads(content)
-        if "reason" in problem:  # the step engine has a dialect of its own
-            return RequestRefused(status, "", problem["reason"])
-        return RequestRefused(status, problem["properties"]["errorCode"], problem["detail"])
-    except (ValueError, KeyError, TypeError):
-        return RequestRefused(status, "", content.decode(errors="replace").strip() or f"status {status}")
-
-
-def _is_transient(refused: RequestRefused) -> bool:
-    return refused.status == 503 or refused.code == "CONFLICT"

@@ -2,34 +2,30 @@
 
 import json
 import time
-from typing import Annotated
-from urllib.parse import quote, urlencode
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from statewright.cli.client import (
-    DEFAULT_URL,
-    Json,
-    Model,
-    RestClient,
-    Token,
-    TokenFile,
-    Url,
-    build_model_path,
-    connect,
-    report_failures,
-)
+from statewright.cli.client import Model, ModelCommand, build_model_path, with_client
+
+if TYPE_CHECKING:
+    from statewright.sdk import Client
+
+Json = Any  # what a service answers is checked where it is used
 
 POLL_S = 0.2
 
 index = typer.Typer(help="Indexes that make searches fast.", no_args_is_help=True)
 
 
-@index.command()
+@index.command(cls=ModelCommand)
+@with_client
 def create(
+    client: "Client",
     model: Model,
     path: Annotated[str, typer.Argument(help="The field, like `$.buyer.city`; `$` for the whole document.")],
     type_: Annotated[
@@ -37,27 +33,22 @@ def create(
     ] = None,
     state: Annotated[str | None, typer.Option(help="Only entities in this state.")] = None,
     wait: Annotated[bool, typer.Option(help="Stay until the index is built.")] = True,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    token_file: TokenFile = None,
 ) -> None:
     """Have an index built, without stopping anybody."""
     given = {"path": path, "type": type_, "state": state}
-    with report_failures():
-        service = connect(url, token, token_file)
-        wanted = {name: value for name, value in given.items() if value is not None}
-        declared = service.request_json("POST", _build_index_path(model), wanted)
-        if wait:
-            declared = _wait_until_built(service, model, declared["id"])
+    wanted = {name: value for name, value in given.items() if value is not None}
+    declared: Json = client.request("POST", _build_index_path(model), wanted)
+    if wait:
+        declared = _wait_until_built(client, model, declared["id"])
     typer.echo(f"{declared['id']} {declared['status']}")
 
 
-@index.command(name="list")
-def list_(model: Model, url: Url = DEFAULT_URL, token: Token = None, token_file: TokenFile = None) -> None:
+@index.command(name="list", cls=ModelCommand)
+@with_client
+def list_(client: "Client", model: Model) -> None:
     """List the indexes of a model."""
     table = Table("id", "path", "type", "state", "status", box=None)
-    with report_failures():
-        found = connect(url, token, token_file).request_json("GET", _build_index_path(model))
+    found: Json = client.request("GET", _build_index_path(model))
     for one in found:
         progress = one.get("progress")
         status = f"{one['status']} {progress['phase']} {progress['percent']} %" if progress else one["status"]
@@ -65,35 +56,31 @@ def list_(model: Model, url: Url = DEFAULT_URL, token: Token = None, token_file:
     Console(soft_wrap=True).print(table)
 
 
-@index.command()
+@index.command(cls=ModelCommand)
+@with_client
 def drop(
+    client: "Client",
     model: Model,
     id_: Annotated[str, typer.Argument(help="As `list` shows it.", metavar="ID")],
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    token_file: TokenFile = None,
 ) -> None:
     """Have an index dropped."""
-    with report_failures():
-        connect(url, token, token_file).request_json("DELETE", f"{_build_index_path(model)}/{quote(id_, safe='')}")
+    client.request("DELETE", f"{_build_index_path(model)}/{quote(id_, safe='')}")
 
 
+@with_client
 def explain_search(
+    client: "Client",
     model: Model,
     condition: Annotated[
         typer.FileText, typer.Argument(help="File with the condition as JSON; `-` for standard input.")
     ],
     point_in_time: Annotated[str | None, typer.Option(help="The instant to look at.", metavar="RFC3339")] = None,
     analyze: Annotated[bool, typer.Option("--analyze", help="Run the statement and show what it took.")] = False,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    token_file: TokenFile = None,
 ) -> None:
     """Show how a direct search is carried out: SQL, what is judged row by row, PostgreSQL's plan."""
     query = {"explain": "analyze" if analyze else "plan"} | ({"pointInTime": point_in_time} if point_in_time else {})
-    path = f"/search/direct/{build_model_path(model)}?{urlencode(query)}"
-    with report_failures():
-        answer = connect(url, token, token_file).request_json("POST", path, json.loads(condition.read()))
+    path = f"/search/direct/{build_model_path(model)}"
+    answer: Json = client.request("POST", path, json.loads(condition.read()), query=query, only_asks=True)
     typer.echo(answer["sql"])
     for number, argument in enumerate(answer["arguments"], start=1):
         typer.echo(f"  ${number} = {argument}")
@@ -102,15 +89,14 @@ def explain_search(
         typer.echo(line)
 
 
-def _wait_until_built(service: RestClient, model: str, wanted: str) -> Json:
+def _wait_until_built(client: "Client", model: str, wanted: str) -> Json:
     """The index once it is ready. Raises ``ValueError`` when it cannot be built."""
     columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("waiting", total=100)
         while True:
-            found = next(
-                (one for one in service.request_json("GET", _build_index_path(model)) if one["id"] == wanted), None
-            )
+            listed: Json = client.request("GET", _build_index_path(model))
+            found = next((one for one in listed if one["id"] == wanted), None)
             if found is None or found["status"] == "FAILED":
                 raise ValueError(found.get("failure", "it failed") if found else "the index was dropped meanwhile")
             if found["status"] == "READY":

@@ -1,4 +1,4 @@
-"""The ``statewright`` program (docs/reference/service.md#command-line, docs/reference/service.md#start-and-stop).
+"""The ``statewright`` program (docs/reference/cli.md, docs/reference/service.md#start-and-stop).
 
 Without a command it serves, so that a launcher that knows only environment variables can run it. Exit codes: 0 is a
 clean stop, 1 a failure, 2 a command line that cannot be understood or a stop forced by a second signal. A failure is
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from statewright.cli import entities, index, init, models, retention, steps, workflows
 from statewright.cli import help as help_pages
-from statewright.cli import index, retention, steps, workflows
-from statewright.cli.client import fail
+from statewright.cli.client import ModelCommand, explain, fail
 from statewright.cli.transfer import commands as transfer
 
 if TYPE_CHECKING:
@@ -36,15 +36,20 @@ program = typer.Typer(
     add_completion=False,
 )
 
+program.add_typer(models.models, name="models")
+program.add_typer(workflows.workflows, name="workflows")
+program.add_typer(entities.entities, name="entities")
+program.add_typer(entities.transitions, name="transitions")
+program.command()(entities.audit)
 program.add_typer(index.index, name="index")
 program.add_typer(steps.steps, name="steps")
-program.add_typer(workflows.workflows, name="workflows")
 program.command(name="help")(help_pages.show_help)
-program.command(name="explain-search")(index.explain_search)
-program.command()(retention.prune)
+program.command(name="init")(init.init)
+program.command(name="explain-search", cls=ModelCommand)(index.explain_search)
+program.command(cls=ModelCommand)(retention.prune)
 steps.steps.command()(retention.purge)
-program.command()(transfer.export)
-program.command(name="import")(transfer.import_)
+program.command(cls=ModelCommand)(transfer.export)
+program.command(name="import", cls=ModelCommand)(transfer.import_)
 
 
 def main() -> None:
@@ -76,6 +81,7 @@ def serve(
 
         from statewright.settings import Settings
 
+        _add_files_to_environment()
         settings = Settings.from_environment(os.environ)
         settings = replace(settings, workers=workers or settings.workers)
         _configure_logs(settings)
@@ -143,17 +149,33 @@ def openapi() -> None:
 def node(
     target: Annotated[str, typer.Argument(help="Where the calculation node is defined.", metavar="MODULE:APP")],
     endpoint: Annotated[
-        str | None, typer.Option(help="gRPC address of the service.", metavar="HOST:PORT", show_default=False)
+        str | None,
+        typer.Option(
+            help="gRPC address of the service. \\[env: STATEWRIGHT_COMPUTE_ENDPOINT] \\[default: localhost:9090]",
+            metavar="HOST:PORT",
+            show_default=False,
+        ),
     ] = None,
-    api: Annotated[
-        str | None, typer.Option(help="Address of its REST API, for callbacks.", metavar="URL", show_default=False)
+    url: Annotated[
+        str | None,
+        typer.Option(
+            "--url",
+            "--api",
+            help="Address of the service, for callbacks and jobs. \\[env: STATEWRIGHT_URL]",
+            metavar="URL",
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
-    """Run a calculation node that was written with the SDK."""
+    """Run a calculation node that was written with the SDK.
+
+    It shows who it is by STATEWRIGHT_TOKEN, or by STATEWRIGHT_CLIENT_ID and STATEWRIGHT_CLIENT_SECRET (or …_FILE).
+    """
     with _report_failures():
+        _add_files_to_environment()
         from statewright.sdk import cli as sdk
 
-        raise typer.Exit(sdk.run(target, endpoint=endpoint, api=api))
+        raise typer.Exit(sdk.run(target, endpoint=endpoint, api=url))
 
 
 class ServerNotInstalled(Exception):
@@ -206,6 +228,13 @@ def _find_readiness_problem(port: int) -> str | None:
     return None if status == 200 else f"http://127.0.0.1:{port}/readyz: status {status}"
 
 
+def _add_files_to_environment() -> None:
+    """What files of variables say becomes part of the environment, for the processes that this one starts, too."""
+    from statewright.cli.environment import read_environment
+
+    os.environ.update(read_environment(os.environ))
+
+
 @contextmanager
 def _report_failures() -> Iterator[None]:
     """Ends the program with code 1 and one line when the block fails; the traceback is for the log, at level debug."""
@@ -233,4 +262,6 @@ def _list_causes(failure: BaseException) -> Sequence[str]:
     name = type(failure).__name__
     if not text:
         return [name]
+    if isinstance(failure, OSError):
+        return [explain(failure)]
     return [text if is_expected else f"{name}: {text}"]

@@ -1,57 +1,46 @@
 """``statewright prune`` and ``statewright steps purge``."""
 
 from collections.abc import Callable
-from typing import Annotated
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from statewright.cli.client import (
-    DEFAULT_URL,
-    Json,
-    Model,
-    Token,
-    TokenFile,
-    Url,
-    build_model_path,
-    connect,
-    report_failures,
-)
+from statewright.cli.client import Model, build_model_path, with_client
 
-ROOT_URL = "http://127.0.0.1:8080"
+if TYPE_CHECKING:
+    from statewright.sdk import Client
+
+Json = Any  # what a service answers is checked where it is used
 
 
+@with_client
 def prune(
+    client: "Client",
     model: Model,
     older_than: Annotated[
         str, typer.Option(help="Remove what was superseded longer ago: `90d`, `12h`.", metavar="PERIOD")
     ],
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    token_file: TokenFile = None,
 ) -> None:
     """Remove superseded versions of a model's entities; writers are not stopped. Can be interrupted and repeated."""
-    path = f"/model/{build_model_path(model)}/history/prune?{urlencode({'olderThan': older_than})}"
-    with report_failures():
-        service = connect(url, token, token_file)
-        removed, answer = _repeat_until_complete(lambda: service.request_json("POST", path), "removed", "versions")
+    path = f"/model/{build_model_path(model)}/history/prune"
+    removed, answer = _repeat_until_complete(
+        lambda: client.request("POST", path, query={"olderThan": older_than}), "removed", "versions"
+    )
     typer.echo(f"{removed} versions removed; complete from {answer['keptFrom']} on")
 
 
+@with_client
 def purge(
+    client: "Client",
     older_than: Annotated[str, typer.Option(help="Remove what finished longer ago: `90d`, `12h`.", metavar="PERIOD")],
-    url: Annotated[str, typer.Option("--url", help="The service, without its context path.", metavar="URL")] = ROOT_URL,
-    token: Token = None,
-    token_file: TokenFile = None,
 ) -> None:
     """Remove completed and cancelled instances for good; failed ones stay. Can be interrupted and repeated."""
-    with report_failures():
-        service, wanted = connect(url, token, token_file), {"olderThan": _to_iso_8601(older_than)}
-        removed, _ = _repeat_until_complete(
-            lambda: service.request_json("POST", "/v1/instances/purge", wanted), "purged", "instances"
-        )
+    wanted = {"olderThan": _to_iso_8601(older_than)}
+    removed, _ = _repeat_until_complete(
+        lambda: client.request("POST", "/v1/instances/purge", wanted, at_root=True), "purged", "instances"
+    )
     typer.echo(f"{removed} instances removed")
 
 

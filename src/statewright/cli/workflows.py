@@ -1,20 +1,81 @@
-"""``statewright workflows``: what needs no service (docs/reference/workflows.md#json-schema)."""
+"""``statewright workflows …``: what entities of a model go through (docs/reference/workflows.md)."""
 
 import json
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-workflows = typer.Typer(help="Workflows.", no_args_is_help=True)
+from statewright.cli.client import Model, ModelCommand, split_model, with_client
+from statewright.cli.documents import DocumentFile, format_document, print_document, read_document
+
+if TYPE_CHECKING:
+    from statewright.jsonval.values import JsonObject, JsonValue
+    from statewright.sdk import Client
+    from statewright.sdk.operations.workflows import ImportMode
+
+workflows = typer.Typer(help="Workflows of models.", no_args_is_help=True)
 
 
-@workflows.callback()
-def _group() -> None:
-    """Without it, a group of one command would be that command."""
+class Mode(StrEnum):
+    """What becomes of the workflows that are there already."""
+
+    MERGE = "merge"
+    REPLACE = "replace"
+    ACTIVATE = "activate"
+
+
+MODES: Final[Mapping[Mode, "ImportMode"]] = {Mode.MERGE: "MERGE", Mode.REPLACE: "REPLACE", Mode.ACTIVATE: "ACTIVATE"}
+"""The same as the service names it."""
+
+
+@workflows.command(name="import", cls=ModelCommand)
+@with_client
+def import_(
+    client: "Client",
+    model: Model,
+    file: DocumentFile,
+    mode: Annotated[
+        Mode | None, typer.Option(help="What becomes of those there are; else the file says so, or `merge`.")
+    ] = None,
+    allow_cycles: Annotated[bool, typer.Option("--allow-cycles", help="Do not look for endless cascades.")] = False,
+) -> None:
+    """Import workflows: an export, a body of the REST API, one workflow, or a list of them."""
+    name, version = split_model(model)
+    document = wrap_workflows(read_document(file))
+    client.workflows.import_(name, version, document, mode=MODES[mode] if mode else None, allow_cycles=allow_cycles)
+    given = document["workflows"]
+    typer.echo(f"{len(given) if isinstance(given, list) else 0} workflows of {name}/{version} imported")
+
+
+def wrap_workflows(document: "JsonValue") -> "JsonObject":
+    """The body of an import: the document itself, or one around a workflow or a list of them."""
+    if isinstance(document, dict):
+        return document if "workflows" in document else {"workflows": [document]}
+    return {"workflows": document}
+
+
+@workflows.command(cls=ModelCommand)
+@with_client
+def export(
+    client: "Client",
+    model: Model,
+    file: Annotated[Path | None, typer.Argument(help="File to write; standard output when absent.")] = None,
+) -> None:
+    """Write the workflows of a model, as `import` reads them."""
+    exported = client.workflows.export(*split_model(model))
+    if file is None:
+        print_document(exported)
+        return
+    file.write_text(f"{format_document(exported)}\n", "utf-8")
+    typer.echo(f"workflows of {model} written to {file}")
 
 
 @workflows.command(name="schema")
 def show_schema() -> None:
-    """Print the JSON Schema of workflow definitions, for editors."""
+    """Print the JSON Schema of workflow definitions, for editors (docs/reference/workflows.md#json-schema)."""
     from statewright.workflow.json_schema import build_workflow_schema
 
     typer.echo(json.dumps(build_workflow_schema(), indent=2, ensure_ascii=False))

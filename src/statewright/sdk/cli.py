@@ -10,6 +10,7 @@ from statewright.sdk.address import UnusableAddress
 from statewright.sdk.endpoint import UnusableEndpoint
 from statewright.sdk.functions import UnfitSignature
 from statewright.sdk.node import Node
+from statewright.sdk.tls import UnusableTls
 from statewright.sdk.tokens import Token
 
 
@@ -33,7 +34,7 @@ def run(
     try:
         node = find_node(target)
         node.run(endpoint, token=token, tags=tags, api=api)
-    except (UnusableTarget, UnfitSignature, UnusableEndpoint, UnusableAddress) as error:
+    except (UnusableTarget, UnfitSignature, UnusableEndpoint, UnusableAddress, UnusableTls) as error:
         sys.stderr.write(f"statewright node: {error}\n")
         return 2
     return 0
@@ -56,7 +57,11 @@ def find_node(target: str) -> Node:
 
 
 def _get_named_node(members: dict[str, object], target: str, name: str) -> Node:
-    node = members.get(name)
+    if name not in members:
+        nodes = sorted(known for known, member in members.items() if isinstance(member, Node))
+        hint = f"; its nodes are {', '.join(nodes)}" if nodes else ""
+        raise UnusableTarget(f"there is no {name} in {target.partition(':')[0]}{hint}")
+    node = members[name]
     if not isinstance(node, Node):
         raise UnusableTarget(f"{target} is not a Node")
     return node

@@ -176,13 +176,13 @@ class _AnyClient(ClientPart):
         self._session = ClientSession(self._http, None, retry)
 
     @classmethod
-    def over(cls, transport: Transport, tx_token: str | None = None) -> Self:
+    def over(cls, transport: Transport, tx_token: str | None = None, *, retry: RetryPolicy = ONCE) -> Self:
         """A client over a transport that is there already, and closed by its owner; with a transaction token its
-        requests join that transaction. Nothing is sent again: the callout has a deadline of its own.
+        requests join that transaction. Nothing is sent again in a callout, which has a deadline of its own.
         """
         client = cls.__new__(cls)
         client._http = None
-        client._session = ClientSession(transport, tx_token, ONCE)
+        client._session = ClientSession(transport, tx_token, retry)
         return client
 
     @property
@@ -213,6 +213,7 @@ class Client(_AnyClient):
     count_states = build_blocking(statistics.count_states)
     group = build_blocking(statistics.group)
     request = build_blocking(raw.request)
+    fetch = build_blocking(raw.fetch)
 
     @property
     def models(self) -> Models:
@@ -273,6 +274,7 @@ class AsyncClient(_AnyClient):
     count_states = build_awaited(statistics.count_states)
     group = build_awaited(statistics.group)
     request = build_awaited(raw.request)
+    fetch = build_awaited(raw.fetch)
 
     @property
     def models(self) -> AsyncModels:

@@ -14,7 +14,7 @@ knows best how to find out.
 """
 
 import random
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from http import HTTPStatus
 from typing import Final, Protocol, TypeAlias, TypeVar
 
@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from statewright.jsonval.codec import MalformedJson
 from statewright.sdk.errors import Refused, Unreachable, build_error
-from statewright.sdk.operations.calls import Call, Operation, Pause, Script
+from statewright.sdk.operations.calls import Call, HttpResponse, Operation, Pause, Script
 
 ResultT = TypeVar("ResultT")
 
@@ -34,14 +34,6 @@ TX_TOKEN: Final = "X-Tx-Token"  # noqa: S105 - its name
 FIRST_ERROR_STATUS: Final = 400
 PROXY_STATUSES: Final = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
 BUSY_STATUSES: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
-
-
-class HttpResponse(Struct, frozen=True):
-    """Status, body and headers of an HTTP response; names of headers in lower case."""
-
-    status: int
-    body: bytes
-    headers: Mapping[str, str] = {}
 
 
 class Transport(Protocol):
@@ -146,7 +138,7 @@ def _read_retry_after(response: HttpResponse) -> float | None:
 
 def _read_result(operation: Operation[ResultT], response: HttpResponse) -> ResultT:
     try:
-        return operation.read(response.body)
+        return operation.interpret(response)
     except (msgspec.DecodeError, MalformedJson) as error:
         raise Unreachable(f"{operation.call.path} was not answered by Statewright: {error}") from error
 

@@ -164,6 +164,11 @@ SLIPS: Final = (
 """What Python raises for a slip of the code. The text alone says too little: that of a ``KeyError`` is a mere key."""
 
 
+def quote_error(error: Exception) -> str:
+    """Type and text of an exception for one line of a log, whatever the text has in it."""
+    return ascii(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+
+
 def describe_error(error: Exception) -> str:
     """What the server is told of an exception: its text, with the type before it where it is one of :data:`SLIPS`."""
     name = type(error).__name__

@@ -11,8 +11,7 @@ import httpx
 
 from statewright.sdk.address import Address
 from statewright.sdk.errors import Unreachable
-from statewright.sdk.exchange import HttpResponse
-from statewright.sdk.operations.calls import Call
+from statewright.sdk.operations.calls import Call, HttpResponse
 from statewright.sdk.tls import NO_FILES, Tls
 from statewright.sdk.tokens import TokenSource
 

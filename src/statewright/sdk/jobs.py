@@ -23,7 +23,7 @@ from msgspec import Struct
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject
 from statewright.sdk.endpoint import BackOff
-from statewright.sdk.functions import Function, describe_error
+from statewright.sdk.functions import SLIPS, Function, describe_error, quote_error
 from statewright.sdk.outcomes import NotJson, encode_json
 from statewright.sdk.threads import DaemonThreadPool
 
@@ -193,7 +193,10 @@ class JobWorker:
         try:
             return _encode_object(await handler.call(encode(job.variables), job, self._threads))
         except Exception as error:  # whatever goes wrong in a user's handler is its outcome
-            log.exception("job_failed job=%s type=%s instance=%s", job.id, job.type, job.instance_id)
+            if isinstance(error, SLIPS):
+                log.exception("job_failed job=%s type=%s instance=%s", job.id, job.type, job.instance_id)
+            else:
+                log.warning("job_refused job=%s type=%s reason=%s", job.id, job.type, quote_error(error))
             return error
 
     async def _report(self, job: Job, outcome: "bytes | Exception") -> None:

@@ -15,9 +15,9 @@ from msgspec import Struct
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonObject
 from statewright.sdk.errors import Unreachable, build_error
-from statewright.sdk.exchange import HttpResponse, Transport
+from statewright.sdk.exchange import Transport
 from statewright.sdk.jobs import Job, JobsRefused, JobsUnavailable, Poll
-from statewright.sdk.operations.calls import Call
+from statewright.sdk.operations.calls import Call, HttpResponse
 
 RESPONSE_TIMEOUT_S: Final = 30.0
 """Limit of the wait for an answer, in addition to the time that a poll lets the engine wait for jobs."""

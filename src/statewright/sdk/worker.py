@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.sdk.exchange import Transport
-from statewright.sdk.functions import Function, Kind, describe_error
+from statewright.sdk.functions import SLIPS, Function, Kind, describe_error, quote_error
 from statewright.sdk.jobs import NonRetryable
 from statewright.sdk.threads import DaemonThreadPool
 from statewright.sdk.wire import CalloutRequest, build_answer, build_failed_answer
@@ -64,9 +64,18 @@ class CalloutWorker:
             log.error("function_unknown kind=%s name=%s", request.kind, request.context.name)  # noqa: TRY400 - no fault of the code
             return build_failed_answer(request, code="UNKNOWN_FUNCTION", message=str(error))
         except Exception as error:  # whatever goes wrong in a user's function is its answer
-            name, entity = request.context.name, request.context.entity_id
-            log.exception("function_failed kind=%s name=%s entity=%s", request.kind, name, entity)
+            _log_failure(request, error)
             return build_error_answer(request, error)
+
+
+def _log_failure(request: CalloutRequest, error: Exception) -> None:
+    """A slip of the code with its traceback; what a function refuses on purpose is one line."""
+    kind, name, entity = request.kind, request.context.name, request.context.entity_id
+    if isinstance(error, SLIPS):
+        log.error("function_failed kind=%s name=%s entity=%s", kind, name, entity, exc_info=error)
+    else:
+        reason = quote_error(error)
+        log.warning("function_refused kind=%s name=%s entity=%s reason=%s", kind, name, entity, reason)
 
 
 class UnknownFunction(LookupError):

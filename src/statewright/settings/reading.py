@@ -14,7 +14,7 @@ from statewright.settings.table import ALIAS_PREFIX, PREFIX, SETTINGS, list_vari
 CLIENT_VARIABLES = frozenset({
     "API_TOKEN", "API_URL", "CA", "CLIENT_CERT", "CLIENT_ID", "CLIENT_KEY", "CLIENT_SECRET", "CLIENT_SECRET_FILE",
     "COMPUTE_ENDPOINT", "COMPUTE_GRPC_ENDPOINT", "COMPUTE_HTTP_BASE", "COMPUTE_TAGS", "COMPUTE_TOKEN",
-    "COSIGN_VERIFY", "HOST", "IMAGE", "INSTALL_DIR", "TOKEN", "TOKEN_FILE", "URL", "VERSION",
+    "COSIGN_VERIFY", "HOST", "IMAGE", "INSTALL_DIR", "PROFILES", "TOKEN", "TOKEN_FILE", "URL", "VERSION",
 })  # fmt: skip
 """Names that clients, images and installers read: no settings of the service, and no misspelt ones either."""
 
@@ -31,7 +31,7 @@ UNSUPPORTED_PREFIXES = ("OIDC_", "IAM_TRUSTED_KEY_MAX_")
 """Documented names that configure what this service does not offer; a warning, whatever their values."""
 
 UNSUPPORTED_VARIABLES = frozenset({
-    "IAM_M2M_ADMIN_ROLE_ENABLED", "IAM_TRUSTED_KEY_REGISTRATION_ENABLED", "OTEL_ENABLED", "PROFILES",
+    "IAM_M2M_ADMIN_ROLE_ENABLED", "IAM_TRUSTED_KEY_REGISTRATION_ENABLED", "OTEL_ENABLED",
 })  # fmt: skip
 """Documented names that switch on what this service does not offer; anything but false earns a warning."""
 

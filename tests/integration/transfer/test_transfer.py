@@ -11,9 +11,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from statewright import Client, Refused, RetryPolicy, Unreachable
 from statewright.cli import main
-from statewright.cli.client import RequestRefused, RestClient
 from statewright.cli.transfer import exporting, files, importing
+from statewright.sdk.address import parse_address
+from statewright.sdk.http import HttpTransport
+from statewright.sdk.operations.calls import Call, HttpResponse
+from statewright.sdk.tokens import make_token_source
 from tests.builders import SAMPLE, Json, a_workflow, automated
 from tests.e2e.program import EXECUTABLE, environment
 from tests.service import Api, done, eventually
@@ -32,13 +36,13 @@ class Interrupted(Exception):
     """Somebody has pulled the plug."""
 
 
-def a_session(api: Api) -> RestClient:
+def a_session(api: Api) -> Client:
     """One that soon tries again."""
-    return RestClient(api.url, lambda: api.token, repeats=True, first_pause_s=0.01)
+    return Client(api.url, token=api.token, retry=RetryPolicy(first_pause_s=0.01, repeats_writes=True))
 
 
 @pytest.fixture
-def session(api: Api) -> Iterator[RestClient]:
+def session(api: Api) -> Iterator[Client]:
     session = a_session(api)
     yield session
     session.close()
@@ -64,9 +68,7 @@ def pull_the_plug() -> None:
     raise Interrupted
 
 
-def exported(
-    session: RestClient, path: Path, tell: exporting.Progress = no_progress, model: str = PRIZE
-) -> list[bytes]:
+def exported(session: Client, path: Path, tell: exporting.Progress = no_progress, model: str = PRIZE) -> list[bytes]:
     """The lines of an export."""
     exporting.export_entities(session, model, path, instant=None, on_progress=tell)
     return lines_of(path)
@@ -78,7 +80,7 @@ def lines_of(path: Path) -> list[bytes]:
 
 
 def imported(
-    session: RestClient, path: Path, tell: importing.Progress = no_progress, *, batch: int = 10, name: str | None = None
+    session: Client, path: Path, tell: importing.Progress = no_progress, *, batch: int = 10, name: str | None = None
 ) -> importing.ImportResult:
     name = name or importing.compute_import_id(path, PRIZE, lambda _count: None)
     return importing.Importer(session, "prize", 1, import_id=name, batch=batch).run(path, tell)
@@ -100,7 +102,7 @@ def years(api: Api) -> list[int]:
 
 @pytest.mark.parametrize("name", ["prizes.ndjson", "prizes.ndjson.gz"])
 def test_what_is_exported_and_imported_is_the_same_to_the_last_digit(
-    api: Api, session: RestClient, tmp_path: Path, name: str
+    api: Api, session: Client, tmp_path: Path, name: str
 ) -> None:
     api.a_model(model="exact/1", sample='{"n":1,"t":"a"}')
     done(api.post("/model/exact/1/changeLevel/TYPE"))
@@ -121,7 +123,7 @@ def test_what_is_exported_and_imported_is_the_same_to_the_last_digit(
     assert b"0.1000000000000000000000000000000000000000000000000001" in digits
 
 
-def test_an_export_shows_one_instant_whatever_happens_meanwhile(api: Api, session: RestClient, tmp_path: Path) -> None:
+def test_an_export_shows_one_instant_whatever_happens_meanwhile(api: Api, session: Client, tmp_path: Path) -> None:
     api.a_model()
     [result] = done(api.post(f"/entity/JSON/{PRIZE}", prizes(90)))
     ids = sorted(result["entityIds"])
@@ -140,7 +142,7 @@ def test_an_export_shows_one_instant_whatever_happens_meanwhile(api: Api, sessio
 
 @pytest.mark.parametrize("name", ["out.ndjson", "out.ndjson.gz"])
 def test_an_export_that_was_broken_off_goes_on_at_its_instant(
-    api: Api, session: RestClient, tmp_path: Path, name: str
+    api: Api, session: Client, tmp_path: Path, name: str
 ) -> None:
     api.a_model()
     done(api.post(f"/entity/JSON/{PRIZE}?transactionWindow=1000", prizes(180)))
@@ -166,7 +168,7 @@ def test_an_export_that_was_broken_off_goes_on_at_its_instant(
 
 
 def test_an_export_overwrites_nothing_and_takes_no_strange_file_for_its_own(
-    api: Api, session: RestClient, tmp_path: Path
+    api: Api, session: Client, tmp_path: Path
 ) -> None:
     api.a_model()
     assert exported(session, tmp_path / "empty") == []
@@ -180,7 +182,7 @@ def test_an_export_overwrites_nothing_and_takes_no_strange_file_for_its_own(
 
 @pytest.mark.parametrize("name", ["in.ndjson", "in.ndjson.gz"])
 def test_an_import_that_was_broken_off_goes_on_without_loss_or_duplicates(
-    api: Api, session: RestClient, tmp_path: Path, name: str
+    api: Api, session: Client, tmp_path: Path, name: str
 ) -> None:
     api.a_model()
     path = a_file(tmp_path / name, prizes(95))
@@ -194,26 +196,31 @@ def test_an_import_that_was_broken_off_goes_on_without_loss_or_duplicates(
     assert imported(session, path, name="another").created == 95
 
 
-class Forgetful(RestClient):
-    """Loses the answer to one request that the service has carried out."""
+class Forgetful:
+    """A way to the service on which the answer to one request is lost that it has carried out."""
 
-    lose = 0
+    def __init__(self, transport: HttpTransport, lose: int) -> None:
+        self._transport = transport
+        self._lose = lose
 
-    def _send_once(self, method: str, path: str, body: bytes | None) -> bytes:
-        answer = super()._send_once(method, path, body)
-        if path.startswith("/entity/JSON"):
-            self.lose -= 1
-            if self.lose == 0:
-                raise ConnectionResetError("the answer is lost")
+    def send(self, call: Call) -> HttpResponse:
+        answer = self._transport.send(call)
+        if call.path.startswith("/entity/JSON"):
+            self._lose -= 1
+            if self._lose == 0:
+                raise Unreachable("the answer is lost")
         return answer
+
+    async def send_async(self, call: Call) -> HttpResponse:
+        raise NotImplementedError
 
 
 def test_a_batch_whose_answer_was_lost_is_not_imported_again(api: Api, tmp_path: Path) -> None:
     api.a_model()
-    session = Forgetful(api.url, lambda: api.token, repeats=True, first_pause_s=0.01)
-    session.lose = 2
+    transport = HttpTransport(parse_address(api.url), make_token_source(api.token))
+    session = Client.over(Forgetful(transport, lose=2), retry=RetryPolicy(first_pause_s=0.01, repeats_writes=True))
     assert imported(session, a_file(tmp_path / "in", prizes(35))).created == 35
-    session.close()
+    transport.close()
     assert years(api) == [1000 + n for n in range(35)]
 
 
@@ -233,7 +240,7 @@ def test_two_who_import_the_same_file_import_it_once(api: Api, tmp_path: Path) -
     assert years(api) == [1000 + n for n in range(120)]
 
 
-def test_a_line_that_is_refused_is_named_and_its_batch_left_out(api: Api, session: RestClient, tmp_path: Path) -> None:
+def test_a_line_that_is_refused_is_named_and_its_batch_left_out(api: Api, session: Client, tmp_path: Path) -> None:
     api.a_model()
     path = a_file(tmp_path / "in", [*prizes(14), {"year": "soon"}, *prizes(6)])
     with pytest.raises(importing.LineRefused, match=r"line 15: .*INCOMPATIBLE_TYPE"):
@@ -247,14 +254,14 @@ def test_a_line_that_is_refused_is_named_and_its_batch_left_out(api: Api, sessio
         imported(session, path)
 
 
-def test_imported_entities_run_through_their_workflow(api: Api, session: RestClient, tmp_path: Path) -> None:
+def test_imported_entities_run_through_their_workflow(api: Api, session: Client, tmp_path: Path) -> None:
     api.a_model(a_workflow(NEW=[automated("TAKE", to="TAKEN")], TAKEN=[]))
     imported(session, a_file(tmp_path / "in", prizes(70)), batch=999)
     assert {entity["meta"]["state"] for entity in done(api.get(f"/entity/{PRIZE}?pageSize=100"))} == {"TAKEN"}
 
 
-def test_a_model_that_does_not_exist_is_told_as_it_is(api: Api, session: RestClient, tmp_path: Path) -> None:
-    with pytest.raises(RequestRefused, match="MODEL_NOT_FOUND"):
+def test_a_model_that_does_not_exist_is_told_as_it_is(api: Api, session: Client, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="MODEL_NOT_FOUND"):
         exported(session, tmp_path / "out")
     with pytest.raises(importing.LineRefused, match="MODEL_NOT_FOUND"):
         imported(session, a_file(tmp_path / "in", prizes(1)))

@@ -92,6 +92,8 @@ def test_a_module_without_a_node_stands_for_the_default_one(here: Path, monkeypa
         ("two", "two has 2 nodes; name one as two:name"),
         ("none", "none has no nodes; name one as none:name"),
         ("two:x", "two:x is not a Node"),
+        ("two:nosuch", "there is no nosuch in two; its nodes are a, b"),
+        ("none:nosuch", "there is no nosuch in none"),
     ],
 )
 def test_a_target_that_names_no_node_is_refused(here: Path, target: str, reason: str):

@@ -7,14 +7,14 @@ line of an unfinished file is all that is needed to go on: what is written then 
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from pathlib import Path
-from urllib.parse import urlencode
 
 import msgspec
 from msgspec import Struct
 
-from statewright.cli.client import RestClient
 from statewright.cli.transfer.files import append, cut_to_whole_lines
+from statewright.sdk import Client
 
 FIRST_PAGE = 50
 MAX_PAGE = 5_000
@@ -49,11 +49,11 @@ class ExportResult(Struct, frozen=True):
 
 
 def export_entities(
-    session: RestClient, model: str, path: Path, *, instant: str | None, on_progress: Progress
+    client: Client, model: str, path: Path, *, instant: str | None, on_progress: Progress
 ) -> ExportResult:
     """Write the entities of a model to a file that does not exist yet; ``model`` is its part of a URL.
 
-    An unfinished file beside it (``.part``) is continued, at its own instant. Raises ``RequestRefused``, ``OSError``,
+    An unfinished file beside it (``.part``) is continued, at its own instant. Raises ``CallFailed``, ``OSError``,
     ``FileExistsError``, and ``ValueError`` for an unfinished file that is something else.
     """
     if path.exists():
@@ -65,17 +65,17 @@ def export_entities(
         after, instant = _read_mark(last, part)
     else:
         part.write_bytes(b"")
-        instant = instant or _take_instant(session, model)
-    written = _write(session, model, part, instant, after, on_progress)
+        instant = instant or _take_instant(client, model)
+    written = _write(client, model, part, instant, after, on_progress)
     part.rename(path)
     return ExportResult(instant, written, last is not None)
 
 
-def _write(session: RestClient, model: str, part: Path, instant: str, after: str | None, on_progress: Progress) -> int:
+def _write(client: Client, model: str, part: Path, instant: str, after: str | None, on_progress: Progress) -> int:
     written, size = 0, FIRST_PAGE
     while True:
-        query = {"pointInTime": instant, "pageSize": size} | ({} if after is None else {"afterId": after})
-        page = session.request("GET", f"/entity/{model}?{urlencode(query)}")
+        query = {"pointInTime": instant, "pageSize": str(size)} | ({} if after is None else {"afterId": after})
+        page = client.fetch("GET", f"/entity/{model}", query=query).body
         lines = [bytes(item) for item in _decode_items(page)]
         if lines:
             append(part, b"\n".join(lines) + b"\n")
@@ -95,11 +95,12 @@ def _read_mark(line: bytes, part: Path) -> tuple[str, str]:
     return meta.id, meta.point_in_time
 
 
-def _take_instant(session: RestClient, model: str) -> str:
+def _take_instant(client: Client, model: str) -> str:
     """The present instant, not later than the clock of the service: a later one would mean *now* at each request."""
-    session.request("GET", f"/entity/{model}?pageSize=0")
+    answer = client.fetch("GET", f"/entity/{model}", query={"pageSize": "0"})
     now = datetime.now(UTC)
-    if session.answered_at is not None and now - session.answered_at > timedelta(seconds=2):
-        now = session.answered_at + timedelta(seconds=1)  # our clock is ahead; the service gives whole seconds
+    answered_at = parsedate_to_datetime(answer.headers["date"]) if "date" in answer.headers else now
+    if now - answered_at > timedelta(seconds=2):
+        now = answered_at + timedelta(seconds=1)  # our clock is ahead; the service gives whole seconds
         time.sleep(1)
     return now.isoformat().replace("+00:00", "Z")

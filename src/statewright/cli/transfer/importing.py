@@ -14,13 +14,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from statewright.cli.client import Json, RequestRefused, RestClient
 from statewright.cli.transfer import MAX_ITEMS
 from statewright.cli.transfer.files import CHUNK_BYTES, open_lines
+from statewright.sdk import Client, Refused
 
 MARKER = "statewright-import/1"
 MARKER_SAMPLE = {"import": "i-0", "model": "m/1", "line": 5_000_000_000, "next": 5_000_000_000}
@@ -65,15 +66,15 @@ class _Batch:
 class Importer:
     """One import of one file into one model (``name``, ``version``)."""
 
-    def __init__(self, session: RestClient, name: str, version: int, *, import_id: str, batch: int) -> None:
-        self._session = session
+    def __init__(self, client: Client, name: str, version: int, *, import_id: str, batch: int) -> None:
+        self._client = client
         self._model = {"name": name, "version": version}
         self._label = f"{name}/{version}"
         self._id = import_id
         self._max_items = min(batch, MAX_ITEMS)
 
     def run(self, path: Path, on_progress: Progress) -> ImportResult:
-        """Import what is left of the file. Raises ``LineRefused``, ``RequestRefused``, ``OSError``, ``EOFError``."""
+        """Import what is left of the file. Raises ``LineRefused``, ``CallFailed``, ``OSError``, ``EOFError``."""
         self._prepare_markers()
         before = next_line = self._find_next_line()
         created = 0
@@ -124,10 +125,13 @@ class Importer:
         name, _, version = MARKER.rpartition("/")
         last = _encode({"model": {"name": name, "version": int(version)}, "payload": _encode(marker).decode()})
         try:
-            self._session.request(
-                "POST", "/entity/JSON?transactionWindow=1000", b"[" + b",".join([*batch.items, last]) + b"]"
+            self._client.fetch(
+                "POST",
+                "/entity/JSON",
+                b"[" + b",".join([*batch.items, last]) + b"]",
+                query={"transactionWindow": "1000"},
             )
-        except RequestRefused as refused:
+        except Refused as refused:
             if refused.code == "UNIQUE_VIOLATION" and (done := self._find_next_line()) > batch.first:
                 return done
             item = _ITEM.search(str(refused))
@@ -143,7 +147,7 @@ class Importer:
             "condition": {"type": "simple", "jsonPath": "$.import", "operatorType": "EQUALS", "value": self._id},
             "aggregations": [{"op": "max", "field": "$.next", "as": "next"}],
         }
-        groups: Json = self._session.request_json("POST", f"/entity/stats/{MARKER}/query", query)
+        groups: Any = self._client.request("POST", f"/entity/stats/{MARKER}/query", query, only_asks=True)
         return int(groups[0]["aggregations"]["next"]) if groups else 1
 
     def _prepare_markers(self) -> None:
@@ -154,8 +158,8 @@ class Importer:
             ("PUT", f"/model/{MARKER}/lock", None),
         ):
             try:
-                self._session.request_json(method, path, body)
-            except RequestRefused as refused:
+                self._client.request(method, path, body)
+            except Refused as refused:
                 if refused.code != "MODEL_ALREADY_LOCKED":
                     raise
 

@@ -45,11 +45,23 @@ class Call(Struct, frozen=True, kw_only=True):
         return self.only_asks or self.method == "GET"
 
 
+class HttpResponse(Struct, frozen=True):
+    """Status, body and headers of an HTTP response; names of headers in lower case."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = {}
+
+
 class Operation(Struct, Generic[ResultT], frozen=True):
     """A request, and how the body of a successful answer is read."""
 
     call: Call
     read: Callable[[bytes], ResultT]
+
+    def interpret(self, response: HttpResponse) -> ResultT:
+        """The result. Raises what ``read`` raises."""
+        return self.read(response.body)
 
 
 class Pause(Struct, frozen=True):

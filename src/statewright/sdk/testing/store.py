@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from statewright.failures import Failure, NotImplementedHere
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonValue
-from statewright.sdk.exchange import TX_TOKEN, HttpResponse
-from statewright.sdk.operations import Call, Entity
+from statewright.sdk.exchange import TX_TOKEN
+from statewright.sdk.operations.calls import Call, HttpResponse
+from statewright.sdk.operations.entities import Entity
 from statewright.sdk.outcomes import encode_json
 from statewright.sdk.testing.handlers import HANDLERS, Handler
 from statewright.sdk.testing.view import Lifecycle, View

@@ -1,0 +1,73 @@
+"""Files of variables: ``.env`` and its siblings, beside the process environment
+(docs/reference/cli.md#files-of-variables).
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from dotenv import dotenv_values
+
+SYSTEM_FILE: Final = Path("/etc/statewright/statewright.env")
+_PREFIXES: Final = ("STATEWRIGHT_", "CYODA_")
+PROFILES_VARIABLES: Final = ("STATEWRIGHT_PROFILES", "CYODA_PROFILES")
+
+
+def find_user_file(environment: Mapping[str, str]) -> Path | None:
+    """The file of the user, whether it exists or not; None without a home."""
+    base = environment.get("XDG_CONFIG_HOME", "")
+    if Path(base).is_absolute():
+        return Path(base) / "statewright" / "statewright.env"
+    home = environment.get("HOME")
+    return Path(home) / ".config" / "statewright" / "statewright.env" if home else None
+
+
+def read_environment(
+    environment: Mapping[str, str], *, directory: Path | None = None, system_file: Path = SYSTEM_FILE
+) -> dict[str, str]:
+    """The environment with what files add to it. Highest first: the environment itself, ``.env.<profile>`` (later
+    profiles win) and ``.env`` in ``directory`` (the current one), the file of the user, that of the system.
+
+    Only variables that start with ``STATEWRIGHT_`` or ``CYODA_`` are taken; a variable that is set, even to nothing, is
+    left alone. Files that are not there are passed over. Raises ``OSError`` for one that cannot be read.
+    """
+    here = directory or Path.cwd()
+    user_file = find_user_file(environment)
+    files = [
+        *(here / f".env.{profile}" for profile in reversed(list_profiles(environment))),
+        here / ".env",
+        *([user_file] if user_file is not None else []),
+        system_file,
+    ]
+    found = dict(environment)
+    for file in files:
+        for name, value in _read_file(file).items():
+            found.setdefault(name, value)
+    return found
+
+
+def list_profiles(environment: Mapping[str, str]) -> list[str]:
+    """The profiles of the environment that can be parts of a file's name."""
+    text = next((value for name in PROFILES_VARIABLES if (value := environment.get(name))), "")
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if _is_path(name):
+            sys.stderr.write(f"warning: profile {name!r:.80} is no part of a file name, and is left out\n")
+    return [name for name in names if name and not _is_path(name)]
+
+
+def _is_path(name: str) -> bool:
+    return ".." in name or any(mark in name for mark in "/\\\0")
+
+
+def _read_file(file: Path) -> dict[str, str]:
+    if not os.path.lexists(file):
+        return {}
+    values = dotenv_values(file, interpolate=False)
+    return {
+        name: value
+        for name, value in values.items()
+        if value is not None and name.startswith(("STATEWRIGHT_", "CYODA_"))
+    }

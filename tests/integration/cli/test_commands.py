@@ -1,0 +1,217 @@
+"""The commands that speak to a running service (docs/reference/cli.md)."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from statewright.cli.main import program
+from statewright.settings import Secret
+from tests.builders import SAMPLE, a_workflow, manual
+from tests.database import Template
+from tests.e2e.program import free_ports
+from tests.service import CLIENT_ID, CLIENT_SECRET, RunningService, a_token, hosted
+
+LIFE = a_workflow(
+    "life", NEW=[manual("APPROVE", to="APPROVED"), manual("REJECT", to="REJECTED")], APPROVED=[], REJECTED=[]
+)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a command has written."""
+
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Told]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A home and a current directory without files of variables."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+@pytest.fixture
+def run(service: RunningService, tenant: str) -> Run:
+    """Runs a command as somebody of the test's tenant."""
+    named = {"STATEWRIGHT_URL": service.root, "STATEWRIGHT_TOKEN": a_token(tenant)}
+
+    def call(*arguments: str, given: str | None = None, code: int = 0, **environment: str) -> Told:
+        result = CliRunner().invoke(program, list(arguments), env={**named, **environment}, input=given)
+        assert result.exit_code == code, result.output
+        # The service of this process logs to the same stdout.
+        lines = [line for line in result.stdout.splitlines(keepends=True) if not line.startswith("time=")]
+        return Told("".join(lines), result.stderr)
+
+    return call
+
+
+@pytest.fixture
+def prizes(run: Run) -> Run:
+    """The same where there is a model ``prize/1``."""
+    run("models", "import", "prize/1", "-", "--lock", given=json.dumps(SAMPLE))
+    run("workflows", "import", "prize/1", "-", given=json.dumps(LIFE))
+    return run
+
+
+def create(run: Run, *years: int) -> list[str]:
+    documents = json.dumps([SAMPLE | {"year": year} for year in years])
+    return run("entities", "create", "prize/1", "-", given=documents).stdout.split()
+
+
+def test_a_model_is_imported_locked_shown_and_deleted(run: Run, tmp_path: Path) -> None:
+    sample = tmp_path / "sample.json"
+    sample.write_text(json.dumps(SAMPLE))
+    assert run("models", "import", "prize/1", str(sample)).stdout == "prize/1 imported\n"
+    run("models", "set-keys", "prize/1", "by-year=$.year,$.category")
+    run("models", "set-level", "prize/1", "structural")
+    run("models", "lock", "prize/1")
+    assert "prize/1" in run("models", "list").stdout
+    assert json.loads(run("models", "list", "--json").stdout)[0]["currentState"] == "LOCKED"
+    exported = run("models", "export", "prize/1").stdout
+    assert json.loads(exported)["uniqueKeys"] == [{"fields": ["$.year", "$.category"], "id": "by-year"}]
+    run("models", "import", "prize/2", "-", "--form", "json-schema", given=exported)
+    assert run("models", "validate", "prize/1", "-", given='{"year": 3}').stdout == "Validation passed\n"
+    run("models", "validate", "prize/1", "-", given='{"year": "x"}', code=1)
+    run("models", "unlock", "prize/1")
+    run("models", "delete", "prize/1")
+    assert "prize/1" not in run("models", "list").stdout
+
+
+def test_an_exported_workflow_can_be_imported_again(prizes: Run, tmp_path: Path) -> None:
+    file = tmp_path / "workflows.json"
+    prizes("workflows", "export", "prize/1", str(file))
+    assert prizes("workflows", "export", "prize/1").stdout == file.read_text()
+    told = prizes("workflows", "import", "prize/1", str(file), "--mode", "replace")
+    assert told.stdout == "1 workflows of prize/1 imported\n"
+    assert prizes("workflows", "export", "prize/1").stdout == file.read_text()
+
+
+def test_a_list_of_workflows_or_one_alone_can_be_imported(prizes: Run) -> None:
+    prizes("workflows", "import", "prize/1", "-", "--mode", "replace", given=json.dumps([LIFE, LIFE | {"name": "two"}]))
+    assert len(json.loads(prizes("workflows", "export", "prize/1").stdout)["workflows"]) == 2
+    wrong = prizes("workflows", "import", "prize/1", "-", given=json.dumps(LIFE | {"initialState": "X"}), code=1)
+    assert wrong.stderr.startswith("error: VALIDATION_FAILED")
+
+
+def test_entities_are_written_read_and_found(prizes: Run, tmp_path: Path) -> None:
+    first, second = create(prizes, 1999, 2024)
+    assert prizes("transitions", "list", first).stdout == "APPROVE\nREJECT\n"
+    assert prizes("transitions", "fire", first, "APPROVE").stdout == "APPROVED\n"
+    prizes("entities", "patch", second, "-", given='{"motivation": "none"}')
+    transaction = prizes("entities", "update", second, "-", "--fire", "REJECT", given='{"year": 2025}').stdout.strip()
+    shown = json.loads(prizes("entities", "get", second).stdout)
+    assert (shown["state"], shown["data"], shown["transaction_id"]) == ("REJECTED", {"year": 2025}, transaction)
+    lost = prizes("entities", "update", second, "-", "--if-match", first, given="{}", code=1)
+    assert lost.stderr.startswith("error: ENTITY_MODIFIED")
+
+    condition = tmp_path / "condition.json"
+    condition.write_text('{"type": "simple", "jsonPath": "$.year", "operatorType": "GREATER_THAN", "value": 2000}')
+    assert second in prizes("entities", "search", "prize/1", str(condition)).stdout
+    [found] = json.loads(prizes("entities", "search", "prize/1", str(condition), "--json").stdout)
+    assert found["id"] == second
+    assert len(json.loads(prizes("entities", "list", "prize/1", "--limit", "1", "--json").stdout)) == 1
+    assert json.loads(prizes("entities", "count", "prize/1", "--json").stdout) == {"APPROVED": 1, "REJECTED": 1}
+    versions = json.loads(prizes("entities", "history", second, "--json").stdout)
+    assert len(versions) == 3
+    then = json.loads(prizes("entities", "get", second, "--at", versions[-1]["timeOfChange"]).stdout)
+    assert then["state"] == "NEW"
+    assert "TRANSITION_MAKE" in prizes("audit", first).stdout
+    assert json.loads(prizes("audit", second, "--transaction", transaction, "--json").stdout)
+    prizes("entities", "delete", first)
+    assert "ENTITY_NOT_FOUND" in prizes("entities", "get", first, code=1).stderr
+
+
+def test_numbers_keep_their_digits(run: Run) -> None:
+    run("models", "import", "exact/1", "-", "--lock", given='{"n": 1.2345678901234567890123456789}')
+    [entity] = run("entities", "create", "exact/1", "-", given='{"n": 9.8765432109876543210987654321}').stdout.split()
+    assert '"n": 9.8765432109876543210987654321' in run("entities", "get", entity).stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [["count", "prize/1"], ["count", "prize", "1"], ["count", "--json", "prize", "1"]]
+)
+def test_a_model_is_name_and_version_in_one_word_or_in_two(prizes: Run, arguments: list[str]) -> None:
+    create(prizes, 2024)
+    assert "NEW" in prizes("entities", *arguments).stdout
+
+
+@pytest.mark.parametrize("model", ["prize", "prize/x", "/1", "prize/"])
+def test_a_model_without_version_is_no_command_line(run: Run, model: str) -> None:
+    assert "is not MODEL/VERSION" in run("models", "lock", model, code=2).stderr
+
+
+def test_the_address_may_have_the_context_path(run: Run, service: RunningService) -> None:
+    for url in (service.root, f"{service.root}/", service.url):
+        run("models", "list", "--url", url, STATEWRIGHT_URL="http://127.0.0.1:1")
+    run("models", "list", STATEWRIGHT_URL="", STATEWRIGHT_API_URL=service.url)
+
+
+def test_the_step_engine_has_the_same_address(run: Run, service: RunningService, tenant: str) -> None:
+    admin = a_token(tenant, user_roles=["ROLE_ADMIN"])
+    for url in (service.root, service.url):
+        assert (
+            "0 instances removed" in run("steps", "purge", "--older-than", "1d", "--url", url, "--token", admin).stdout
+        )
+
+
+def test_what_is_no_service_is_told_in_a_sentence(run: Run, tmp_path: Path) -> None:
+    [port] = free_ports("HTTP").values()
+    told = run("models", "list", "--url", f"http://127.0.0.1:{port}", code=1).stderr
+    assert "Connection refused. Is the service running? --url or STATEWRIGHT_URL says where" in told
+    assert "Errno" not in told
+    assert "not the address" in run("models", "list", "--url", "localhost:8080", code=2).stderr
+    assert "not the address" in run("models", "list", STATEWRIGHT_URL="localhost:8080", code=1).stderr
+
+
+def test_another_path_is_no_service(run: Run, service: RunningService) -> None:
+    told = run("models", "list", "--url", f"{service.root}/nosuch", code=1).stderr
+    assert "no API of Statewright there" in told
+    assert "--url or STATEWRIGHT_URL says where the service is" in told
+
+
+def test_files_that_cannot_be_used_are_named(run: Run, tmp_path: Path) -> None:
+    assert (
+        run("models", "import", "prize/1", "nosuch.json", code=1).stderr
+        == "error: nosuch.json: No such file or directory\n"
+    )
+    (tmp_path / "bad.json").write_text("{")
+    assert run("models", "import", "prize/1", "bad.json", code=1).stderr.startswith("error: bad.json: ")
+    assert "is no JSON object" in run("entities", "search", "prize/1", "-", given="[]", code=1).stderr
+
+
+def test_who_one_is_may_be_typed_or_named(run: Run, service: RunningService, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(a_token("another") + "\n")
+    run("models", "import", "only-here/1", "-", given="{}")
+    assert "only-here" not in run("models", "list", "--token-file", str(tmp_path / "token")).stdout
+    assert (
+        "only-here"
+        not in run("models", "list", STATEWRIGHT_TOKEN="", STATEWRIGHT_TOKEN_FILE=str(tmp_path / "token")).stdout
+    )
+    assert "UNAUTHORIZED" in run("models", "list", "--token", "nonsense", code=1).stderr
+
+
+def test_a_client_gets_its_tokens_itself(run: Run, database_template: Template, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text(CLIENT_SECRET)
+    settings = {"bootstrap_client_id": CLIENT_ID, "bootstrap_client_secret": Secret(CLIENT_SECRET)}
+    with hosted(database_template.clone(), **settings) as service:
+        named = {"STATEWRIGHT_TOKEN": "", "STATEWRIGHT_CLIENT_ID": CLIENT_ID, "STATEWRIGHT_URL": service.root}
+        run("models", "list", STATEWRIGHT_CLIENT_SECRET=CLIENT_SECRET, **named)
+        run("models", "list", STATEWRIGHT_CLIENT_SECRET_FILE=str(tmp_path / "secret"), **named)
+        run("models", "list", "--client-id", CLIENT_ID, "--client-secret", CLIENT_SECRET, STATEWRIGHT_URL=service.root)
+        assert "401" in run("models", "list", STATEWRIGHT_CLIENT_SECRET="wrong", code=1, **named).stderr
+        assert "STATEWRIGHT_CLIENT_SECRET must be set, too" in run("models", "list", code=1, **named).stderr
+
+
+def test_files_of_variables_are_read(run: Run, service: RunningService, tenant: str, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text(f"STATEWRIGHT_URL={service.root}\n")
+    (tmp_path / ".env.mine").write_text(f"STATEWRIGHT_TOKEN={a_token(tenant)}\n")
+    result = CliRunner().invoke(program, ["models", "list"], env={"STATEWRIGHT_PROFILES": "mine"})
+    assert result.exit_code == 0, result.output
