@@ -30,12 +30,13 @@ SOURCES: Final[Mapping[str, Source]] = {
     "auth.oidc": Source("help/auth-oidc.md", is_built=False),
     "auth.tokens": Source(_AUTH, "Token endpoint"),
     "auth.trusted-keys": Source("help/auth-trusted-keys.md", is_built=False),
-    "cli": Source(_SERVICE, "Command line"),
+    "cli": Source("reference/cli.md"),
     "cli.health": Source("help/cli-health.md"),
     "cli.help": Source("help/cli-help.md"),
     "cli.init": Source("help/cli-init.md"),
     "cli.migrate": Source("help/cli-migrate.md"),
     "cli.serve": Source("help/cli-serve.md"),
+    "client": Source("guides/client.md"),
     "cluster": Source("cluster.md"),
     "config": Source("reference/settings.md"),
     "config.schema": Source("help/config-schema.md"),
@@ -67,7 +68,7 @@ APPENDED: Final[Mapping[str, Source]] = {
 }
 """Sections that follow the list of operations of a topic which has no page of its own."""
 
-_LINK: Final = re.compile(r"\]\((?:\.\./)?(?:reference/|help/)?([\w-]+)\.md")
+_LINK: Final = re.compile(r"\]\((?:\.\./)?(?:reference/|help/|guides/)?([\w-]+)\.md")
 _BY_FILE: Final = {
     source.page.rpartition("/")[2].removesuffix(".md"): topic for topic, source in SOURCES.items() if not source.section
 }

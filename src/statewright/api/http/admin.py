@@ -20,7 +20,7 @@ Ready = Callable[[], Awaitable[bool]]
 RenderMetrics = Callable[[], bytes | Awaitable[bytes]]
 
 READINESS_TIMEOUT_S = 1.5
-"""For a readiness check: probes give up after 2 to 3 s (docs/reference/service.md#command-line,
+"""For a readiness check: probes give up after 2 to 3 s (docs/reference/cli.md,
 docs/reference/service.md#what-stops-the-start), and want an answer before.
 """
 
