@@ -17,7 +17,7 @@ from statewright.settings import Settings
 from statewright.storage import migrate
 from statewright.storage.commit.group_commit import COMMIT_CONNECTIONS as COMMIT_CONNECTIONS
 from statewright.storage.commit.group_commit import configure_commit_sessions
-from statewright.storage.connections import DatabaseUrl, connect, parse_database_url
+from statewright.storage.connections import DatabaseUrl, connect_when_ready, describe, parse_database_url
 from statewright.storage.embedded.server import run_embedded_server as embedded_server
 from statewright.storage.pool import Pool
 from statewright.storage.search.query import (
@@ -54,7 +54,7 @@ async def migrate_database(settings: Settings, database: DatabaseUrl) -> None:
     within = settings.startup_timeout.total_seconds()
     try:
         async with asyncio.timeout(within):
-            connection = await connect(database)
+            connection = await connect_when_ready(database)
             try:
                 await (
                     migrate.apply_pending(connection)
@@ -64,9 +64,9 @@ async def migrate_database(settings: Settings, database: DatabaseUrl) -> None:
             finally:
                 await connection.close(timeout=CLOSE_TIMEOUT_S)
     except TimeoutError as late:
-        raise StartFailed(f"the database was not ready within {within:g} s") from late
+        raise StartFailed(f"the database at {database.location} was not ready within {within:g} s") from late
     except StorageUnavailable as away:
-        raise StartFailed(f"cannot connect to the database at {database.location}: {away.__cause__ or away}") from away
+        raise StartFailed(f"cannot connect to the database at {database.location}: {describe(away)}") from away
 
 
 async def apply_migrations(settings: Settings, within: timedelta) -> int:
@@ -74,7 +74,7 @@ async def apply_migrations(settings: Settings, within: timedelta) -> int:
     logs.configure(settings.log_level, settings.log_format)
     try:
         async with asyncio.timeout(within.total_seconds()), open_database(settings) as database:
-            connection = await connect(database)
+            connection = await connect_when_ready(database)
             try:
                 applied = await migrate.apply_pending(connection)
             finally:

@@ -2,7 +2,8 @@
 
 A database is named by a URL as libpq understands it (PostgreSQL manual, §32.1.1.2): several hosts, ``sslmode``, a Unix
 socket as ``?host=/directory``. Parameters that only steer other drivers are dropped: asyncpg would pass them on to the
-server, which refuses names it does not know.
+server, which refuses names it does not know. What we ourselves set for a session is set once it has begun: poolers such
+as PgBouncer refuse parameters of a start that they do not know (docs/guides/postgresql.md).
 """
 
 import asyncio
@@ -15,11 +16,14 @@ import asyncpg
 from msgspec import Struct
 from msgspec.structs import replace
 
+from statewright import logs
 from statewright.failures import StorageUnavailable
 from statewright.lru import LruCache
 from statewright.sockets import enable_keepalive
 
 CONNECT_TIMEOUT = timedelta(seconds=5)
+
+log = logs.logger(__name__)
 
 IGNORED_PARAMETERS = frozenset(
     {
@@ -58,6 +62,8 @@ class DatabaseUrl(Struct, frozen=True, kw_only=True):
     dsn: str
     application_name: str = "statewright"
     connect_timeout: timedelta = CONNECT_TIMEOUT
+    session: tuple[tuple[str, str], ...] = (("jit", "off"),)
+    """Parameters of the server that each session sets at its beginning, and their values."""
 
     @property
     def location(self) -> str:
@@ -86,10 +92,8 @@ def parse_database_url(url: str, *, application_name: str = "statewright") -> Da
 
 
 def add_session_settings(database: DatabaseUrl, **settings: str) -> DatabaseUrl:
-    """The database with parameters of the server that every session starts with."""
-    parts = urlsplit(database.dsn)
-    query = urlencode([*parse_qsl(parts.query, keep_blank_values=True), *settings.items()])
-    return replace(database, dsn=parts._replace(query=query).geturl())
+    """The database with more parameters of the server that every session sets."""
+    return replace(database, session=(*database.session, *settings.items()))
 
 
 MAX_PREPARED = 100
@@ -164,7 +168,12 @@ class DatabaseConnection(asyncpg.Connection):
         )
 
 
-STARTED_AT = "SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid())"
+BEGIN_SESSION = """
+    -- Sets what a session wants set, and tells when its backend was started.
+    SELECT backend_start, (SELECT count(set_config(name, value, false))
+                             FROM unnest($1::text[], $2::text[]) AS setting (name, value))
+      FROM pg_stat_get_activity(pg_backend_pid())
+"""
 
 
 async def connect(database: DatabaseUrl) -> DatabaseConnection:
@@ -175,11 +184,14 @@ async def connect(database: DatabaseUrl) -> DatabaseConnection:
             connection_class=DatabaseConnection,
             timeout=database.connect_timeout.total_seconds(),
             max_cached_statement_lifetime=0,  # else everything is prepared anew every five minutes
-            server_settings={"application_name": database.application_name, "jit": "off"},
+            server_settings={"application_name": database.application_name},
         )
         try:
             connection.started_at = await connection.fetchval(
-                STARTED_AT, timeout=database.connect_timeout.total_seconds()
+                BEGIN_SESSION,
+                [name for name, _ in database.session],
+                [value for _, value in database.session],
+                timeout=database.connect_timeout.total_seconds(),
             )
         except BaseException:
             connection.terminate()
@@ -191,6 +203,45 @@ async def connect(database: DatabaseUrl) -> DatabaseConnection:
     connection.prepared = LruCache(MAX_PREPARED)
     connection.watch_peer()
     return connection
+
+
+PAUSE_S = 0.5
+"""Between attempts to reach a database that is waited for."""
+
+NOT_YET_ERRORS = (
+    OSError,  # refused, no such host, no such socket, too late
+    asyncpg.CannotConnectNowError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.TargetServerAttributeNotMatched,
+)
+"""What a database says that is being started, or of which no host takes writes yet. All else stays as it is: a wrong
+password, say.
+"""
+
+
+async def connect_when_ready(database: DatabaseUrl) -> DatabaseConnection:
+    """A new connection to a database that may not be there yet; the caller limits the time.
+
+    Raises ``StorageUnavailable`` for what waiting does not change.
+    """
+    is_told = False
+    while True:
+        try:
+            return await connect(database)
+        except StorageUnavailable as away:
+            if not isinstance(away.__cause__, NOT_YET_ERRORS):
+                raise
+            if not is_told:
+                log.warning("database_awaited", database=database.location, error=describe(away))
+                is_told = True
+        await asyncio.sleep(PAUSE_S)
+
+
+def describe(failure: StorageUnavailable) -> str:
+    """What stood in the way, in a line."""
+    cause = failure.__cause__ or failure
+    return str(cause) or type(cause).__name__
 
 
 LOST_ERRORS = (

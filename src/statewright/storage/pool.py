@@ -5,15 +5,17 @@ What one may rely on here:
 
 - *Fair.* A released connection goes straight to the waiter that has waited longest; none can overtake.
 - *Bounded.* There are never more than ``size`` connections, and no task waits longer than it said.
-- *Lazy.* A connection is opened when it is needed, closed when it was idle for long, and replaced when it broke.
+- *Lazy.* A connection is opened when it is needed, closed when it was idle for long, and replaced when it broke. Who
+  waits for one to be opened takes one that is released before: a server that lets nobody in, while its sessions live,
+  costs concurrency and nothing else.
 - *Clean.* A connection left inside a transaction, or with a cancelled statement that may still run, is closed rather
   than handed on. Nothing else is reset: who sets a session variable or takes a session lock undoes it.
 - *One failure.* Whatever is wrong with the database itself surfaces as ``StorageUnavailable``, raised by the ``async
   with`` block. ``ConnectionLost``, a kind of it, says that a statement may have been carried out all the same.
 
 Counting. Every connection is in one of four places: idle, leased (handed out, or on its way to a waiter), opening, or
-retiring. They never hold more than ``size`` together. When one leaves them for good, its room goes to the longest
-waiter, as leave to open a connection; so a waiter knows that nothing is idle and that there is no room.
+retiring. They never hold more than ``size`` together. As long as there is room, as many are opening as tasks wait. Each
+of them is opened for one waiter, who is told when that fails; but whatever becomes free goes to the longest waiter.
 """
 
 import asyncio
@@ -52,6 +54,9 @@ class ConnectionLost(StorageUnavailable):
         """Of the backend that had the statement: its number, which another one may have by now, and its birth."""
 
 
+_Waiter = asyncio.Future[DatabaseConnection]
+
+
 class PoolState(Struct, frozen=True, kw_only=True):
     """How a pool is doing, in numbers of connections and of waiting tasks."""
 
@@ -73,9 +78,9 @@ class Pool:
         self._idle_timeout_s = idle_timeout.total_seconds()
         self._idle: deque[tuple[float, DatabaseConnection]] = deque()  # with the loop's time of release, oldest first
         self._leased: set[DatabaseConnection] = set()
-        self._opening = 0
+        self._opening: dict[asyncio.Task[None], _Waiter] = {}  # and for whom
         self._retiring: set[asyncio.Task[None]] = set()
-        self._waiters: deque[asyncio.Future[DatabaseConnection | None]] = deque()  # None is leave to open one
+        self._waiters: deque[_Waiter] = deque()
         self._sweeper: asyncio.TimerHandle | None = None
         self._closing = False
         self._all_closed = asyncio.Event()
@@ -138,13 +143,15 @@ class Pool:
             self._sweeper.cancel()
         while (waiter := self._pop_waiter()) is not None:
             waiter.set_exception(StorageUnavailable(STOPPING_MESSAGE))
+        for opening in self._opening:
+            opening.cancel()
         while self._idle:
             self._retire(self._idle.pop()[1])
         await self._drain(within)
 
     @property
     def _open(self) -> int:
-        return len(self._idle) + len(self._leased) + self._opening + len(self._retiring)
+        return len(self._idle) + len(self._leased) + len(self._opening) + len(self._retiring)
 
     async def _drain(self, within: timedelta) -> None:
         try:
@@ -157,55 +164,64 @@ class Pool:
                 connection.terminate()
 
     async def _obtain_connection(self) -> DatabaseConnection:
-        if self._closing:
-            raise StorageUnavailable(STOPPING_MESSAGE)
-        if self._open < self._size:
-            self._opening += 1
-            return await self._open_one()
-        granted = await self._wait()
-        if granted is None:
-            return await self._open_one()
-        if granted.is_closed():  # it broke on its way here
-            self._leased.remove(granted)
-            self._opening += 1
-            return await self._open_one()
-        return granted
+        while True:
+            if self._closing:
+                raise StorageUnavailable(STOPPING_MESSAGE)
+            granted = await self._wait()
+            if not granted.is_closed():
+                return granted
+            self._leased.remove(granted)  # it broke on its way here
 
-    async def _wait(self) -> DatabaseConnection | None:
-        waiter: asyncio.Future[DatabaseConnection | None] = asyncio.get_running_loop().create_future()
+    async def _wait(self) -> DatabaseConnection:
+        waiter: _Waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
+        self._open_for_waiters()
         try:
             return await waiter
         except asyncio.CancelledError:
             self._abandon_wait(waiter)
             raise
 
-    def _abandon_wait(self, waiter: "asyncio.Future[DatabaseConnection | None]") -> None:
+    def _abandon_wait(self, waiter: _Waiter) -> None:
         """Leave the queue, and pass on what was granted in the very moment of the cancellation."""
         if waiter.cancelled():
             with suppress(ValueError):  # skipped by now
                 self._waiters.remove(waiter)
+            for opening, expecting in self._opening.items():
+                if expecting is waiter and len(self._opening) > len(self._waiters):
+                    opening.cancel()
         elif waiter.exception() is None:
-            granted = waiter.result()
-            if granted is not None:
-                self.release(granted)
-            else:
-                self._opening -= 1
-                self._pass_capacity_on()
+            self.release(waiter.result())
 
-    async def _open_one(self) -> DatabaseConnection:
-        """Open a connection for which room is taken as ``opening``."""
+    def _open_for_waiters(self) -> None:
+        """Open a connection for each waiter for whom none is being opened, as far as there is room."""
+        expecting = {*self._opening.values()}
+        for waiter in self._waiters:
+            if self._open >= self._size or len(self._opening) >= len(self._waiters):
+                return
+            if waiter not in expecting and not waiter.done():
+                task = asyncio.get_running_loop().create_task(self._open_one(waiter), name="open-connection")
+                self._opening[task] = waiter
+                task.add_done_callback(self._finish_opening)
+
+    async def _open_one(self, waiter: _Waiter) -> None:
+        """Open a connection and hand it to the longest waiter; ``waiter`` is told of the failure."""
         try:
             connection = await connect(self._database)
-        except BaseException:
-            self._opening -= 1
-            self._pass_capacity_on()
-            raise
-        self._opening -= 1
+        except Exception as error:
+            if not waiter.done():
+                self._waiters.remove(waiter)
+                waiter.set_exception(error)
+            return
+        self._opening = {task: other for task, other in self._opening.items() if other is not waiter}
         self._leased.add(connection)
-        return connection
+        self.release(connection)
 
-    def _pop_waiter(self) -> "asyncio.Future[DatabaseConnection | None] | None":
+    def _finish_opening(self, task: "asyncio.Task[None]") -> None:
+        self._opening.pop(task, None)  # one that failed, or was cancelled
+        self._pass_capacity_on()
+
+    def _pop_waiter(self) -> _Waiter | None:
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
@@ -213,12 +229,10 @@ class Pool:
         return None
 
     def _pass_capacity_on(self) -> None:
-        if self._closing:
-            if not self._open:
-                self._all_closed.set()
-        elif (waiter := self._pop_waiter()) is not None:
-            self._opening += 1
-            waiter.set_result(None)
+        if not self._closing:
+            self._open_for_waiters()
+        elif not self._open:
+            self._all_closed.set()
 
     def _retire(self, connection: DatabaseConnection) -> None:
         """Close a connection that is in none of the four places any more; its room stays taken until then."""
@@ -239,7 +253,7 @@ class Pool:
     def _sweep(self) -> None:
         """Close what has been idle for long; come back as long as anything is idle."""
         loop = asyncio.get_running_loop()
-        spare = len(self._idle) + len(self._leased) + self._opening - self._min_open
+        spare = len(self._idle) + len(self._leased) + len(self._opening) - self._min_open
         while spare > 0 and self._idle and self._idle[0][0] + self._idle_timeout_s <= loop.time():
             self._retire(self._idle.popleft()[1])
             spare -= 1

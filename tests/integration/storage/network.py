@@ -20,6 +20,8 @@ class Network:
         self._speaks.set()
         self._hears.set()
         self.port = 0
+        self.connections = 0
+        """How often somebody has connected."""
         self._last_words: bytes | None = None
         self._unheard: bytes | None = None
 
@@ -59,6 +61,7 @@ class Network:
 
     async def carry(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
         """One connection of a client."""
+        self.connections += 1
         answers, server = await self._connect()
         pair = (client, server)
         self._pairs.append(pair)

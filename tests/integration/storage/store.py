@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from statewright.entity import Actor, AuditEvent, Entity, Principal
 from statewright.ids import EntityId, IdSource, ModelId, TenantId, TransactionId, model_id, system_clock
 from statewright.storage.commit.group_commit import (
+    ANSWER_WITHIN,
     COMMIT_CONNECTIONS,
     LOCK_TIMEOUT,
     GroupCommit,
@@ -108,10 +109,16 @@ def happened(unit: UnitOfWork, entity_id: EntityId, kind: str) -> None:
 
 @asynccontextmanager
 async def a_store(
-    url: str, *, tables: str | None = None, patience: timedelta = LOCK_TIMEOUT, lock_timeout: bool = True
+    url: str,
+    *,
+    tables: str | None = None,
+    patience: timedelta = LOCK_TIMEOUT,
+    lock_timeout: bool = True,
+    answer_within: timedelta = ANSWER_WITHIN,
 ) -> AsyncIterator[Store]:
     """A store on a database. ``tables``: the URL for questions, when commits take another way. ``patience``: for what
-    others have locked. Without ``lock_timeout`` statements wait for locks for ever.
+    others have locked. Without ``lock_timeout`` statements wait for locks for ever. ``answer_within``: how long
+    outcomes are looked for.
     """
     async with AsyncExitStack() as stack:
         pool = await stack.enter_async_context(Pool(parse_database_url(tables or url), size=4))
@@ -121,7 +128,7 @@ async def a_store(
             url=tables or url,
             pool=pool,
             reader=EntityReader(pool),
-            commits=GroupCommit(commits, lock_timeout=patience),
+            commits=GroupCommit(commits, lock_timeout=patience, answer_within=answer_within),
             ids=IdSource(),
         )
         stack.push_async_callback(store.commits.drain)

@@ -5,12 +5,14 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import asyncpg
@@ -24,11 +26,11 @@ from statewright.storage.embedded.data_directory import (
     build_command,
     build_environment,
     find_program,
-    prepare_socket_directory,
 )
 from statewright.storage.embedded.orphans import find_processes
 from statewright.storage.embedded.os_user import OsUser, can_reach, choose_user
 from statewright.storage.embedded.server import EmbeddedServer, extract_error, run_embedded_server
+from statewright.storage.embedded.socket_directory import prepare_socket_directory, remove_abandoned_directories
 from statewright.storage.startup_errors import DataDirectoryInUse, EmbeddedServerRefused
 from tests.database import connected, wait_until
 
@@ -345,6 +347,29 @@ def test_a_socket_directory_made_by_somebody_else_is_not_used(data: DataDirector
     assert stat.S_IMODE(other.stat().st_mode) == 0o700
     expected.rmdir()
     other.rmdir()
+
+
+def test_socket_directories_of_services_that_are_gone_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    short = Path(tempfile.mkdtemp(prefix="sw-", dir="/tmp"))
+    monkeypatch.setattr(tempfile, "tempdir", str(short))
+    account = OsUser(name="me", uid=os.geteuid(), gid=os.getegid())
+    old = time.time() - 3600
+    with ExitStack() as stack:
+        for name, listens in (("killed", False), ("lives", True), ("begins", False), ("empty", None)):
+            path = short / f"statewright-{account.uid}-{name}"
+            path.mkdir(mode=0o700)
+            if listens is not None:
+                server = stack.enter_context(socket.socket(socket.AF_UNIX))
+                server.bind(str(path / ".s.PGSQL.5432"))
+                if listens:
+                    server.listen()
+            if name != "begins":
+                os.utime(path, (old, old))
+        (short / "statewright-of-somebody").mkdir()
+        removed = remove_abandoned_directories(account)
+    assert {path.name.rpartition("-")[2] for path in removed} == {"killed", "empty"}
+    assert {path.name.rpartition("-")[2] for path in short.iterdir()} == {"lives", "begins", "somebody"}
+    shutil.rmtree(short)
 
 
 def test_a_large_log_is_moved_aside(data: DataDirectory):

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -270,11 +270,16 @@ async def test_a_database_that_cannot_be_reached_is_told_and_recovered_from(data
         await store.change(entity, {"n": 2})
 
 
-async def test_an_outcome_that_cannot_be_looked_up_is_told_as_unknown(database_server: str, patient_store: Store):
-    store, name = patient_store, urlsplit(patient_store.url).path[1:]
-    unit = store.unit()
-    store.new(unit)
-    async with connected(store.url) as blocker, blocker.transaction(), connected(database_server) as admin:
+async def test_an_outcome_that_cannot_be_looked_up_is_told_as_unknown(database_server: str, database: str):
+    name = urlsplit(database).path[1:]
+    async with (
+        a_store(database, lock_timeout=False, answer_within=timedelta(seconds=2)) as store,
+        connected(store.url) as blocker,
+        blocker.transaction(),
+        connected(database_server) as admin,
+    ):
+        unit = store.unit()
+        store.new(unit)
         await blocker.execute(NO_COMMITS)
         task = asyncio.create_task(unit.commit())
         await until(blocked(store))
@@ -285,6 +290,32 @@ async def test_an_outcome_that_cannot_be_looked_up_is_told_as_unknown(database_s
         await admin.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
     assert not unknown.value.retryable
     assert unknown.value.properties == {"transactionId": unit.id}
+
+
+async def test_a_whole_batch_is_looked_up_as_soon_as_the_database_can_be_asked(database_server: str, database: str):
+    """It lets nobody in for a while, as after a crash; some of the batch were applied, and others had conflicts."""
+    name = urlsplit(database).path[1:]
+    async with a_network(database) as network, a_store(network.url, tables=database) as store:
+        stale = await store.created({"n": 0})
+        units = [store.unit() for _ in range(6)]
+        for unit in units[:5]:
+            store.new(unit)
+        await rewrite(units[5], stale, {"n": 1})
+        await store.change(stale, {"n": 7})
+        network.mute()
+        tasks = [asyncio.create_task(unit.commit()) for unit in units]
+        await until(lambda: written_by(store, units[0]))
+        async with connected(database_server) as admin:
+            await admin.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+            network.cut()
+            before = network.connections
+            await until(lambda: asyncio.sleep(0.01, network.connections > before + 1))  # turned away, and back
+            assert not any(task.done() for task in tasks)
+            await admin.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes[:5]] == [int] * 5
+        assert isinstance(outcomes[5], StorageUnavailable | Conflict)
+        assert await data_of(store.unit(), stale) == {"n": 7}
 
 
 async def test_only_the_very_backend_that_was_lost_is_ended(database: str):

@@ -304,7 +304,18 @@ class TestFailure:
             async with Pool(parse_database_url(url), size=1) as pool:
                 with pytest.raises(StorageUnavailable):
                     await pool.acquire(SOON)
-                assert pool.state.open == 0
+                await until(lambda: pool.state.open == 0)
+
+    async def test_a_server_that_lets_nobody_in_any_more_costs_concurrency_only(self, database: str):
+        """Its sessions live on: whoever waits for another one takes the first that becomes free."""
+        async with a_network(database) as network, Pool(parse_database_url(network.url), size=2) as pool:
+            first = await pool.acquire(PATIENTLY)
+            network.lets_in = False
+            waiting = asyncio.create_task(pool.acquire(PATIENTLY))
+            await until(lambda: pool.state.open == 2)
+            pool.release(first)
+            assert await waiting is first
+            pool.release(first)
 
     async def test_tls_that_the_server_lacks_is_refused_when_required_and_waived_when_preferred(self, database: str):
         async with a_network(database) as network:
@@ -364,9 +375,9 @@ class TestClosing:
         assert connection.is_closed()
         assert single.state.open == 0
 
-    async def test_what_lasts_too_long_is_cut_off(self, single: Pool):
+    async def test_what_lasts_too_long_is_cut_off(self, single: Pool, database: str):
         sleeping = asyncio.create_task(execute(single, "SELECT pg_sleep(3600)"))
-        await until(lambda: single.state.open == 1)
+        await eventually("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%'", database)
         await single.close(within=SOON)
         with pytest.raises(ConnectionLost):
             await sleeping
@@ -395,6 +406,8 @@ class Network:
         self._parts = urlsplit(database)
         self._port = 0
         self._writers: list[asyncio.StreamWriter] = []
+        self.lets_in = True
+        """Whether new connections are heard; those that there are go on."""
 
     @property
     def url(self) -> str:
@@ -414,6 +427,10 @@ class Network:
         return server
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not self.lets_in:
+            self._writers.append(writer)
+            await reader.read()
+            return
         there_reader, there_writer = await self._reach()
         self._writers += [writer, there_writer]
         await asyncio.gather(copy(reader, there_writer), copy(there_reader, writer))

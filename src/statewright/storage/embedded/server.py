@@ -33,10 +33,10 @@ from statewright.storage.embedded.data_directory import (
     DataDirectory,
     build_command,
     build_environment,
-    prepare_socket_directory,
 )
 from statewright.storage.embedded.orphans import FAST_SHUTDOWN, IMMEDIATE_SHUTDOWN, stop_orphans
 from statewright.storage.embedded.os_user import OsUser, change_owner, choose_user
+from statewright.storage.embedded.socket_directory import prepare_socket_directory, remove_abandoned_directories
 from statewright.storage.startup_errors import EmbeddedServerRefused
 
 SUPERUSER = "statewright"
@@ -152,6 +152,7 @@ class EmbeddedServer:
     async def _launch(self, user: OsUser) -> None:
         if self._sockets is None or not self._sockets.exists():  # else clients know this one
             self._sockets = prepare_socket_directory(self._data, user)
+            await asyncio.to_thread(remove_abandoned_directories, user)
         settings = {**self._settings, "unix_socket_directories": str(self._sockets)}
         arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         near = [self._data.pgdata, self._sockets]

@@ -1,0 +1,184 @@
+"""A database that stands still, or is killed, under a service that goes on: what clients are told is true, and comes in
+time (decision S14).
+"""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.builders import SAMPLE
+from tests.e2e.program import Program, started
+from tests.service import Api, eventually
+
+CLIENTS = 32
+CRASHES = 3
+ANSWER_LIMIT_S = 45.0
+"""30 s are promised; the rest is for a machine that does other things, too. One look-up after the other took 70 s."""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def program(tmp_path: Path, data: Path) -> Iterator[Program]:
+    """A service on a database of its own, with a model to create entities of."""
+    with started(tmp_path, DATA_DIRECTORY=str(data), SUPPRESS_BANNER="true") as program:
+        program.ready().api().a_model()
+        yield program
+
+
+def get_postmaster(data: Path) -> int:
+    """The process that starts the backends of the embedded server."""
+    [status] = data.glob("**/postmaster.pid")
+    return int(status.read_text().splitlines()[0])
+
+
+def list_backends(postmaster: int) -> list[int]:
+    """The processes that a postmaster has started."""
+    children = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:  # gone meanwhile
+                continue
+            if parent == postmaster:
+                children.append(int(entry.name))
+    return children
+
+
+def signal_all(processes: list[int], number: signal.Signals) -> None:
+    for process in processes:
+        try:
+            os.kill(process, number)
+        except ProcessLookupError:
+            continue
+
+
+@contextmanager
+def stopped(*processes: int) -> Iterator[None]:
+    """Processes that stand still inside the block."""
+    signal_all([*processes], signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        signal_all([*processes], signal.SIGCONT)
+
+
+@dataclass
+class Clients:
+    """Create entities, each with a number of its own, and keep what they are told of each."""
+
+    api: Api
+    patient: httpx.Client
+    """Waits for late answers, too."""
+    over: threading.Event = field(default_factory=threading.Event)
+    told: dict[int, int] = field(default_factory=dict)
+    """The status by number; -1 for an outcome that the service does not know."""
+    asked: set[int] = field(default_factory=set)
+    slowest_s: float = 0.0
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def work(self) -> None:
+        """Create one after the other until it is over."""
+        while not self.over.is_set():
+            self.create()
+
+    def create(self) -> int:
+        number, began = next(self._numbers), time.monotonic()
+        self.asked.add(number)
+        answer = self.patient.post(f"{self.api.url}/entity/JSON/prize/1", json=SAMPLE | {"year": number})
+        self.slowest_s = max(self.slowest_s, time.monotonic() - began)
+        status = answer.status_code
+        if status != 200:
+            assert status == 503, answer.text
+            status = 503 if answer.json()["properties"].get("retryable") else -1
+        self.told[number] = status
+        return status
+
+    def list_of(self, status: int) -> set[int]:
+        """The numbers of which that was told."""
+        return {number for number, told in self.told.items() if told == status}
+
+    def find_stored(self) -> list[int]:
+        """The numbers that there are."""
+        pages = (self.api.get(f"/entity/prize/1?pageSize=1000&pageNumber={page}").json() for page in count())
+        found: list[int] = []
+        for page in pages:
+            found += [entity["data"]["year"] for entity in page]
+            if not page:
+                return found
+        raise AssertionError
+
+    def assert_truthful(self) -> None:
+        """Everything acknowledged is there once, and nothing of which it was said that it was not done."""
+        stored = self.find_stored()
+        assert len(stored) == len({*stored}), "something was done twice"
+        assert self.list_of(200) - {*stored} == set(), "something acknowledged is lost"
+        assert self.list_of(503) & {*stored} == set(), "something was done that might be repeated"
+
+
+@pytest.fixture
+def clients(program: Program) -> Iterator[Clients]:
+    with httpx.Client(timeout=3 * ANSWER_LIMIT_S, trust_env=False) as patient:
+        yield Clients(program.api(), patient)
+
+
+@contextmanager
+def working(clients: Clients) -> Iterator[None]:
+    """Clients create entities inside the block; they have all their answers at its end."""
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        tasks = [pool.submit(clients.work) for _ in range(CLIENTS)]
+        try:
+            eventually(lambda: len(clients.list_of(200)) > 5 * CLIENTS)
+            yield
+        finally:
+            clients.over.set()
+        for task in tasks:
+            task.result()
+
+
+def test_a_postmaster_that_stands_still_stops_no_request(clients: Clients, data: Path) -> None:
+    """Its backends live, and nothing needs more connections than the pools hold."""
+    for _ in range(3):
+        clients.create()
+    with stopped(get_postmaster(data)), ThreadPoolExecutor(CLIENTS) as pool:
+        told = {clients.create() for _ in range(5)}
+        told |= {task.result() for task in [pool.submit(clients.create) for _ in range(5 * CLIENTS)]}
+    assert told == {200}
+
+
+def test_a_database_that_falls_silent_is_answered_for_in_time(program: Program, clients: Clients, data: Path) -> None:
+    with working(clients):
+        postmaster = get_postmaster(data)
+        with stopped(postmaster, *list_backends(postmaster)):
+            clients.over.set()
+            eventually(lambda: len(clients.told) == len(clients.asked), within_s=2 * ANSWER_LIMIT_S)
+    assert clients.slowest_s < ANSWER_LIMIT_S
+    eventually(lambda: program.admin.get("/readyz").status_code == 200)
+    clients.assert_truthful()
+
+
+def test_a_database_that_crashes_leaves_no_outcome_unknown(program: Program, clients: Clients, data: Path) -> None:
+    """It is back after some seconds, and then says what became of the commits that were on their way."""
+    with working(clients):
+        for crash in range(1, CRASHES + 1):
+            postmaster = get_postmaster(data)
+            signal_all([postmaster, *list_backends(postmaster)], signal.SIGKILL)
+            eventually(lambda crash=crash: program.log.count("embedded_postgres_restarted") == crash)
+            acknowledged = len(clients.list_of(200))
+            eventually(lambda before=acknowledged: len(clients.list_of(200)) > before + CLIENTS)
+    assert clients.list_of(-1) == set()
+    clients.assert_truthful()
