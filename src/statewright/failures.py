@@ -61,16 +61,25 @@ class InvalidParameter(BadRequest):
 
 
 class MethodNotAllowed(BadRequest):
-    """Help can only be read."""
+    """The path has other methods, which the header ``Allow`` names."""
 
     status = 405
 
+    def __init__(self, allowed: Sequence[str] = ("GET",)) -> None:
+        super().__init__(f"method not allowed; this path has {', '.join(allowed)}")
+
+
+class PathNotFound(Failure):
+    """There is no such path. All that there are stand in the OpenAPI document, ``/openapi.json``."""
+
+    code, status = "NOT_FOUND", 404
+
     def __init__(self) -> None:
-        super().__init__("method not allowed")
+        super().__init__("there is no such path; /docs shows those there are")
 
 
 class BodyTooLarge(BadRequest):
-    """The body of a statistics query or of a message is over its limit; other bodies are a plain ``BadRequest``."""
+    """The body is over the limit of its operation (docs/reference/entities.md#limits)."""
 
     status = 413
 
@@ -175,8 +184,14 @@ class ModelNotLocked(Failure):
 
     code, status = "MODEL_NOT_LOCKED", 409
 
-    def __init__(self, message: str = "model is not locked") -> None:
-        super().__init__(message)
+    def __init__(self, name: str | None = None, version: int = 0) -> None:
+        if name is None:
+            super().__init__("model is not locked")
+            return
+        mend = f"lock it by PUT /model/{name}/{version}/lock"
+        super().__init__(
+            f"model is not locked: {name}/{version}; {mend}", {"entityName": name, "entityVersion": version}
+        )
 
 
 class ModelAlreadyLocked(Failure):

@@ -146,4 +146,4 @@ class ClusterDispatcher:
     def _build_no_member(self, callout: Callout) -> NoComputeMember:
         tags = f'tags "{callout.tags_text}"'
         waited = f"no peer with {tags} for tenant {callout.tenant} after {self._wait_s:g}s"
-        return NoComputeMember(f"no matching calculation member: {tags}: {waited}")
+        return NoComputeMember(f"no matching calculation member: {tags}: {waited}; a member needs all of them")

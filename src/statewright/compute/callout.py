@@ -2,6 +2,7 @@
 docs/reference/grpc.md#dispatch).
 """
 
+from collections.abc import Collection
 from typing import Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
@@ -74,9 +75,20 @@ class CalloutTimeout(DispatchTimeout):
         """Whether the request had reached the stream, so that the member may have worked on it."""
 
 
-def no_member_failure(callout: Callout) -> NoComputeMember:
-    """The failure when no connected member declares all required tags."""
-    return NoComputeMember(f'no matching calculation member: tags "{callout.tags_text}"')
+MAX_LISTED_TAGS = 20
+"""Tags of connected members that a failure names."""
+
+
+def no_member_failure(callout: Callout, connected: Collection[str] | None = None) -> NoComputeMember:
+    """The failure when no connected member declares all required tags; ``connected`` are the tags of those there are,
+    None when nothing is connected.
+    """
+    if connected is None:
+        told = "no member is connected"
+    else:
+        listed = ", ".join(sorted(connected)[:MAX_LISTED_TAGS]) or "none"
+        told = f"a member needs all of them; tags of the connected members: {listed}"
+    return NoComputeMember(f'no matching calculation member: tags "{callout.tags_text}"; {told}')
 
 
 def members_busy_failure(callout: Callout) -> NoComputeMember:

@@ -35,7 +35,8 @@ class Dispatcher:
         """
         member = self._members.select(callout.tenant, callout.tags, avoiding=avoiding)
         if member is None:
-            raise no_member_failure(callout)
+            connected = self._members.list_members(callout.tenant)
+            raise no_member_failure(callout, {tag for each in connected for tag in each.tags} if connected else None)
         if member.outbox.is_full:
             raise members_busy_failure(callout)
         self._begin()

@@ -5,6 +5,7 @@ waits comes from pure functions (``cascade``, the workflow package's selection);
 and stages. A run that fails raises; its unit of work is then dropped, and nothing of it remains.
 """
 
+from difflib import get_close_matches
 from typing import assert_never
 
 from msgspec import Struct
@@ -26,6 +27,7 @@ from statewright.ids import EntityId
 from statewright.jsonval.values import JsonValue
 from statewright.workflow import (
     DEFAULT_WORKFLOW,
+    MAX_NAME_BYTES,
     SUBSTITUTION_WARNINGS,
     Selection,
     Transition,
@@ -280,15 +282,30 @@ def find_fireable_transition(workflow: Workflow, state: str, name: str) -> Trans
     """The transition a client may fire by name; automated ones are among them. Raises ``TransitionNotFound``."""
     transition = workflow.find_transition(state, name)
     if transition is None:
-        raise TransitionNotFound(f'transition "{name}" not found in state "{state}": transition not found')
+        raise _build_not_found(f'transition "{name}" not found in state "{state}"', workflow, state, name)
     if transition.disabled:
-        raise TransitionNotFound(f'transition "{name}" is disabled in state "{state}": transition not found')
+        raise _build_not_found(f'transition "{name}" is disabled in state "{state}"', workflow, state)
     if transition.schedule is not None:
-        raise TransitionNotFound(
-            f'transition "{name}" in state "{state}" is scheduled and fires automatically; '
-            "it is not manually fireable: transition not found"
-        )
+        told = f'transition "{name}" in state "{state}" is scheduled and fires automatically'
+        raise _build_not_found(f"{told}; it is not manually fireable", workflow, state)
     return transition
+
+
+MAX_LISTED = 50
+"""Transitions of a state that a failure names, and among which the nearest name is looked for."""
+
+
+def _build_not_found(reason: str, workflow: Workflow, state: str, name: str = "") -> TransitionNotFound:
+    """The failure with the transitions that can be fired instead, and the one that was probably meant by ``name``."""
+    declared = workflow.list_transitions(state)
+    fireable = [each.name for each in declared if not each.disabled and each.schedule is None][:MAX_LISTED]
+    nearest = get_close_matches(name[:MAX_NAME_BYTES], fireable, n=1) if name else []
+    guess = f'; did you mean "{nearest[0]}"?' if nearest else ""
+    listed = ", ".join(f'"{each}"' for each in fireable) or "none"
+    return TransitionNotFound(
+        f"{reason}: transition not found{guess}; transitions that can be fired in this state: {listed}",
+        {"transitions": fireable},
+    )
 
 
 def list_declared_transitions(model: Model, entity: Entity) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ async def get_locked_definition(runtime: Runtime, tenant: TenantId, key: ModelKe
     if not definition.is_locked:
         definition = await runtime.definitions.refresh(definition) or definition
     if not definition.is_locked:
-        raise ModelNotLocked
+        raise ModelNotLocked(key.name, key.version)
     return definition
 
 

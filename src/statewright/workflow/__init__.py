@@ -32,12 +32,14 @@ from statewright.workflow.selection import (
     substitute_default,
 )
 from statewright.workflow.stored import workflows_from_stored, workflows_to_stored
+from statewright.workflow.structure import MAX_NAME_BYTES
 
 __all__ = [
     "CURRENT_VERSION",
     "DEFAULT_WORKFLOW",
     "IMPORT_MODES",
     "MAX_IMPORT_BYTES",
+    "MAX_NAME_BYTES",
     "SUBSTITUTION_WARNINGS",
     "Contract",
     "Criterion",

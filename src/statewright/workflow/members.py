@@ -74,7 +74,8 @@ class WorkflowMembers(MemberReader):
         result = read(self)
         unknown = next((name for name in self._values if name not in self._asked), None)
         if self._closed and unknown is not None:
-            raise BadRequest(f'invalid JSON: json: unknown field "{unknown}"{_format_location(self.path)}')
+            known = f"known: {', '.join(sorted(self._asked))}"
+            raise BadRequest(f'invalid JSON: unknown field "{unknown}"{_format_location(self.path)}; {known}')
         return result
 
 

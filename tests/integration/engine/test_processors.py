@@ -350,7 +350,8 @@ def test_without_a_member_for_all_tags_a_client_may_try_again(api: Api, node: No
     problem = refused(api.put(f"/entity/JSON/{entity}/GO", SAMPLE), 503, "NO_COMPUTE_MEMBER_FOR_TAG")
     assert problem["properties"] == {"errorCode": "NO_COMPUTE_MEMBER_FOR_TAG", "retryable": True}
     assert problem["detail"] == (
-        f'NO_COMPUTE_MEMBER_FOR_TAG: processor price failed: no matching calculation member: tags "{tags}"'
+        f'NO_COMPUTE_MEMBER_FOR_TAG: processor price failed: no matching calculation member: tags "{tags}"; '
+        "a member needs all of them; tags of the connected members: node"
     )
     assert "ticket" not in problem
     assert node.is_idle

@@ -94,12 +94,12 @@ def test_an_unlocked_model_takes_no_entities(api: Api) -> None:
     api.import_model()
     problem = refused(api.post(PATH, SAMPLE), 409, "MODEL_NOT_LOCKED")
     assert problem == {
-        "type": "about:blank",
+        "type": "/api/help/errors.MODEL_NOT_LOCKED",
         "title": "Conflict",
         "status": 409,
-        "detail": "MODEL_NOT_LOCKED: model is not locked",
-        "instance": PATH,
-        "properties": {"errorCode": "MODEL_NOT_LOCKED"},
+        "detail": "MODEL_NOT_LOCKED: model is not locked: prize/1; lock it by PUT /model/prize/1/lock",
+        "instance": f"/api{PATH}",
+        "properties": {"errorCode": "MODEL_NOT_LOCKED", "entityName": "prize", "entityVersion": 1},
     }
 
 
@@ -181,7 +181,7 @@ def test_the_window_is_checked_before_the_model(api: Api, window: int) -> None:
 
 
 def test_the_size_is_checked_before_the_model(api: Api) -> None:
-    refused(api.post("/entity/YAML/prize/1", b" " * (10 * 1024 * 1024 + 1)), 400, "BAD_REQUEST")
+    refused(api.post("/entity/YAML/prize/1", b" " * (10 * 1024 * 1024 + 1)), 413, "BAD_REQUEST")
 
 
 def test_the_model_is_checked_before_its_lock_and_the_lock_before_the_format(api: Api) -> None:

@@ -14,7 +14,7 @@ def entity(api: Api) -> str:
     return api.create({"a": 1}).id
 
 
-def test_a_body_over_ten_mebibytes_is_a_bad_request(api: Api, entity: str) -> None:
+def test_a_body_over_ten_mebibytes_is_too_large(api: Api, entity: str) -> None:
     answers = [
         api.post("/entity/JSON/prize/1", TOO_LARGE),
         api.post("/entity/JSON", TOO_LARGE),
@@ -23,7 +23,7 @@ def test_a_body_over_ten_mebibytes_is_a_bad_request(api: Api, entity: str) -> No
         api.request("PATCH", f"/entity/JSON/{entity}", TOO_LARGE, If_Match="*", Content_Type=MERGE_PATCH),
     ]
     for answer in answers:
-        refused(answer, 400, "BAD_REQUEST")
+        refused(answer, 413, "BAD_REQUEST")
     assert api.read(entity)["data"] == {"a": 1}
 
 

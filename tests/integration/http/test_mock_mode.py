@@ -45,7 +45,7 @@ def test_writes_need_no_header(mock: RunningService) -> None:
 
 def test_there_are_no_published_keys(mock: RunningService) -> None:
     response = mock.anonymous().get("/.well-known/jwks.json")
-    assert (response.status_code, response.text) == (404, "404 page not found\n")
+    refused(response, 404, "NOT_FOUND")
 
 
 def test_clients_with_a_token_step_get_one_that_nobody_checks(mock: RunningService) -> None:
@@ -61,7 +61,7 @@ def test_an_unsigned_token_of_mock_mode_opens_nothing_in_jwt_mode(
 
 
 def test_unknown_paths_are_unknown_at_once(mock: RunningService) -> None:
-    assert mock.anonymous().get("/no/such/path").text == "404 page not found\n"
+    refused(mock.anonymous().get("/no/such/path"), 404, "NOT_FOUND")
 
 
 def test_roles_and_kind_can_be_configured(database_template: Template) -> None:
@@ -75,7 +75,7 @@ def test_roles_and_kind_can_be_configured(database_template: Template) -> None:
 
 
 @pytest.mark.parametrize("context_path", ["", "/v2/rest"])
-def test_the_context_path_can_be_configured_and_problems_never_show_it(
+def test_the_context_path_can_be_configured_and_problems_show_it(
     database_template: Template, context_path: str
 ) -> None:
     settings = {"iam_mode": "mock", "jwt_signing_key": None, "context_path": context_path}
@@ -86,5 +86,8 @@ def test_the_context_path_can_be_configured_and_problems_never_show_it(
         assert api.read(saved.id)["data"] == SAMPLE
         assert done(api.get("/health")) == {"status": "UP"}
         problem = refused(api.get("/entity/x"), 400, "BAD_REQUEST")
-        assert problem["instance"] == "/entity/x"
+        assert (problem["instance"], problem["type"]) == (
+            f"{context_path}/entity/x",
+            f"{context_path}/help/errors.BAD_REQUEST",
+        )
         assert done(Api(service.root).get("/openapi.json"))["servers"] == [{"url": f"{service.root}{context_path}"}]

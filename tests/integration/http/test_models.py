@@ -146,12 +146,12 @@ def test_a_refused_second_lock_is_described_as_printed_in_the_specification(api:
     response = api.put("/model/invoice/1/lock")
     assert response.status_code == 409
     assert json.loads(response.text) == {
-        "type": "about:blank",
+        "type": "/api/help/errors.MODEL_ALREADY_LOCKED",
         "title": "Conflict",
         "status": 409,
         "detail": "MODEL_ALREADY_LOCKED: cannot process entityModel{entityName=invoice, entityVersion=1}. "
         "expectedState=UNLOCKED, actualState=LOCKED",
-        "instance": "/model/invoice/1/lock",
+        "instance": "/api/model/invoice/1/lock",
         "properties": KEY | {"errorCode": "MODEL_ALREADY_LOCKED", "expectedState": "UNLOCKED", "actualState": "LOCKED"},
     }
 

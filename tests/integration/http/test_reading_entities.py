@@ -37,7 +37,7 @@ def years(envelopes: list[Json]) -> list[int]:
 def test_an_unknown_entity_is_named(api: Api) -> None:
     problem = refused(api.get(f"/entity/{UNKNOWN}"), 404, "ENTITY_NOT_FOUND")
     assert problem["properties"] == {"errorCode": "ENTITY_NOT_FOUND", "entityId": UNKNOWN}
-    assert problem["instance"] == f"/entity/{UNKNOWN}"
+    assert problem["instance"] == f"/api/entity/{UNKNOWN}"
     assert problem["title"] == "Not Found"
 
 

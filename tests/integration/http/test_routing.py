@@ -13,8 +13,8 @@ from tests.service import Api, RunningService, done, refused
 UNKNOWN = "00000000-0000-1000-8000-000000000000"
 
 UNAUTHORIZED = (
-    '{"detail":"UNAUTHORIZED: authentication failed","instance":"%s","properties":{"errorCode":"UNAUTHORIZED"},'
-    '"status":401,"title":"Unauthorized","type":"about:blank"}\n'
+    '{"detail":"UNAUTHORIZED: authentication failed","instance":"/api%s","properties":{"errorCode":"UNAUTHORIZED"},'
+    '"status":401,"title":"Unauthorized","type":"/api/help/errors.UNAUTHORIZED"}\n'
 )
 
 
@@ -47,8 +47,6 @@ def raw(
         ("GET", "/no/such/path"),
         ("PATCH", "/model/"),
         ("GET", "/oauth/token"),
-        ("DELETE", "/.well-known/jwks.json"),
-        ("GET", "/"),
     ],
 )
 def test_without_a_token_every_path_says_the_same(service: RunningService, method: str, path: str) -> None:
@@ -62,20 +60,18 @@ def test_without_a_token_every_path_says_the_same(service: RunningService, metho
 @pytest.mark.parametrize(
     "path", ["/.well-known/other", "/.well-known/openid-configuration", "/.well-known/jwks.json/x"]
 )
-def test_what_is_not_well_known_is_a_plain_404_without_a_token(service: RunningService, path: str) -> None:
-    response = service.anonymous().get(path)
-    assert (response.status_code, response.text) == (404, "404 page not found\n")
-    assert response.headers["content-type"] == "text/plain; charset=utf-8"
+def test_what_is_not_well_known_is_a_404_without_a_token(service: RunningService, path: str) -> None:
+    refused(service.anonymous().get(path), 404, "NOT_FOUND")
 
 
-@pytest.mark.parametrize("path", ["/no/such/path", "/model", "/entity", "/entity/a/b/c/d/e", "/", "/audit/", "//"])
-def test_with_a_token_an_unknown_path_is_a_plain_404(api: Api, path: str) -> None:
+@pytest.mark.parametrize("path", ["/no/such/path", "/model", "/entity", "/entity/a/b/c/d/e", "/audit/", "//"])
+def test_with_a_token_an_unknown_path_is_a_problem(api: Api, path: str) -> None:
     response = api.get(path)
     if path == "/model":
         assert response.status_code in {200, 404}
         return
-    assert (response.status_code, response.text) == (404, "404 page not found\n")
-    assert response.headers["content-type"].startswith("text/plain")
+    problem = refused(response, 404, "NOT_FOUND")
+    assert problem["instance"] == f"/api{path}"
 
 
 @pytest.mark.parametrize(
@@ -94,7 +90,7 @@ def test_with_a_token_an_unknown_path_is_a_plain_404(api: Api, path: str) -> Non
 def test_a_trailing_slash_is_significant(api: Api, path: str) -> None:
     method = "PUT" if "lock" in path else "GET"
     response = api.request(method, path)
-    assert (response.status_code, response.text) == (404, "404 page not found\n")
+    refused(response, 404, "NOT_FOUND")
 
 
 @pytest.mark.parametrize(
@@ -107,11 +103,12 @@ def test_a_trailing_slash_is_significant(api: Api, path: str) -> None:
         ("POST", "/account", {"GET"}),
     ],
 )
-def test_a_method_that_a_path_lacks_is_an_empty_405_that_names_the_others(
+def test_a_method_that_a_path_lacks_is_a_405_that_names_the_others(
     api: Api, method: str, path: str, allowed: set[str]
 ) -> None:
     response = api.request(method, path)
-    assert (response.status_code, response.content) == (405, b"")
+    problem = refused(response, 405, "BAD_REQUEST")
+    assert problem["title"] == "Method Not Allowed"
     named = {name.strip() for name in response.headers["allow"].split(",")}
     assert allowed <= named
     assert method not in named
@@ -119,7 +116,7 @@ def test_a_method_that_a_path_lacks_is_an_empty_405_that_names_the_others(
 
 def test_outside_the_context_path_there_is_little(service: RunningService, api: Api) -> None:
     outside = Api(service.root, api.token)
-    for path in ("/model/", "/apix/model/", "/api", "/health", "/livez"):
+    for path in ("/model/", "/apix/model/", "/health", "/livez"):
         assert outside.get(path).status_code == 404
 
 
@@ -196,10 +193,10 @@ def test_escapes_that_are_none_break_nothing(service: RunningService, api: Api, 
 @pytest.mark.parametrize(
     "path", ["/entity/JSON/prize/1", f"/entity/JSON/{UNKNOWN}", "/model/import/JSON/SAMPLE_DATA/p/1"]
 )
-def test_a_body_over_ten_mebibytes_is_a_bad_request(api: Api, path: str) -> None:
+def test_a_body_over_ten_mebibytes_is_too_large(api: Api, path: str) -> None:
     body = b'{"text": "%b"}' % (b"x" * 10 * 1024 * 1024)
     method = "PUT" if UNKNOWN in path else "POST"
-    refused(api.request(method, path, body), 400, "BAD_REQUEST")
+    refused(api.request(method, path, body), 413, "BAD_REQUEST")
 
 
 def test_a_body_without_a_declared_length_is_limited_too(service: RunningService, api: Api) -> None:
@@ -212,7 +209,7 @@ def test_a_body_without_a_declared_length_is_limited_too(service: RunningService
     except OSError:
         return  # it was cut off while sending, which is just as well
     try:
-        assert connection.getresponse().status == 400
+        assert connection.getresponse().status == 413
     finally:
         connection.close()
 
@@ -293,3 +290,41 @@ def test_refusals_carry_the_cors_headers_too(service: RunningService, api: Api) 
         api.get(f"/entity/{UNKNOWN}", Origin="http://localhost"),
     ):
         assert response.headers["access-control-allow-origin"] == "http://localhost"
+
+
+@pytest.mark.parametrize("path", ["/", "/api", "/api/", "/docs/"])
+def test_what_people_type_leads_to_the_documentation(service: RunningService, path: str) -> None:
+    response = Api(service.root).get(path)
+    assert (response.status_code, response.headers["location"]) == (302, "/docs")
+
+
+def test_the_type_of_a_problem_is_a_page_about_it(service: RunningService, api: Api) -> None:
+    problem = refused(api.get(f"/entity/{UNKNOWN}"), 404, "ENTITY_NOT_FOUND")
+    assert problem["type"] == "/api/help/errors.ENTITY_NOT_FOUND"
+    assert Api(service.root).get(problem["type"]).json()["topic"] == "errors.ENTITY_NOT_FOUND"
+
+
+def test_an_unknown_query_parameter_is_told_in_a_header(api: Api) -> None:
+    response = api.get("/model/?colour=red&x=1")
+    assert response.status_code == 200
+    assert response.headers.get_list("warning") == [
+        "299 - \"unknown query parameter 'colour'; known: none; it has no effect\"",
+        "299 - \"unknown query parameter 'x'; known: none; it has no effect\"",
+    ]
+    assert "warning" not in api.get("/model/").headers
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "name"),
+    [
+        ("PUT", "/model/prize/1/lock?dryRun=true", "dryRun"),
+        ("POST", "/model/import/JSON/SAMPLE_DATA/prize/1?dryRun=true", "dryRun"),
+        ("POST", "/model/prize/1/workflow/import?dry_run=true&dryRun=maybe", "dryRun"),
+        ("GET", "/model/prize/1/index?page=1", "page"),
+        ("POST", "/model/prize/1/history/prune?olderthan=90d", "olderthan"),
+    ],
+)
+def test_an_option_of_ours_that_would_be_ignored_is_refused(api: Api, method: str, path: str, name: str) -> None:
+    problem = refused(api.request(method, path, "{}"), 400, "BAD_REQUEST")
+    assert problem["properties"]["parameter"] == name
+    refused(api.get("/model/export/SIMPLE_VIEW/prize/1"), 404, "MODEL_NOT_FOUND")

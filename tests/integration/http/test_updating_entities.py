@@ -78,11 +78,14 @@ def test_an_automated_transition_can_be_fired_by_name(api: Api, entity: str) -> 
     assert api.state(entity) == "Archived"
 
 
+FIREABLE = '"APPROVE", "OLD"'
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
         ("NOPE", 'transition "NOPE" not found in state "New": transition not found'),
-        ("approve", 'transition "approve" not found in state "New": transition not found'),
+        ("APROVE", 'transition "APROVE" not found in state "New": transition not found; did you mean "APPROVE"?'),
         ("NEVER", 'transition "NEVER" is disabled in state "New": transition not found'),
         (
             "LATER",
@@ -95,8 +98,10 @@ def test_an_automated_transition_can_be_fired_by_name(api: Api, entity: str) -> 
 )
 def test_a_transition_that_cannot_be_fired_is_not_found(api: Api, entity: str, name: str, text: str) -> None:
     problem = refused(api.put(f"/entity/JSON/{entity}/{name}", SAMPLE), 404, "TRANSITION_NOT_FOUND")
-    assert problem["detail"] == f"TRANSITION_NOT_FOUND: {text}"
-    assert problem["properties"] == {"errorCode": "TRANSITION_NOT_FOUND"}
+    assert problem["detail"].startswith(f"TRANSITION_NOT_FOUND: {text}")
+    assert problem["detail"].endswith(f"transitions that can be fired in this state: {FIREABLE}")
+    assert problem["properties"]["errorCode"] == "TRANSITION_NOT_FOUND"
+    assert ", ".join(f'"{each}"' for each in problem["properties"]["transitions"]) == FIREABLE
     assert api.state(entity) == "New"
 
 
@@ -170,7 +175,7 @@ def test_the_format_is_checked_before_the_document_and_the_document_before_the_e
 
 
 def test_the_size_is_checked_first(api: Api) -> None:
-    refused(api.put(f"/entity/YAML/{UNKNOWN}", b" " * (10 * 1024 * 1024 + 1)), 400, "BAD_REQUEST")
+    refused(api.put(f"/entity/YAML/{UNKNOWN}", b" " * (10 * 1024 * 1024 + 1)), 413, "BAD_REQUEST")
 
 
 def test_an_unknown_entity_is_not_named_in_properties_here(api: Api) -> None:
@@ -209,11 +214,11 @@ def test_a_version_that_is_gone_is_refused_and_nothing_is_kept(api: Api, entity:
     response = api.put(f"/entity/JSON/{entity}/APPROVE", {"year": 1999}, If_Match=stale)
     problem = refused(response, 412, "ENTITY_MODIFIED")
     assert problem == {
-        "type": "about:blank",
+        "type": "/api/help/errors.ENTITY_MODIFIED",
         "title": "Precondition Failed",
         "status": 412,
         "detail": "ENTITY_MODIFIED: entity has been modified since last read",
-        "instance": f"/entity/JSON/{entity}/APPROVE",
+        "instance": f"/api/entity/JSON/{entity}/APPROVE",
         "properties": {"errorCode": "ENTITY_MODIFIED", "entityId": entity},
     }
     assert (api.state(entity), api.read(entity)["data"]) == ("New", SAMPLE)

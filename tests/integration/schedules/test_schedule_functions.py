@@ -195,7 +195,8 @@ def test_without_a_member_the_write_may_be_repeated(api, timers):
     problem = refused(api.post("/entity/JSON/prize/1", SAMPLE), 503, "NO_COMPUTE_MEMBER_FOR_TAG")
     assert problem["properties"]["retryable"] is True
     assert problem["detail"] == (
-        'NO_COMPUTE_MEMBER_FOR_TAG: failed to reconcile scheduled tasks: no matching calculation member: tags "clock"'
+        'NO_COMPUTE_MEMBER_FOR_TAG: failed to reconcile scheduled tasks: no matching calculation member: tags "clock"; '
+        "no member is connected"
     )
 
 

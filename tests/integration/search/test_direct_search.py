@@ -155,7 +155,7 @@ def test_as_many_matches_as_the_limit_are_fine_and_one_more_is_refused(parcel_ap
     for condition in (EVERYTHING, simple("$.name", "MATCHES_PATTERN", ".")):
         assert len(envelopes(parcel_api, condition, limit=3)) == 3
         problem = refused(asked(parcel_api, condition, limit=2, sort="weight"), 400, "SEARCH_RESULT_LIMIT")
-        assert problem["instance"] == PATH
+        assert problem["instance"] == f"/api{PATH}"
 
 
 @pytest.mark.parametrize(
@@ -377,7 +377,7 @@ def test_fifty_groups_around_a_leaf_are_accepted_and_one_more_is_not(parcel_api:
 
 
 def test_a_body_beyond_ten_mebibytes_is_refused(parcel_api: Api) -> None:
-    problem = refused(asked(parcel_api, b" " * (10 * 1024 * 1024 + 1)), 400, "BAD_REQUEST")
+    problem = refused(asked(parcel_api, b" " * (10 * 1024 * 1024 + 1)), 413, "BAD_REQUEST")
     assert "failed to read request body" in problem["detail"]
 
 

@@ -19,10 +19,10 @@ def filled(path: str) -> str:
 @pytest.mark.parametrize(
     "path", ["/v1", "/v1/", "/v1/nothing", "/v1/definitions/", "/v1//definitions", "/v1/jobs/poll/x"]
 )
-def test_an_unknown_path_is_plain_text(v1: Api, path: str) -> None:
+def test_an_unknown_path_is_an_error_of_the_dialect(v1: Api, path: str) -> None:
     response = v1.get(path)
-    assert (response.status_code, response.text) == (404, "404 page not found\n")
-    assert response.headers["content-type"].startswith("text/plain")
+    reason = "there is no such path; /docs shows those there are"
+    assert (response.status_code, response.json()) == (404, {"error": "not-found", "reason": reason})
 
 
 def test_a_path_that_only_begins_alike_belongs_to_nobody(v1: Api) -> None:
@@ -39,9 +39,11 @@ def test_a_path_that_only_begins_alike_belongs_to_nobody(v1: Api) -> None:
         ("HEAD", "/v1/jobs/poll", "POST"),
     ],
 )
-def test_a_wrong_method_has_an_empty_answer(v1: Api, method: str, path: str, allowed: str) -> None:
+def test_a_wrong_method_is_an_error_of_the_dialect(v1: Api, method: str, path: str, allowed: str) -> None:
     response = v1.request(method, path)
-    assert (response.status_code, response.content) == (405, b"")
+    assert response.status_code == 405
+    if method != "HEAD":
+        assert response.json()["error"] == "method-not-allowed"
     assert response.headers["allow"] == allowed
 
 

@@ -52,7 +52,7 @@ async def test_answers_may_come_in_any_order(members, dispatcher):
 async def test_without_a_member_it_fails_at_once_and_names_the_tags_as_configured(dispatcher):
     with pytest.raises(NoComputeMember) as failure:
         await dispatcher.dispatch(a_callout(tags=("billing", "eu"), tags_text="Billing; EU"))
-    assert failure.value.message == 'no matching calculation member: tags "Billing; EU"'
+    assert failure.value.message == 'no matching calculation member: tags "Billing; EU"; no member is connected'
 
 
 async def test_when_every_outbox_is_full_it_fails_at_once():

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from statewright import logs
 from statewright.api.http.application import Dialect, HttpApplication
-from statewright.api.http.errors import ENTITY_ERRORS
+from statewright.api.http.errors import build_error_format
 from statewright.api.http.response import TEXT, Response
 from statewright.api.http.router import PublicRequest, PublicRoute
 from statewright.api.http.security import PageGuard
@@ -53,7 +53,7 @@ def build_admin_application(
 
     endpoints = {"/livez": check_life, "/readyz": check_readiness, "/metrics": render_metrics}
     routes = [PublicRoute(method="ANY", path=path, endpoint=endpoint) for path, endpoint in endpoints.items()]
-    dialect = Dialect(base="", errors=ENTITY_ERRORS, observe=_observe_nothing, public=routes, guard=guard)
+    dialect = Dialect(base="", errors=build_error_format(""), observe=_observe_nothing, public=routes, guard=guard)
     return HttpApplication([dialect])
 
 

@@ -105,6 +105,7 @@ ADMINISTRATION: tuple[Route, ...] = (
         path=f"{MODEL}/history/prune",
         endpoint=prune_history,
         id="pruneHistory",
+        is_ours=True,
         tag="Administration",
         summary="Remove superseded versions of a model's entities, for a few seconds; again until complete",
         query=(Query("olderThan", "string", "they were superseded so long ago: `90d`, `12h`"),),

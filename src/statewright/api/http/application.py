@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from statewright import logs
 from statewright.api.http.asgi import ClientGone, Headers, Receive, RequestStream, Scope, Send, cancel_on_disconnect
+from statewright.api.http.parameters import check_parameters
 from statewright.api.http.request import Request
 from statewright.api.http.response import (
     CLIENT_GONE,
-    NOT_FOUND,
     HeaderAdder,
     Response,
     prime_stream,
@@ -27,10 +27,11 @@ from statewright.api.http.response import (
 )
 from statewright.api.http.router import Operation, PublicRequest, PublicRoute, RouteEntry, Router
 from statewright.api.http.security import PageGuard, allows_origin, build_challenge
+from statewright.api.http.warnings import build_warning_headers
 from statewright.auth import AuthenticationFailed, Authenticator
 from statewright.cluster.http_proxy import HttpProxy
 from statewright.entity import Principal
-from statewright.failures import Failure, StorageUnavailable, TransactionNodeUnavailable
+from statewright.failures import Failure, MethodNotAllowed, PathNotFound, StorageUnavailable, TransactionNodeUnavailable
 from statewright.ids import NodeId
 from statewright.services.runtime import Caller, Runtime
 
@@ -107,6 +108,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     is_closed: bool = False
     answers_options: bool = False
     joins_transactions: bool = False
+    redirects: Mapping[str, str] = {}
+    """Where paths lead that people type."""
     roots: tuple[str, ...] = ()
     """Paths that this dialect answers with everything below them; none: all that no other dialect answers."""
 
@@ -211,9 +214,9 @@ class _Call:
         if isinstance(found, RouteEntry):
             if isinstance(found.route, PublicRoute):
                 return None
-        elif not self._path.startswith(f"{dialect.base}/"):
-            return NOT_FOUND
-        elif not dialect.is_closed:
+        elif (target := dialect.redirects.get(self._path)) and self._scope["method"] in {"GET", "HEAD"}:
+            return Response(b"", 302, "", ((b"location", target.encode()),))
+        elif not dialect.is_closed or not self._path.startswith(f"{dialect.base}/"):
             return self._refuse_path(found)
         try:
             self._principal = self._authenticate()
@@ -231,11 +234,15 @@ class _Call:
             return await self._run_public(route)
         try:
             with cancel_on_disconnect(self._receive):
+                query = self._scope["query_string"]
+                warnings = check_parameters(route, query) if query else ()
                 if route.timeout is None:
                     response = await route.endpoint(self._build_request(found))
                 else:
                     async with asyncio.timeout(route.timeout.total_seconds()):
                         response = await route.endpoint(self._build_request(found))
+                if warnings:
+                    response = replace(response, headers=(*response.headers, *build_warning_headers(warnings)))
                 if isinstance(response.body, bytes):
                     return response
                 return replace(response, body=await prime_stream(response.body))
@@ -307,12 +314,16 @@ class _Call:
 
     def _refuse_path(self, methods: Sequence[str]) -> Response:
         """There is no such path, or it has other methods."""
+        errors = self._dialect.errors
         if not methods:
-            return NOT_FOUND
+            return errors.failure(PathNotFound(), self._shown_path)
         if self._dialect.answers_options:
             methods = sorted([*methods, "OPTIONS"])
-        status = 204 if self._scope["method"] == "OPTIONS" and self._dialect.answers_options else 405
-        return Response(b"", status, "", ((b"allow", ", ".join(methods).encode()),))
+        allow = (b"allow", ", ".join(methods).encode())
+        if self._scope["method"] == "OPTIONS" and self._dialect.answers_options:
+            return Response(b"", 204, "", (allow,))
+        refused = errors.failure(MethodNotAllowed(methods), self._shown_path)
+        return replace(refused, headers=(*refused.headers, allow))
 
     def _get_header(self, name: bytes) -> str | None:
         value = self._headers.get(name)
@@ -320,5 +331,5 @@ class _Call:
 
     @property
     def _shown_path(self) -> str:
-        """The path below the base, as the client meant it."""
-        return unquote(self._path[len(self._dialect.base) :])
+        """The path as the client meant it."""
+        return unquote(self._path)

@@ -12,7 +12,7 @@ from statewright.api.http.administration import ADMINISTRATION
 from statewright.api.http.application import ANY_ORIGIN, Cors, Dialect, Observe
 from statewright.api.http.audit import AUDIT
 from statewright.api.http.entities import ENTITIES
-from statewright.api.http.errors import ENTITY_ERRORS
+from statewright.api.http.errors import build_error_format
 from statewright.api.http.messages import MESSAGES
 from statewright.api.http.models import MODELS
 from statewright.api.http.response import Response
@@ -69,13 +69,14 @@ def build_entity_dialect(
         routes=ROUTES,
         public=public,
         authenticator=authenticator,
-        errors=ENTITY_ERRORS,
+        errors=build_error_format(context_path),
         observe=observe,
         cors=None if origins is None else Cors(origins),
         guard=guard,
         is_closed=True,
         answers_options=True,
         joins_transactions=True,
+        redirects=dict.fromkeys(("/", context_path, f"{context_path}/", "/docs/"), "/docs"),
     )
 
 
@@ -117,7 +118,7 @@ def build_probe_dialect(ready: Ready, guard: PageGuard | None = None) -> Dialect
             PublicRoute(method="GET", path="/healthz", endpoint=check_life),
             PublicRoute(method="GET", path="/readyz", endpoint=check_readiness),
         ),
-        errors=ENTITY_ERRORS,
+        errors=build_error_format(""),
         observe=_observe_nothing,
         guard=guard,
     )

@@ -3,8 +3,8 @@ HTTP.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from http import HTTPStatus
-from typing import Final
 
 from statewright import logs
 from statewright.api.http.application import ErrorFormat
@@ -20,29 +20,35 @@ _TITLES = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
 log = logs.logger(__name__)
 
 
-def build_problem(failure: Failure, instance: str) -> Response:
-    """The problem document of an expected failure; ``instance`` is the request path below the context path."""
+def build_problem(failure: Failure, instance: str, *, context_path: str = "") -> Response:
+    """The problem document of an expected failure; ``instance`` is the path of the request. Pages of help, which
+    ``type`` links to, are below the context path.
+    """
     if failure.status == HTTPStatus.INTERNAL_SERVER_ERROR:
-        return _build_sanitised(failure, instance)
+        return _build_sanitised(failure, instance, context_path)
     log.info("request_refused", status=failure.status, code=failure.code, message=failure.message, path=instance)
     properties: dict[str, object] = {"errorCode": failure.code, **failure.properties}
     if failure.retryable:
         properties["retryable"] = True
-    return _build_document(failure.status, failure.detail, instance, properties, warnings=failure.warnings)
+    return _build_document(
+        failure.status, failure.detail, instance, properties, context_path=context_path, warnings=failure.warnings
+    )
 
 
-def _build_sanitised(failure: Failure, instance: str) -> Response:
+def _build_sanitised(failure: Failure, instance: str, context_path: str) -> Response:
     """A failure that is the fault of neither the client nor this service has a code, but tells no more."""
     ticket = log.error_with_ticket("request_failed", code=failure.code, message=failure.message, path=instance)
     detail = f"SERVER_ERROR: internal error [ticket: {ticket}]"
-    return _build_document(failure.status, detail, instance, {"errorCode": failure.code}, ticket=ticket)
+    properties: dict[str, object] = {"errorCode": failure.code}
+    return _build_document(failure.status, detail, instance, properties, context_path=context_path, ticket=ticket)
 
 
-def build_internal_error(error: BaseException, instance: str, verbose: bool) -> Response:
+def build_internal_error(error: BaseException, instance: str, verbose: bool, *, context_path: str = "") -> Response:
     """The problem document of a defect: a ticket to the client, the cause to the log."""
     ticket = log.error_with_ticket("internal_error", path=instance, exc_info=error)
     detail = f"SERVER_ERROR: {error!r}" if verbose else f"SERVER_ERROR: internal error [ticket: {ticket}]"
-    return _build_document(500, detail, instance, {"errorCode": "SERVER_ERROR"}, ticket=ticket)
+    properties: dict[str, object] = {"errorCode": "SERVER_ERROR"}
+    return _build_document(500, detail, instance, properties, context_path=context_path, ticket=ticket)
 
 
 def _build_document(
@@ -51,11 +57,12 @@ def _build_document(
     instance: str,
     properties: dict[str, object],
     *,
+    context_path: str,
     ticket: str | None = None,
     warnings: Sequence[str] = (),
 ) -> Response:
     document: dict[str, object] = {
-        "type": "about:blank",
+        "type": f"{context_path}/help/errors.{properties['errorCode']}",
         "title": _TITLES.get(status, HTTPStatus(status).phrase),
         "status": status,
         "detail": detail,
@@ -67,6 +74,12 @@ def _build_document(
     return Response(encode_json(document), status, PROBLEM, build_warning_headers(warnings))
 
 
-ENTITY_ERRORS: Final = ErrorFormat(
-    failure=build_problem, unauthenticated=build_problem, defect=build_internal_error, timeout=None
-)
+def build_error_format(context_path: str) -> ErrorFormat:
+    """Problem documents whose ``type`` links to the pages of help below the context path."""
+    failure = partial(build_problem, context_path=context_path)
+    return ErrorFormat(
+        failure=failure,
+        unauthenticated=failure,
+        defect=partial(build_internal_error, context_path=context_path),
+        timeout=None,
+    )

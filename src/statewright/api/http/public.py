@@ -11,10 +11,11 @@ from statewright.api.http.help import Help
 from statewright.api.http.openapi import build_openapi_document, render_docs_page
 from statewright.api.http.openapi.explorer_files import EXPLORER_FILES, ExplorerFile
 from statewright.api.http.openapi.shapes import Document
-from statewright.api.http.response import NOT_FOUND, Response
+from statewright.api.http.response import Response
 from statewright.api.http.router import PublicEndpoint, PublicRequest, PublicRoute
 from statewright.api.http.security import PAGE_HEADERS
 from statewright.auth import JwkSet, TokenRequest, TokenService
+from statewright.failures import PathNotFound
 
 HTML = "text/html; charset=utf-8"
 MAX_FORM_BYTES = 1024 * 1024
@@ -46,8 +47,8 @@ def build_public_routes(
 
 
 async def _find_nothing(_request: PublicRequest) -> Response:
-    """Clients look there for what a service may offer; that it does not is no secret."""
-    return NOT_FOUND
+    """Raises ``PathNotFound``. Clients look there for what a service may offer; that it does not is no secret."""
+    raise PathNotFound
 
 
 async def _check_health(_request: PublicRequest) -> Response:

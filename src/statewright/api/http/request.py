@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 
 from statewright.api.http.asgi import ClientGone, Message, Receive, Scope
 from statewright.entity import ModelKey, Principal
-from statewright.failures import BadRequest, InvalidParameter
+from statewright.failures import BadRequest, BodyTooLarge, InvalidParameter
 from statewright.ids import EntityId, TransactionId
 from statewright.instants import from_rfc3339, is_date
 from statewright.services.runtime import Caller, Runtime
@@ -49,7 +49,7 @@ class Request:
             raise BadRequest(f"header {name.decode()} is given more than once")
         return values[0].decode("latin-1") if values else None
 
-    async def body(self, limit: int = MAX_BODY_BYTES, *, excess: type[BadRequest] = BadRequest) -> bytes:
+    async def body(self, limit: int = MAX_BODY_BYTES, *, excess: type[BadRequest] = BodyTooLarge) -> bytes:
         """The whole request body. Raises ``excess`` beyond ``limit`` bytes, without reading on."""
         first = await self._next()
         if not first.get("more_body") and len(body := first.get("body", b"")) <= limit:  # nearly all there are
@@ -57,7 +57,7 @@ class Request:
         return b"".join([part async for part in self._parts(first, limit, excess)])
 
     async def parts(
-        self, limit: int = MAX_BODY_BYTES, *, excess: type[BadRequest] = BadRequest
+        self, limit: int = MAX_BODY_BYTES, *, excess: type[BadRequest] = BodyTooLarge
     ) -> AsyncIterator[bytes]:
         """The request body as it arrives. Raises ``excess`` beyond ``limit`` bytes, without reading on."""
         async for part in self._parts(await self._next(), limit, excess):

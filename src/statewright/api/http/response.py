@@ -48,8 +48,6 @@ class Response(Struct, frozen=True):
     headers: Headers = ()
 
 
-NOT_FOUND: Final = Response(b"404 page not found\n", 404, TEXT)
-
 CLIENT_GONE: Final = Response(b"", 499, TEXT)
 """Never sent; the status is what access logs of proxies say for it."""
 

@@ -56,6 +56,13 @@ class Operation(Struct, frozen=True, kw_only=True):
     body_required: bool = True
     media_type: str = JSON
     timeout: timedelta | None = None
+    is_ours: bool = False
+    """Whether no other server of the dialect has it, so that no existing client sends it surplus parameters."""
+
+    @property
+    def parameter_names(self) -> frozenset[str]:
+        """The query parameters that it knows."""
+        return frozenset()
 
 
 class PublicRequest(Struct, frozen=True):
@@ -93,6 +100,10 @@ class Route(Operation, frozen=True, kw_only=True):
     other_replies: tuple[tuple[str, str], ...] = ()
     """Media types and schemas of answers that a query parameter asks for."""
     problems: tuple[str, ...] = ()
+
+    @property
+    def parameter_names(self) -> frozenset[str]:
+        return frozenset(parameter.name for parameter in self.query)
 
 
 # Parameters that several groups of routes have in common.

@@ -10,7 +10,7 @@ from statewright.api.http.response import JSON, Response, encode_envelope, encod
 from statewright.api.http.router import MODEL, POINT_IN_TIME, Query, Route
 from statewright.conditions import SearchCondition, SortKey, parse_sort
 from statewright.entity import EntityView, ModelKey
-from statewright.failures import BadRequest, InvalidParameter
+from statewright.failures import BadRequest, BodyTooLarge, InvalidParameter
 from statewright.instants import to_rfc3339
 from statewright.searches import JobId, SearchJob
 from statewright.services import search, search_jobs
@@ -92,8 +92,8 @@ async def read_condition(request: Request, read: ConditionReader = search.read_c
     """The condition in the body."""
     try:
         body = await request.body()
-    except BadRequest as refused:
-        raise BadRequest(f"failed to read request body: {refused.message}") from refused
+    except BodyTooLarge as refused:
+        raise BodyTooLarge(f"failed to read request body: {refused.message}") from refused
     return read(body)
 
 
@@ -252,6 +252,7 @@ SEARCH: tuple[Route, ...] = (
         path=f"{MODEL}/index",
         endpoint=search_indexes.declare_index,
         id="declareSearchIndex",
+        is_ours=True,
         tag="Search",
         summary="Have an index on a field built in the background; for administrators",
         body="WantedIndex",
@@ -263,6 +264,7 @@ SEARCH: tuple[Route, ...] = (
         path=f"{MODEL}/index",
         endpoint=search_indexes.list_indexes,
         id="getSearchIndexes",
+        is_ours=True,
         tag="Search",
         summary="List the declared indexes of a model with the progress of their builds",
         reply="SearchIndexes",
@@ -273,6 +275,7 @@ SEARCH: tuple[Route, ...] = (
         path=f"{MODEL}/index/{{indexId}}",
         endpoint=search_indexes.drop_index,
         id="withdrawSearchIndex",
+        is_ours=True,
         tag="Search",
         summary="Have a declared index dropped in the background; for administrators",
         reply="Success",

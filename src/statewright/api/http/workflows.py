@@ -3,7 +3,7 @@
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json, encode_json_in_order
 from statewright.api.http.router import MODEL, Query, Route
-from statewright.failures import BadRequest
+from statewright.failures import BodyTooLarge
 from statewright.jsonval.codec import encode
 from statewright.services import workflows
 from statewright.workflow import MAX_IMPORT_BYTES, describe_versions
@@ -14,8 +14,8 @@ async def import_workflows(request: Request) -> Response:
     key = request.model_key()
     try:
         body = await request.body(MAX_IMPORT_BYTES)
-    except BadRequest as oversized:
-        raise BadRequest("failed to read request body") from oversized
+    except BodyTooLarge as oversized:
+        raise BodyTooLarge(f"failed to read request body: {oversized.message}") from oversized
     dry_run, tells_findings = request.query_flag("dryRun"), request.query_flag("warnings")
     findings = await workflows.import_workflows(request.runtime, request.principal, key=key, body=body, dry_run=dry_run)
     answer: dict[str, object] = {"success": True}

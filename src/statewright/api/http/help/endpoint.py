@@ -34,7 +34,9 @@ class Help:
         raw: bytes = scope.get("raw_path") or scope["path"].encode()
         path = unquote(raw.decode("latin-1").partition("?")[0])
         if scope["method"] not in {"GET", "HEAD"}:
-            return replace(build_problem(MethodNotAllowed(), path), headers=((b"allow", b"GET"),))
+            context_path = self._prefix.removesuffix("/help")
+            refused = build_problem(MethodNotAllowed(), path, context_path=context_path)
+            return replace(refused, headers=((b"allow", b"GET"),))
         name = path.removeprefix(self._prefix)
         return self._find_topic(name[1:]) if name else self._list_topics()
 

@@ -365,7 +365,7 @@ OPERATIONS: Final[Document] = {
     ),
     "Problem": define_object(
         "type title status detail instance properties",
-        type={"const": "about:blank"},
+        type={"type": "string", "format": "uri-reference", "description": "the page of help about the code"},
         title=TEXT,
         status={"type": "integer"},
         detail=TEXT,

@@ -155,11 +155,11 @@ def _build_by_type(schema: Schema, schemas: Mapping[str, Schema]) -> object:
 def build_problem_example(code: str, status: int) -> object:
     """A problem document with this code."""
     return {
-        "type": "about:blank",
+        "type": f"/api/help/errors.{code}",
         "title": HTTPStatus(status).phrase,
         "status": status,
         "detail": f"{code}: what is wrong, in words",
-        "instance": "/entity/prize/1",
+        "instance": "/api/entity/prize/1",
         "properties": {"errorCode": code},
     }
 

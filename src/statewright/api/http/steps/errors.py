@@ -15,6 +15,7 @@ KINDS: Final = {
     401: "unauthorized",
     403: "forbidden",
     404: "not-found",
+    405: "method-not-allowed",
     409: "conflict",
     413: "too-large",
     415: "unsupported-format",
@@ -22,7 +23,7 @@ KINDS: Final = {
     503: "unavailable",
     504: "timeout",
 }
-"""What ``error`` says for a status; 401, 403, 413, 421, 503 and 504 are ours."""
+"""What ``error`` says for a status; 401, 403, 405, 413, 421, 503 and 504 are ours."""
 
 INTERNAL: Final = "internal-error"
 RETRY_AFTER: Final = ((b"retry-after", b"1"),)

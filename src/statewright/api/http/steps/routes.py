@@ -38,6 +38,10 @@ class StepRoute(Operation, frozen=True, kw_only=True):
     timeout: timedelta | None = DEFAULT_TIMEOUT
     is_extension: bool = False
 
+    @property
+    def parameter_names(self) -> frozenset[str]:
+        return frozenset(parameter.name for parameter in self.query)
+
 
 PAGE: Final = (
     Parameter("page", "integer", "from 0"),
