@@ -28,13 +28,21 @@ def advance_loop(run: KernelRun, loop_id: ExecutionId) -> None:
         del run.loops[loop_id]
         fail(run, token, items.reason if isinstance(items, Problem) else "")
         return
-    while run.phase == "RUNNING" and (element := _take_next(run.get_loop(loop_id), many.limit)) is not None:
+    has_begun_pass = False
+    while (
+        run.phase == "RUNNING"
+        and not has_begun_pass
+        and (element := _take_next(run.get_loop(loop_id), many.limit)) is not None
+    ):
         loop = run.get_loop(loop_id)
         again = tuple(other for other in loop.again if other != element)
         run.loops[loop_id] = replace(loop, again=again, next=max(loop.next, element + 1))
-        _begin_element(
-            run, token, many, replace(visit, input=items[element], payloads=(items[element],), element=element)
-        )
+        item = items[element]
+        visit_of_item = replace(visit, input=item, payloads=(item,), element=element)
+        has_begun_pass = _begin_element(run, token, many, visit_of_item)
+    if has_begun_pass:
+        run.due_loops[loop_id] = None  # to go on once the tokens of this pass rest, so that elements begin in order
+        return
     loop = run.get_loop(loop_id)
     if run.phase == "RUNNING" and len(loop.results) == loop.size:
         _finish_loop(run, token, loop, visit)
@@ -50,7 +58,8 @@ def _take_next(loop: Loop, limit: int | None) -> int | None:
     return loop.next if loop.next < loop.size else None
 
 
-def _begin_element(run: KernelRun, owner: Token, many: Many, visit: Visit) -> None:
+def _begin_element(run: KernelRun, owner: Token, many: Many, visit: Visit) -> bool:
+    """Begin an element; True when its tokens are on their way into the body of the loop."""
     guard = visit.node.skip_unless
     verdict = True if guard is None else run.language.evaluate_guard(guard, run.data, visit)
     if isinstance(verdict, Problem):
@@ -62,6 +71,8 @@ def _begin_element(run: KernelRun, owner: Token, many: Many, visit: Visit) -> No
         run.put_token(enqueue_task(run, token, many.body, visit.input))
     else:
         _begin_pass(run, owner, many.body, visit)
+        return True
+    return False
 
 
 def _element_of(visit: Visit) -> int:

@@ -1,0 +1,139 @@
+"""A graph to a net (docs/reference/flows.md#at-run-time)."""
+
+from typing import Final
+
+from msgspec import Struct
+
+from statewright.flows.graph import FlowGraph, FlowNode
+from statewright.flows.language import FlowLanguage
+from statewright.flows.paths import find_reachable
+from statewright.net import AllInputs, AnyInput, Arc, Body, Language, Many, Net, NoActivity, Node, NodeId, Routing, Task
+from statewright.net.nodes import Activity, Arrival
+
+READ_KIND: Final = "resource:read"
+WRITE_KIND: Final = "resource:write"
+"""The kinds of the tasks that read and write resources."""
+
+MAX_VISITS: Final = 1_000
+"""How often a node can be activated, in an instance or in the run of one element."""
+ITERATION_LIMIT: Final = 100
+"""How many elements of an iteration run at once."""
+
+
+class FlowLimits(Struct, frozen=True, kw_only=True):
+    """What can be set for the flows of a service."""
+
+    max_visits: int = MAX_VISITS
+    iteration: int | None = ITERATION_LIMIT
+
+
+class Flow(Struct, frozen=True, kw_only=True):
+    """A flow ready to run; immutable, shared by all its instances."""
+
+    graph: FlowGraph
+    net: Net
+    columns: dict[NodeId, int]
+    """Of the joins of iterated subflows whose result has a column for each incoming edge: how many there are."""
+
+    def create_language(self) -> Language:
+        """The language for one operation."""
+        return FlowLanguage(self.graph, self.columns)
+
+
+def to_node_id(index: int) -> NodeId:
+    """The node of a net for a node of a graph."""
+    return NodeId(str(index))
+
+
+def compile_graph(graph: FlowGraph, limits: FlowLimits = FlowLimits()) -> Flow:  # noqa: B008 - a constant
+    """The net of a graph. Nodes that cannot be reached take no part."""
+    compiler = _Compiler(graph, limits)
+    nodes = {to_node_id(index): compiler.compile_node(graph.nodes[index]) for index in sorted(compiler.reachable)}
+    net = Net(
+        nodes=nodes,
+        entries=(to_node_id(0),),
+        ending="QUIESCENCE",
+        on_failure="DRAIN",
+        max_visits=limits.max_visits,
+        max_entries=len(nodes) * (limits.max_visits + 1) * 10,
+    )
+    columns = {to_node_id(node.index): compiler.count_columns(node) for node in graph.nodes if node.kind == "join"}
+    return Flow(graph=graph, net=net, columns={node: count for node, count in columns.items() if count > 1})
+
+
+class _Compiler:
+    def __init__(self, graph: FlowGraph, limits: FlowLimits) -> None:
+        self._graph = graph
+        self._limits = limits
+        self.reachable = find_reachable(graph)
+        self._back = frozenset(graph.back_edges)
+
+    def compile_node(self, node: FlowNode) -> Node:
+        """A node, with one activity at a time."""
+        return Node(
+            id=to_node_id(node.index),
+            arrival=self._compile_arrival(node.index),
+            activity=self._compile_activity(node),
+            skip_unless=node.condition,
+            routing=Routing(mode="ALL", arcs=self._compile_arcs(node)),
+            concurrency=1 if node.kind in ("task", "read", "write") or node.is_iterated else None,
+            yields=node.kind == "end" or self._is_iterated_join(node),
+        )
+
+    def count_columns(self, node: FlowNode) -> int:
+        """How many columns the result of an iterated subflow has; 0 for any other node."""
+        if not self._is_iterated_join(node) or node.is_merged:
+            return 0
+        return len(self._list_forward_sources(node.index))
+
+    def _is_iterated_join(self, node: FlowNode) -> bool:
+        return isinstance(node.fork, int) and self._graph.nodes[node.fork].is_iterated
+
+    def _list_forward_sources(self, index: int) -> tuple[int, ...]:
+        sources = self._graph.predecessors[index]
+        return tuple(source for source in sources if source in self.reachable and (source, index) not in self._back)
+
+    def _compile_arrival(self, index: int) -> Arrival:
+        """One value from each forward edge; one that comes along a back edge suffices."""
+        forward = self._list_forward_sources(index)
+        if len(forward) < 2:
+            return AnyInput()
+        back = [source for source in self._graph.predecessors[index] if (source, index) in self._back]
+        return AllInputs((tuple(map(to_node_id, forward)), *((to_node_id(source),) for source in back)))
+
+    def _compile_activity(self, node: FlowNode) -> Activity:
+        if node.kind == "fork" and node.is_iterated:
+            entries = tuple(map(to_node_id, self._graph.successors[node.index]))
+            return Many(Body(entries), self._limits.iteration)
+        if node.kind in ("read", "write"):
+            return Task(READ_KIND if node.kind == "read" else WRITE_KIND)
+        if node.kind != "task":
+            return NoActivity()
+        task = Task(str(node.base))
+        return Many(task, self._limits.iteration) if node.is_iterated else task
+
+    def _compile_arcs(self, node: FlowNode) -> tuple[Arc, ...]:
+        """Nothing skipped goes back. A skipped subflow goes on where its join does, and an iterated one always."""
+        index, graph = node.index, self._graph
+        if self._is_iterated_join(node):
+            return ()
+        if node.kind != "fork" or not isinstance(node.end, int):
+            return tuple(self._compile_arc(index, target) for target in graph.successors[index])
+        onward = tuple(self._compile_arc(node.end, target, leaves=index) for target in graph.successors[node.end])
+        if node.is_iterated:
+            return onward
+        into = tuple(Arc(to_node_id(target), on=("DONE",)) for target in graph.successors[index])
+        if node.condition is None:
+            return into
+        skipping = tuple(Arc(arc.target, on=("SKIPPED",), source=arc.source) for arc in onward if "SKIPPED" in arc.on)
+        return (*into, *skipping)
+
+    def _compile_arc(self, source: int, target: int, leaves: int | None = None) -> Arc:
+        return Arc(
+            to_node_id(target),
+            on=("DONE",) if self._is_back(source, target) else ("DONE", "SKIPPED"),
+            source=None if leaves is None else to_node_id(source),
+        )
+
+    def _is_back(self, source: int, target: int) -> bool:
+        return (source, target) in self._back

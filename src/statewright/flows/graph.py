@@ -1,0 +1,123 @@
+"""A compiled flow: numbered nodes and the edges between them, and its form as JSON
+(docs/reference/flows.md#the-compiled-form).
+"""
+
+from collections.abc import Callable
+from decimal import Decimal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+if TYPE_CHECKING:
+    from statewright.jsonval.values import JsonObject, JsonValue
+else:  # Any: msgspec, which reads graphs back, cannot resolve an alias that contains itself
+    JsonValue, JsonObject = Any, dict[str, Any]
+
+NodeKind: TypeAlias = Literal["start", "task", "fork", "join", "literal", "read", "write", "end"]
+Edge: TypeAlias = tuple[int, int]
+
+MAX_NODES: Final = 10_000
+MAX_EDGES: Final = 100_000
+"""A label with many producers and consumers stands for all edges between them."""
+
+
+class FlowNode(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A node. Which members it has depends on its kind."""
+
+    index: int
+    kind: NodeKind
+    name: str | UnsetType = UNSET
+    """Of a task, as written."""
+    base: str | UnsetType = UNSET
+    """Of a task: what implements it, after all aliases."""
+    parameters: JsonValue | UnsetType = UNSET
+    """Of a task or resource: an object or an array."""
+    uri: str | UnsetType = UNSET
+    value: JsonValue | UnsetType = UNSET
+    """Of a literal."""
+    end: int | UnsetType = UNSET
+    """Of a fork: its join."""
+    fork: int | UnsetType = UNSET
+    """Of a join."""
+    merge: bool | UnsetType = UNSET
+    """Whether an array that reaches it becomes one object."""
+    iterate: bool | UnsetType = UNSET
+    """Whether it runs once for each element of its input."""
+    guard: str | None | UnsetType = UNSET
+    doc: str | None | UnsetType = UNSET
+    line: int | UnsetType = UNSET
+    column: int | UnsetType = UNSET
+
+    @property
+    def is_iterated(self) -> bool:
+        return self.iterate is True
+
+    @property
+    def is_merged(self) -> bool:
+        return self.merge is True
+
+    @property
+    def condition(self) -> str | None:
+        """The guard, if there is one."""
+        return self.guard if isinstance(self.guard, str) else None
+
+
+class FlowGraph(Struct, frozen=True, kw_only=True, rename="camel", dict=True):
+    """A compiled flow. Nodes stand at their numbers, edges are sorted."""
+
+    name: str | None = None
+    doc: str | None = None
+    nodes: tuple[FlowNode, ...]
+    edges: tuple[Edge, ...]
+    back_edges: tuple[Edge, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @cached_property
+    def successors(self) -> list[list[int]]:
+        """Of each node, ascending."""
+        return _collect(len(self.nodes), self.edges, lambda edge: edge)
+
+    @cached_property
+    def predecessors(self) -> list[list[int]]:
+        """Of each node, ascending."""
+        return _collect(len(self.nodes), self.edges, lambda edge: (edge[1], edge[0]))
+
+
+def _collect(size: int, edges: tuple[Edge, ...], turn: Callable[[Edge], Edge]) -> list[list[int]]:
+    found: list[list[int]] = [[] for _ in range(size)]
+    for edge in edges:
+        here, there = turn(edge)
+        found[here].append(there)
+    return found
+
+
+def graph_to_document(graph: FlowGraph) -> JsonObject:
+    """The compiled form as JSON."""
+    nodes: list[JsonValue] = [msgspec.to_builtins(node, builtin_types=(Decimal,)) for node in graph.nodes]
+    edges: list[JsonValue] = [[source, target] for source, target in graph.edges]
+    back_edges: list[JsonValue] = [[source, target] for source, target in graph.back_edges]
+    warnings: list[JsonValue] = list(graph.warnings)
+    return {
+        "name": graph.name,
+        "doc": graph.doc,
+        "nodes": nodes,
+        "edges": edges,
+        "backEdges": back_edges,
+        "warnings": warnings,
+    }
+
+
+def graph_from_document(document: JsonObject) -> FlowGraph:
+    """The graph that :func:`graph_to_document` wrote. Raises ValueError for anything else."""
+    try:
+        graph = msgspec.convert(document, FlowGraph)
+    except msgspec.ValidationError as defect:
+        raise ValueError(f"compiled flow is damaged: {defect}") from defect
+    size = len(graph.nodes)
+    if any(node.index != place for place, node in enumerate(graph.nodes)):
+        raise ValueError("compiled flow is damaged: nodes do not stand at their numbers")
+    if any(not 0 <= end < size for edge in (*graph.edges, *graph.back_edges) for end in edge):
+        raise ValueError("compiled flow is damaged: an edge leads to no node")
+    return graph

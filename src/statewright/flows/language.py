@@ -1,0 +1,94 @@
+"""What flows plug into the kernel: values along edges, no shared variables (docs/reference/flows.md#at-run-time)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from statewright.flows.graph import FlowGraph, FlowNode
+from statewright.flows.guards import BadGuard, GuardTooCostly, parse_guard, selects
+from statewright.flows.paths import describe
+from statewright.flows.values import combine, merge, to_flow_value
+from statewright.jsonval.merging import merge_shallow
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net import Completed, Concluded, ElementResult, Language, Node, NodeId, Problem, Visit
+
+INPUT: Final = "input"
+"""The member of the data of an instance that holds what the flow was started with."""
+MERGE_TYPE: Final = "MERGE_TYPE: only objects can be merged"
+
+
+class FlowLanguage(Language):
+    """The language of one flow."""
+
+    def __init__(self, graph: FlowGraph, columns: Mapping[NodeId, int]) -> None:
+        self._graph = graph
+        self._columns = columns
+
+    def build_input(self, data: JsonObject, node: Node, payloads: Sequence[JsonValue]) -> "JsonValue | Problem":
+        """The values taken from the edges as one, merged where the node asks for it."""
+        flow_node = self._get_node(node)
+        if flow_node.kind == "start":
+            return data.get(INPUT, {})
+        if node.id in self._columns:
+            return list(payloads)  # each edge is a column of the result
+        value = combine(payloads) if len(payloads) != 1 else payloads[0]
+        if not flow_node.is_merged:
+            return value
+        merged = merge(value)
+        return Problem(MERGE_TYPE) if merged is None else merged
+
+    def complete(self, data: JsonObject, visit: Visit) -> Completed | Problem:
+        """The output of a node, for all its edges; of a skipped one, its input."""
+        if visit.node.id in self._columns:
+            return Completed(data=data, payloads=visit.payloads, output=visit.input)
+        output = self._compute_output(visit)
+        return Completed(data=data, payloads=(output,), output=output)
+
+    def _compute_output(self, visit: Visit) -> JsonValue:
+        node = self._get_node(visit.node)
+        if visit.outcome == "SKIPPED":
+            return visit.input
+        if node.kind == "literal":
+            return node.value  # type: ignore[return-value] # a literal has one
+        if node.kind == "write":
+            return visit.output if isinstance(visit.output, dict | list) else {}
+        if visit.element is not None:
+            return {} if visit.output is None else visit.output
+        if node.kind in ("task", "read") or node.is_iterated:
+            return to_flow_value(visit.output)
+        return visit.input
+
+    def evaluate_guard(self, guard: str, data: JsonObject, visit: Visit) -> bool | Problem:
+        """Whether the query selects anything of the input."""
+        try:
+            return selects(parse_guard(guard), visit.input)
+        except (BadGuard, GuardTooCostly) as defect:
+            return Problem(f"GUARD: {defect}")
+
+    def collect(self, data: JsonObject, visit: Visit, results: Sequence[ElementResult]) -> JsonValue:
+        """The results in the order of the elements; a column for each edge into the join of an iterated subflow."""
+        end = self._get_node(visit.node).end
+        columns = self._columns.get(NodeId(str(end)), 0) if isinstance(end, int) else 0
+        if not columns:
+            return [result.payloads[0] if result.payloads else {} for result in results]
+        rows = [
+            result.payloads if len(result.payloads) == columns else (combine(result.payloads),) * columns
+            for result in results
+        ]
+        return [[row[column] for row in rows] for column in range(columns)]
+
+    def conclude(
+        self, data: JsonObject, yielded: tuple[JsonValue, ...] | None, waiting: Sequence[NodeId]
+    ) -> Concluded | Problem | None:
+        """The last value of the end, ``{}`` where nothing leads to it; stalled when values are left on edges."""
+        names = ", ".join(describe(self._graph.nodes[int(node)]) for node in waiting)
+        if yielded is not None:
+            warning = f"values are left at {names}" if names else None
+            return Concluded(result=yielded[0] if yielded else {}, warning=warning)
+        return Problem(f"STALLED: values wait for others at {names}") if names else Concluded(result={})
+
+    def patch(self, data: JsonObject, changes: JsonObject) -> JsonObject:
+        """Members are replaced."""
+        return merge_shallow(data, changes)
+
+    def _get_node(self, node: Node) -> FlowNode:
+        return self._graph.nodes[int(node.id)]

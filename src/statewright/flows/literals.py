@@ -1,0 +1,159 @@
+"""The JSON and YAML in parameters and literals (docs/reference/flows.md#literals)."""
+
+import re
+import textwrap
+from decimal import Decimal, InvalidOperation
+from typing import Final, TypeAlias, cast
+
+import yaml
+
+from statewright.jsonval.codec import MAX_NESTING, MalformedJson, decode
+from statewright.jsonval.values import JsonObject, JsonValue
+
+LiteralValue: TypeAlias = dict[str, JsonValue] | list[JsonValue]
+
+MAX_YAML_VALUES: Final = 100_000
+"""Values in a YAML literal; aliases count as often as they are used."""
+
+
+class BadLiteral(ValueError):
+    """Why a body is no value that can be used."""
+
+
+def read_json(body: str) -> LiteralValue:
+    """The value of a JSON body with its brackets. Raises :class:`BadLiteral`."""
+    try:
+        return _require_container(decode(body))
+    except MalformedJson as defect:
+        raise BadLiteral(str(defect)) from defect
+
+
+def read_yaml(body: str) -> LiteralValue:
+    """The value of a YAML body: one document; nothing is ``{}``. Raises :class:`BadLiteral`.
+
+    White space around it does not count. A text that begins on a line of its own may be indented as a whole.
+    """
+    try:
+        value = _load(body.strip())
+    except BadLiteral:
+        if not body.lstrip(" \t\f").startswith(("\n", "\r")):
+            raise
+        value = _load(textwrap.dedent(body).strip())
+    return {} if value is None else _require_container(value)
+
+
+def _require_container(value: JsonValue) -> LiteralValue:
+    if isinstance(value, dict | list):
+        return value
+    raise BadLiteral("an object or an array is expected, not a scalar")
+
+
+def _load(text: str) -> JsonValue:
+    try:
+        node = yaml.compose(text, Loader=_Loader)
+        return None if node is None else _Builder().build(node)
+    except yaml.YAMLError as defect:
+        raise BadLiteral(_describe(defect)) from defect
+    except (RecursionError, UnicodeError) as defect:
+        raise BadLiteral("nested too deeply" if isinstance(defect, RecursionError) else str(defect)) from defect
+
+
+def _describe(defect: yaml.YAMLError) -> str:
+    problem = getattr(defect, "problem", None) or str(defect)
+    return " ".join(str(problem).split())
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads the core schema: null, booleans, numbers; dates and the like are texts."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [
+        (tag, pattern)
+        for tag, pattern in resolvers
+        if tag.removeprefix("tag:yaml.org,2002:") in ("null", "bool", "int", "float")
+    ]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+_JSON_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_WORDS: Final[dict[str, JsonValue]] = {"true": True, "false": False}
+
+
+class _Builder:
+    """Makes values of the nodes of one document, within a budget that aliases cannot get around."""
+
+    def __init__(self) -> None:
+        self._left = MAX_YAML_VALUES
+        self._open: set[int] = set()
+
+    def build(self, node: yaml.Node) -> JsonValue:
+        self._left -= 1
+        if self._left < 0:
+            raise BadLiteral(f"more than {MAX_YAML_VALUES} values")
+        if isinstance(node, yaml.ScalarNode):
+            return _read_scalar(node)
+        if id(node) in self._open or len(self._open) >= MAX_NESTING:
+            raise BadLiteral("nested too deeply")
+        if node.tag not in ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"):
+            raise BadLiteral(f"tag {node.tag} is not supported")
+        self._open.add(id(node))
+        try:
+            if isinstance(node, yaml.SequenceNode):
+                return [self.build(item) for item in node.value]
+            return self._build_object(cast("yaml.MappingNode", node))
+        finally:
+            self._open.discard(id(node))
+
+    def _build_object(self, node: yaml.MappingNode) -> JsonObject:
+        members: JsonObject = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise BadLiteral("a key must be a scalar")
+            if key.value in members:
+                raise BadLiteral(f"duplicate key {key.value!r}")
+            members[_check_text(key.value)] = self.build(value)
+        return members
+
+
+def _read_scalar(node: yaml.ScalarNode) -> JsonValue:
+    text = node.value
+    match node.tag.removeprefix("tag:yaml.org,2002:"):
+        case "null":
+            return None
+        case "bool" if text.lower() in _WORDS:
+            return _WORDS[text.lower()]
+        case "int" | "float":
+            return _read_number(text)
+        case "str" if node.style is None and _JSON_NUMBER.fullmatch(text):
+            return _read_number(text)  # such as 1e3, which YAML 1.1 takes for a text
+        case "str" | "bool" | "timestamp" | "binary":
+            return _check_text(text)
+        case tag:
+            raise BadLiteral(f"tag {tag} is not supported")
+
+
+def _read_number(text: str) -> JsonValue:
+    """Numbers as JSON knows them; what only YAML takes for one is its text."""
+    plain = text.replace("_", "").removeprefix("+")
+    for prefix, base in (("0x", 16), ("0o", 8)):
+        if plain.startswith(prefix):
+            return int(plain.removeprefix(prefix), base)
+    if plain.startswith("."):
+        plain = f"0{plain}"
+    try:
+        number = Decimal(plain)
+    except InvalidOperation:
+        return text
+    if not number.is_finite():
+        return text
+    try:
+        return decode(plain.lower() if plain.lstrip("-").isdigit() else str(number))
+    except MalformedJson:
+        return text
+
+
+def _check_text(text: str) -> str:
+    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        raise BadLiteral("a text has a character that cannot be stored")
+    return text

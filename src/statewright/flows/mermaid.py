@@ -1,0 +1,67 @@
+"""Flows as Mermaid state diagrams (docs/reference/flows.md#diagrams)."""
+
+from collections.abc import Iterator
+
+from statewright.flows.graph import FlowGraph, FlowNode
+
+
+def render_diagram(graph: FlowGraph, *, is_vertical: bool = False, with_docs: bool = False) -> str:
+    """The diagram, a line for each node and each edge. ``with_docs``: notes with the first lines of documentation."""
+    lines = ["stateDiagram-v2"]
+    if not is_vertical:
+        lines.append("  direction LR")
+    lines += [line for node in graph.nodes for line in _declare(node)]
+    noted: set[int] = set()
+    for source, target in graph.edges:
+        node = graph.nodes[target]
+        each = " : each" if node.is_iterated else ""
+        lines.append(f"  {_name(graph.nodes[source])}-->{_name(node)}{each}")
+        if with_docs and node.kind == "task" and isinstance(node.doc, str) and target not in noted:
+            noted.add(target)
+            lines += _annotate(node, node.doc)
+    return "\n".join(lines) + "\n"
+
+
+def _declare(node: FlowNode) -> Iterator[str]:
+    match node.kind:
+        case "task":
+            yield f'  state "{node.name}" as {_name(node)}'
+        case "fork":
+            yield f"  state {_name(node)} <<fork>>"
+        case "join":
+            yield f"  state {_name(node)} <<join>>"
+        case "read" | "write":
+            yield f'  state "{_quote(f"<{node.uri}>")}" as {_name(node)}'
+        case "literal":
+            yield f'  state "literal" as {_name(node)}'
+        case _:
+            pass
+
+
+def _annotate(node: FlowNode, doc: str) -> Iterator[str]:
+    first = doc.strip().split("\n")[0].strip()
+    if first:
+        yield f"  note left of {_name(node)}"
+        yield f"    {first}"
+        yield "  end note"
+
+
+def _name(node: FlowNode) -> str:
+    match node.kind:
+        case "task":
+            return f"{node.name}.{node.index}".replace(":", "_COLON_").replace("-", "_HYPHEN_")
+        case "fork":
+            return f"_start_{node.index}_"
+        case "join":
+            return f"_end_{node.index}_"
+        case "read" | "write":
+            return f"resource.{node.index}"
+        case "literal":
+            return f"literal.{node.index}"
+        case _:
+            return "[*]"
+
+
+def _quote(text: str) -> str:
+    """A reference may hold a quote, which would end the name in the diagram."""
+    return text.replace('"', "&quot;")

@@ -1,0 +1,81 @@
+"""The worked runs and errors of the flow language (docs/reference/flows.md)."""
+
+from collections import defaultdict
+
+import pytest
+
+from statewright.flows import (
+    InvalidFlow,
+    compile_text,
+    graph_from_document,
+    graph_to_document,
+    list_failures,
+    render_diagram,
+)
+from statewright.jsonval.codec import decode, encode
+from tests.unit.flows.cases import Case, list_edges, play, read_cases
+
+
+def name(case: Case) -> str:
+    return case.title
+
+
+def by_node(asked: list[str]) -> dict[str, list[str]]:
+    """What each node was asked, in order: the order between nodes is free."""
+    found = defaultdict(list)
+    for line in asked:
+        found[line.partition(" ← ")[0]].append(line)
+    return dict(found)
+
+
+def split_stretches(case: Case) -> list[list[tuple[str, str]]]:
+    """The lines of a case before and after each restart."""
+    stretches: list[list[tuple[str, str]]] = [[]]
+    for key, value in case.lines:
+        if key == "restart":
+            stretches.append([])
+        stretches[-1].append((key, value))
+    return stretches
+
+
+@pytest.mark.parametrize("case", [*read_cases("runs.txt"), *read_cases("more_runs.txt")], ids=name)
+def test_a_flow_runs_as_the_table_says(case: Case):
+    for lines, (asked, instance) in zip(split_stretches(case), play(case), strict=True):
+        expected = dict(lines)
+        assert by_node(asked) == by_node([value for key, value in lines if key == "run"])
+        if "fails" in expected:
+            assert instance.status == "FAILED"
+            failures = [(str(node), reason) for node, reason in list_failures(instance)]
+            for wanted in [value for key, value in lines if key == "fails"]:
+                node, _, reason = wanted.partition(" ")
+                assert any(one == node and reason in why for one, why in failures), failures
+            assert len(failures) == len([key for key, _ in lines if key == "fails"])
+        elif "stalls" in expected:
+            assert instance.marking.reason == f"STALLED: values wait for others at {expected['stalls']}"
+        else:
+            assert (instance.status, instance.marking.reason) == ("COMPLETED", None)
+            assert instance.result == decode(expected["result"])
+            assert (instance.marking.warning or "") == expected.get("warns", "")
+
+
+@pytest.mark.parametrize("case", read_cases("runs.txt"), ids=name)
+def test_a_flow_has_the_edges_of_the_table(case: Case):
+    graph = compile_text(case.text)
+    assert list_edges(graph) == case.get("edges")
+    document = decode(encode(graph_to_document(graph)))
+    assert isinstance(document, dict)
+    assert graph_from_document(document) == graph
+
+
+@pytest.mark.parametrize("case", read_cases("errors.txt"), ids=name)
+def test_a_defect_is_told_with_its_place(case: Case):
+    with pytest.raises(InvalidFlow) as refused:
+        compile_text(case.text)
+    assert refused.value.code == case.get("code")
+    assert str(refused.value).startswith(case.get("says"))
+
+
+@pytest.mark.parametrize("case", read_cases("diagrams.txt"), ids=name)
+def test_a_diagram_is_drawn_byte_for_byte(case: Case):
+    text, _, diagram = case.text.partition("\n---\n")
+    assert render_diagram(compile_text(text)) == f"{diagram}\n"
