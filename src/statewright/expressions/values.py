@@ -62,7 +62,7 @@ def lower_value(value: Value) -> JsonValue:
         case None | bool() | dict() | list():
             return value
         case ExactNumber():
-            return value.number if isinstance(value.number, int) else tidy_number(value.number)
+            return tidy_number(value.number)
         case float():
             return _lower_float(value)
         case int():

@@ -54,6 +54,13 @@ def read_fraction(text: str) -> Decimal:
     return Decimal(text)
 
 
+def is_in_range(value: int | Decimal) -> bool:
+    """Whether a number that was computed could also have been read (decision S20)."""
+    number = Decimal(value)
+    digits = "".join(map(str, number.as_tuple().digits)).strip("0")
+    return len(digits) <= MAX_DIGITS and (not digits or abs(number.adjusted()) <= MAX_EXPONENT)
+
+
 def read_whole(text: str) -> int | Decimal:
     """The value of a literal known to be digits with an optional sign. Raises :class:`UnusableNumber`."""
     if len(text) > MAX_DIGITS:

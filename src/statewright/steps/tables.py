@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from statewright.expressions import Budget, ExpressionError, NotBoolean, evaluate_bool
+from statewright.jsonval.literals import is_in_range
 from statewright.jsonval.merging import tidy_number
 from statewright.jsonval.quoting import json_type, quote
 from statewright.jsonval.values import JsonObject, JsonValue
@@ -150,7 +151,12 @@ def _build_aggregation(policy: str, aggregate: Callable[[Sequence[Number]], Numb
                 )
             numbers.append(value)
         result = aggregate(numbers)
-        return tidy_number(result) if isinstance(result, Decimal) else result
+        if not is_in_range(result):
+            return Problem(
+                f"hit policy {policy}: column {quote(name)} comes to a number out of range "
+                "(DecisionTableAggregatorTypeError)"
+            )
+        return tidy_number(result)
 
     return collapse
 

@@ -101,6 +101,54 @@ def test_history_has_every_member_twice(v1: Api) -> None:
     assert (first["StepName"], first["DefinitionID"], first["DefinitionName"]) == ("do", "work", "The work")
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("1e300", "1E+300"),
+        ("-1.5e300", "-1.5E+300"),
+        ("1" + "0" * 300, "1E+300"),
+        ("1e6000", "1E+6000"),
+        ("123456789012345678901234567890", "123456789012345678901234567890"),
+        ("100000000000000000000", "100000000000000000000"),
+        ("1.0", "1"),
+        ("0.1000", "0.1000"),
+    ],
+)
+def test_a_number_has_the_same_form_wherever_it_is_read(v1: Api, written: str, read: str) -> None:
+    """The database writes out what was written with an exponent, and typed clients cannot read 300 digits."""
+    uploaded(v1, WORK, ASK)
+    variables = f'"variables": {{"x": {written}, "in": [{{"y": {written}}}]}}'
+    expected = f'"x":{read}'
+    begun = v1.post("/v1/instances", f'{{"definitionId": "work", {variables}}}')
+    asked = v1.post("/v1/instances", f'{{"definitionId": "ask", {variables}}}')
+    poll = {"workerId": "w", "jobTypes": ["do"]}
+    id_ = begun.json()["id"]
+    answers = [
+        *(begun, asked, v1.get(f"/v1/instances/{id_}"), v1.get("/v1/instances"), v1.get("/v1/user-tasks")),
+        *(v1.get(f"/v1/instances/{id_}/history"), polling := v1.post("/v1/jobs/poll", poll)),
+    ]
+    [job] = polling.json()["jobs"]
+    done(v1.post(f"/v1/jobs/{job['id']}/complete", f'{{"variables": {{"z": {written}}}}}'), 204)
+    answers.append(v1.get(f"/v1/instances/{id_}"))
+    for answer in answers:
+        assert answer.status_code in (200, 201)
+        assert expected in answer.text.replace(": ", ":"), answer.text[:1000]
+        assert f'"y":{read}' in answer.text.replace(": ", ":")
+
+
+def test_arithmetic_beyond_doubles_fails_the_instance_and_not_the_call(v1: Api) -> None:
+    """An exception would leave the job to be delivered again and again."""
+    calculate = step("calc", "TRANSFORMATION", "end", transformations={"y": "${x * 2}"})
+    uploaded(v1, definition("far", step("do", "SERVICE_TASK", "calc", jobType="do"), calculate))
+    instance = started(v1, "far")["id"]
+    [job] = polled(v1, "do")
+    done(v1.post(f"/v1/jobs/{job['id']}/complete", '{"variables": {"x": ' + "9" * 400 + "}}"), 204)
+    after = done(v1.get(f"/v1/instances/{instance}"))
+    assert after["status"] == "FAILED"
+    assert "result +Inf is not a finite number" in after["failureReason"]
+    assert polled(v1, "do") == []
+
+
 def test_lists_are_filtered_and_the_newest_is_first(v1: Api) -> None:
     uploaded(v1, WORK, ASK)
     a, b = started(v1, "work", businessKey="A")["id"], started(v1, "work", businessKey="B")["id"]

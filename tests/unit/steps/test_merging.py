@@ -6,7 +6,8 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.jsonval.merging import merge_deep, merge_shallow, tidy_numbers
+from statewright.jsonval.codec import decode, decode_stored, encode
+from statewright.jsonval.merging import merge_deep, merge_shallow, tidy_number, tidy_numbers, tidy_stored
 from statewright.jsonval.values import JsonObject
 
 SCALARS = st.none() | st.booleans() | st.integers(-5, 5) | st.text(alphabet="ab", max_size=2)
@@ -76,3 +77,43 @@ def test_integral_numbers_lose_their_fraction_and_others_no_digit():
     assert repr(tidy_numbers(numbers)) == (
         "{'a': 1, 'b': [2000, {'c': 0}], 'd': Decimal('0.10'), 'e': Decimal('1E+400'), 'f': 1208925819614629174706176}"
     )
+
+
+LONG = st.builds(
+    lambda digits, zeros, sign: sign * digits * 10**zeros,
+    st.integers(1, 10**20),
+    st.integers(0, 330),
+    st.sampled_from([1, -1]),
+)
+
+
+@given(LONG | st.integers() | st.decimals(-(10**30), 10**30, allow_nan=False, places=2))
+def test_numbers_keep_their_value_and_long_ones_have_the_form_of_a_double(number: int | Decimal):
+    tidy = tidy_number(number)
+    assert tidy == number
+    text = encode(tidy).decode()
+    assert decode(text) == number
+    significant = str(number).partition(".")[0].lstrip("-").rstrip("0")
+    if isinstance(number, int) and abs(number) >= 10**21 and len(significant) <= 17:
+        assert "E+" in text
+        assert len(text) < 30
+
+
+@given(LONG, st.booleans())
+def test_what_the_database_writes_out_comes_back_in_the_form_in_which_it_was_taken_in(number: int, is_last: bool):
+    taken_in: JsonObject = {"id": "01M815W061000CB838GG000000", "a": [number, {"b": number}], "c": 100000}
+    as_jsonb = f'{{"a": [{number}, {{"b": {number}}}], "c": 100000, "id": "01M815W061000CB838GG000000"}}'
+    if is_last:
+        as_jsonb = as_jsonb.replace(", ", ",").replace(": ", ":")
+    assert repr(tidy_stored(decode_stored(as_jsonb), as_jsonb)["a"]) == repr(tidy_numbers(taken_in)["a"])  # type: ignore[call-overload,index]
+
+
+def test_a_number_of_more_digits_than_python_reads_is_short_again():
+    text = f'{{"x": 1{"0" * 6000}}}'
+    assert encode(tidy_stored(decode_stored(text), text)) == b'{"x":1E+6000}'
+
+
+def test_what_has_no_long_number_is_given_back_as_it_is():
+    text = '{"a": 123456789012345678901234567890, "b": 100000, "c": "000000000000000000000000000000"}'
+    value = decode_stored(text)
+    assert tidy_stored(value, text) is value

@@ -55,6 +55,14 @@ def test_a_sum_keeps_every_digit():
     }
 
 
+@pytest.mark.parametrize("terms", [(Decimal("1e6144"), 1), (Decimal("9e6144"), Decimal("9e6144"))])
+def test_a_sum_that_could_not_be_read_back_fails_the_step(terms: tuple[JsonValue, JsonValue]):
+    world = decided("C+", *(a_rule({}, x=term) for term in terms))
+    assert world.reason == (
+        'hit policy C+: column "x" comes to a number out of range (DecisionTableAggregatorTypeError)'
+    )
+
+
 def test_a_sum_that_comes_out_even_is_written_without_a_fraction():
     assert repr(outputs("C+", a_rule({}, x=Decimal("0.5")), a_rule({}, x=Decimal("1.5")))) == "{'x': 2}"
 

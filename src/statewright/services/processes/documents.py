@@ -5,14 +5,15 @@ from typing import Final
 
 from statewright.failures import ProcessBadRequest
 from statewright.jsonval.codec import decode_stored, encode, is_nested_too_deep
+from statewright.jsonval.merging import tidy_stored
 from statewright.jsonval.values import JsonObject, JsonValue
 
 _NUL: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
 
 def decode_text(text: str) -> JsonValue:
-    """A stored JSON text as values."""
-    return decode_stored(text)
+    """A stored JSON text as values, its numbers in the form in which they were taken in."""
+    return tidy_stored(decode_stored(text), text)
 
 
 def read_object(text: str | None) -> JsonObject:
