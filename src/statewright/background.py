@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from statewright import logs
 from statewright.logs import Log
+from statewright.turns import TurnExceeded
 
 log = logs.logger(__name__)
 
@@ -37,6 +38,31 @@ async def run_by_size(size: int, compute: Callable[[], _Result]) -> _Result:
     if size <= MAX_INLINE_BYTES:
         return compute()
     return await asyncio.get_running_loop().run_in_executor(_executor, compute)
+
+
+_operations = ThreadPoolExecutor(max_workers=2, thread_name_prefix="long-operation")
+"""Apart from large input, which must not wait for what definitions compute."""
+
+
+async def run_within_turn(
+    compute_briefly: Callable[[], _Result], compute: Callable[[], _Result], *, is_large: bool = False
+) -> tuple[_Result, bool]:
+    """The result of a computation, and whether it took a thread: when ``compute_briefly``, which is tried first, raised
+    ``TurnExceeded``, or when it is known to be too large for a turn.
+
+    Both must touch nothing that the event loop may change meanwhile.
+    """
+    if not is_large:
+        try:
+            return compute_briefly(), False
+        except TurnExceeded:
+            pass
+    return await run_in_thread(compute), True
+
+
+async def run_in_thread(compute: Callable[[], _Result]) -> _Result:
+    """The result of a computation that is too long for a turn."""
+    return await asyncio.get_running_loop().run_in_executor(_operations, compute)
 
 
 DEFAULT_SPREAD = (0.9, 1.1)

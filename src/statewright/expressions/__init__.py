@@ -18,6 +18,7 @@ from statewright.expressions.syntax import Syntax
 from statewright.expressions.values import ExpressionError, Value, lower_value, type_name
 from statewright.jsonval.quoting import quote
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.turns import TurnExceeded
 
 ALWAYS_DEFINED = frozenset({"contains", "len"})
 """Names that may be used without being variables (docs/reference/steps.md#undefined-variables)."""
@@ -44,6 +45,8 @@ class Program(Struct, frozen=True):
             raise _wrap_error(self.text, error) from None
         except RecursionError:
             raise _wrap_error(self.text, ExpressionError("values are nested too deeply")) from None
+        except TurnExceeded:
+            raise
         except Exception as defect:  # of ours: the step fails, or its job would be delivered again and again
             raise _wrap_error(self.text, ExpressionError(f"cannot be evaluated: {type(defect).__name__}")) from defect
         return value

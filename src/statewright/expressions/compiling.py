@@ -10,7 +10,7 @@ from typing import TypeAlias, assert_never
 from statewright.expressions.frames import Frame
 from statewright.expressions.functions import FUNCTIONS
 from statewright.expressions.functions.times import METHODS
-from statewright.expressions.operators import OPERATORS
+from statewright.expressions.operators import OPERATORS, count_range
 from statewright.expressions.predicates import Evaluate, compile_predicate_call
 from statewright.expressions.signatures import SIGNATURES
 from statewright.expressions.syntax import (
@@ -182,9 +182,8 @@ def _test_membership(element: Value, collection: Value, frame: Frame) -> Value:
 
 
 def _build_range(first: Value, last: Value, frame: Frame) -> Value:
-    span = OPERATORS[".."](first, last)
-    frame.spend(len(as_items(span) or ()))
-    return span
+    frame.spend(count_range(first, last))
+    return OPERATORS[".."](first, last)
 
 
 def _compile_conditional(syntax: Conditional) -> Evaluate:

@@ -5,6 +5,7 @@ from typing import Final, TypeAlias
 
 from statewright.expressions.values import ExpressionError, Map, Value
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.turns import TurnExceeded
 
 MAX_EVALUATION_ELEMENTS: Final = 1_000_000
 """Most elements an evaluation may build or visit, about a second of work; the base language has the same bound."""
@@ -26,17 +27,22 @@ ELEMENTS_PER_EVALUATION: Final = 10
 
 
 class Budget:
-    """The elements that one operation may still build or visit."""
+    """The elements that one operation may still build or visit, and those of its first turn of the event loop."""
 
-    __slots__ = ("left",)
+    __slots__ = ("_turn_ends", "left")
 
-    def __init__(self, elements: int = MAX_OPERATION_ELEMENTS) -> None:
+    def __init__(self, elements: int = MAX_OPERATION_ELEMENTS, *, within_turn: int | None = None) -> None:
         self.left = elements
+        self._turn_ends = 0 if within_turn is None else max(elements - within_turn, 0)
 
     def spend(self, elements: int) -> None:
-        """Account for elements built or visited. Raises :class:`ExpressionError` when it has been too many."""
+        """Account for elements built or visited. Raises :class:`ExpressionError` when it has been too many,
+        ``TurnExceeded`` when it has been too many for a turn.
+        """
         self.left -= elements
-        if self.left < 0:
+        if self.left < self._turn_ends:
+            if self._turn_ends:
+                raise TurnExceeded
             raise ExpressionError("memory budget exceeded")
 
 

@@ -98,10 +98,19 @@ def power(left: Value, right: Value) -> Value:
 
 def build_range(left: Value, right: Value) -> Value:
     """``left..right``: the integers from one to the other, both included."""
+    return tuple(_list_range(left, right))
+
+
+def count_range(left: Value, right: Value) -> int:
+    """The elements of a range that is not built yet."""
+    return len(_list_range(left, right))
+
+
+def _list_range(left: Value, right: Value) -> range:
     first, last = as_int(left), as_int(right)
     if last - first >= _MAX_RANGE_LENGTH:
         raise ExpressionError("memory budget exceeded")
-    return tuple(range(first, last + 1))
+    return range(first, last + 1)
 
 
 def is_equal(left: Value, right: Value) -> bool:

@@ -101,6 +101,13 @@ class DefinitionCompiler(Protocol[P]):
         """The process of a stored version, which was checked when it was uploaded. It is cached and never changes."""
         ...
 
+    def limit_to_turn(self, process: P) -> P:
+        """The same process, with operations that raise ``TurnExceeded`` rather than compute for long. The host then has
+        a thread do the operation again on the process itself. A language whose operations never do may return it as it
+        is.
+        """
+        ...
+
     def count_nodes(self, process: P) -> int:
         """How large it is, for the cache."""
         ...

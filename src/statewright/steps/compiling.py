@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from statewright.expressions import Budget
 from statewright.jsonval.quoting import quote
 from statewright.net import (
     Arc,
@@ -43,10 +44,12 @@ class Process(Struct, frozen=True, kw_only=True):
     steps: Mapping[str, Step]
     typed_steps: Mapping[NodeId, tuple[Step, StepType]]
     net: Net
+    turn_elements: int | None = None
+    """After so many elements operations raise ``TurnExceeded``; None: never."""
 
     def create_language(self) -> Language:
         """The language for one operation: what it may spend is not shared with others."""
-        return StepLanguage(self.typed_steps)
+        return StepLanguage(self.typed_steps, Budget(within_turn=self.turn_elements))
 
 
 def compile_definition(definition: Definition, version: int) -> Process:

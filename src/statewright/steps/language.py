@@ -18,12 +18,16 @@ StepOutcome: TypeAlias = Callable[[Step, JsonObject, JsonObject, int, Budget], C
 """From the step, the variables, what came from outside, the instant, and what may be spent."""
 
 
+ELEMENTS_PER_STEP: Final = 20
+"""Elements that every step counts as, in addition to what the history keeps of it."""
+
+
 class StepLanguage(Language):
     """The language of one definition's steps, for one operation on an instance."""
 
-    def __init__(self, steps: Mapping[NodeId, tuple[Step, StepType]]) -> None:
+    def __init__(self, steps: Mapping[NodeId, tuple[Step, StepType]], budget: Budget) -> None:
         self._steps = steps
-        self._budget = Budget()
+        self._budget = budget
         self._last_count: tuple[JsonValue, int] = (None, 0)
 
     def build_input(self, data: JsonObject, node: Node, payloads: Sequence[JsonValue]) -> JsonValue:
@@ -38,9 +42,8 @@ class StepLanguage(Language):
         if isinstance(outcome, Problem):
             return outcome
         try:
-            self._budget.spend(
-                self._count_elements(data) + self._count_elements(outcome.output)
-            )  # as the history keeps them
+            kept = self._count_elements(data) + self._count_elements(outcome.output)  # by the history
+            self._budget.spend(ELEMENTS_PER_STEP + kept)
         except ExpressionError as error:
             return Problem(f"history of step {quote(step.id)}: {error}")
         return outcome

@@ -5,6 +5,8 @@ instance adds to the audit log (docs/reference/steps.md#recording).
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal, TypeAlias
 
+from msgspec.structs import replace
+
 from statewright.instants import format_instant
 from statewright.jsonval.values import JsonObject
 from statewright.net import Moment
@@ -24,6 +26,7 @@ from statewright.steps.definition import find_member_tags
 from statewright.steps.documents import definition_from_text
 from statewright.steps.instance import Instance, instance_from_document, instance_to_document
 from statewright.steps.models import DEFINITION, INSTANCE, USER_TASK
+from statewright.turns import MAX_TURN_ELEMENTS
 
 AuditKind: TypeAlias = Literal[
     "instance-started",
@@ -114,6 +117,10 @@ class StepProcesses:
     def compile_source(self, source: str, version: int) -> Process:
         """A definition that was stored by an upload."""
         return compile_definition(definition_from_text(source), version)
+
+    def limit_to_turn(self, process: Process) -> Process:
+        """The same, but operations that build or visit too many elements give up."""
+        return replace(process, turn_elements=MAX_TURN_ELEMENTS)
 
     def count_nodes(self, process: Process) -> int:
         """Its steps."""

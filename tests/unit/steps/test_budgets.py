@@ -4,10 +4,15 @@ from itertools import pairwise
 
 import pytest
 
-from statewright.jsonval.values import JsonObject
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net import Moment
+from statewright.processes.language import NewInstance
+from statewright.steps import start_instance
 from statewright.steps.instance import Instance
-from tests.unit.steps.builders import a_process, decision, end, transformation
-from tests.unit.steps.world import World
+from statewright.steps.process_language import STEPS
+from statewright.turns import MAX_TURN_ELEMENTS, TurnExceeded, is_large
+from tests.unit.steps.builders import a_process, a_rule, decision, end, table, transformation
+from tests.unit.steps.world import START, World
 
 
 def started(variables: JsonObject, transformations: JsonObject, *, until: str = "count > 5000") -> Instance:
@@ -59,3 +64,62 @@ def test_an_expression_that_holds_the_same_many_times_over_is_bounded(expression
 def test_what_one_instance_has_spent_is_nobody_elses():
     for _ in range(3):
         assert started({"x": "y" * 100}, {}, until="count >= 4000").status == "COMPLETED"
+
+
+LONG = {
+    "an expression": [transformation("calc", "end", x="${len(map(1..100000, # * 2))}"), end()],
+    "a range": [transformation("calc", "end", x="${len(1..900000)}"), end()],
+    "many steps": [
+        transformation("count", "again", n="${n + 1}"),
+        decision("again", {"n > 1000": "end", "true": "count"}),
+        end(),
+    ],
+    "a table": [
+        table("t", "end", *(a_rule({"x": "all(1..1000, # > 0)"}, hits=1) for _ in range(20)), hitPolicy="C+"),
+        end(),
+    ],
+}
+
+
+@pytest.mark.parametrize("steps", LONG.values(), ids=LONG)
+def test_what_is_more_than_a_turn_gives_up_and_comes_to_the_same_without_the_limit(steps: list[JsonObject]):
+    process = a_process(*steps)
+    new, moment = NewInstance(id="01HZ", variables={"n": 0}), Moment(at=START, first_id=1)
+    with pytest.raises(TurnExceeded):
+        start_instance(STEPS.limit_to_turn(process), new, moment)
+    assert start_instance(process, new, moment).instance.status == "COMPLETED"
+
+
+def test_what_fits_into_a_turn_is_not_touched_by_its_limit():
+    process = a_process(decision("route", {"any(xs, # > 98)": "end"}), end())
+    new, moment = NewInstance(id="01HZ", variables={"xs": [*range(100)]}), Moment(at=START, first_id=1)
+    brief = start_instance(STEPS.limit_to_turn(process), new, moment)
+    assert brief == start_instance(process, new, moment)
+    assert brief.instance.status == "COMPLETED"
+
+
+def test_an_operation_that_exceeds_its_whole_budget_within_a_turn_is_left_to_the_thread_that_tells():
+    process = a_process(transformation("calc", "end", x="${map(1..1000, map(1..1000, map(1..1000, 1)))}"), end())
+    new, moment = NewInstance(id="01HZ"), Moment(at=START, first_id=1)
+    with pytest.raises(TurnExceeded):
+        start_instance(STEPS.limit_to_turn(process), new, moment)
+    assert "memory budget exceeded" in str(start_instance(process, new, moment).instance.failure_reason)
+
+
+@pytest.mark.parametrize(
+    ("value", "large"),
+    [
+        (None, False),
+        (7, False),
+        ("x" * 64 * MAX_TURN_ELEMENTS, False),
+        ("x" * 64 * (MAX_TURN_ELEMENTS + 1), True),
+        ([0] * MAX_TURN_ELEMENTS, False),
+        ([0] * (MAX_TURN_ELEMENTS + 1), True),
+        ([[[0] * 3000, [0] * 3000], {"a": ["x" * 64 * 2000]}], True),
+        ({str(n): [n] for n in range(5000)}, True),
+        ([{"a": 1}] * 1_000_000, True),
+    ],
+    ids=range(9),
+)
+def test_what_is_too_large_for_a_turn_is_known_after_a_turn(value: JsonValue, large: bool):
+    assert is_large(value) is large

@@ -15,6 +15,7 @@ from typing import Generic, TypeAlias
 
 from msgspec import Struct
 
+from statewright.background import MAX_INLINE_BYTES, run_by_size, run_within_turn
 from statewright.engine.run import check_if_match
 from statewright.entity import Actor
 from statewright.failures import (
@@ -27,13 +28,14 @@ from statewright.failures import (
     UniqueViolation,
 )
 from statewright.ids import EntityId, TenantId, TransactionId, model_id
+from statewright.jsonval.values import JsonValue
 from statewright.net import IDS_PER_MOMENT, Moment
 from statewright.net.effects import StartChild
 from statewright.processes.changes import RowChanges
-from statewright.processes.language import Applied, I, P, Rejection
+from statewright.processes.language import Applied, I, NewInstance, P, Rejection
 from statewright.services.builtin import create_missing_models
 from statewright.services.processes.documents import read_object
-from statewright.services.processes.hosting import MAX_DOCUMENT_CHARS, LoadedInstance, ProcessHost
+from statewright.services.processes.hosting import MAX_DOCUMENT_CHARS, LoadedInstance, ProcessHost, PublishedDefinition
 from statewright.services.processes.idle_topics import ANY_TYPE
 from statewright.services.processes.writing import (
     Advance,
@@ -46,6 +48,7 @@ from statewright.services.processes.writing import (
 )
 from statewright.services.runtime import Caller
 from statewright.storage.commit.unit_of_work import UnitOfWork
+from statewright.turns import is_large
 
 InstanceOperation: TypeAlias = Callable[[P, I, Moment], Applied[I] | Rejection]
 """What is to be done to an instance: an operation of its language, the rest of its arguments filled in."""
@@ -84,10 +87,12 @@ async def advance(
     *,
     kind: str,
     unknown: ProcessNotFound,
+    given: JsonValue = None,
     origin: Actor | None = None,
     if_match: str | None = None,
 ) -> AdvanceResult[I]:
-    """Do something to an instance; ``kind`` names the transaction in the metrics.
+    """Do something to an instance; ``kind`` names the transaction in the metrics, ``given`` is what came from outside:
+    an operation on much of it is left to a thread.
 
     ``if_match`` is the version that the client demands; another one raises ``EntityModified``.
 
@@ -109,7 +114,14 @@ async def advance(
                 check_if_match(loaded.entity, if_match)
             try:
                 return await _attempt(
-                    host, caller, loaded, operation, kind=kind, origin=origin, is_current=cached is None
+                    host,
+                    caller,
+                    loaded,
+                    operation,
+                    kind=kind,
+                    origin=origin,
+                    is_current=cached is None,
+                    has_much=is_large(given),
                 )
             except _Stale:
                 cached = None
@@ -128,22 +140,30 @@ async def advance(
 async def create(
     host: ProcessHost[P, I],
     caller: Caller,
-    applied: Applied[I],
-    process: P,
-    moment: Moment,
+    published: PublishedDefinition[P],
+    new: NewInstance,
     *,
+    moment: Moment,
+    inner: Moment,
     origin: Actor | None = None,
     also_stage: Callable[[UnitOfWork], None] | None = None,
 ) -> I:
-    """Make a new instance durable, together with what else is staged ``beside`` it.
+    """Start an instance and make it durable, together with what ``also_stage`` adds.
 
-    Raises ``BusinessKeyInUse``, ``Conflict`` for an id that is taken.
+    ``inner`` is the part of ``moment`` whose ids the instance may use. Raises ``BusinessKeyInUse``, ``Conflict`` for an
+    id that is taken.
     """
     refuse_joined(caller)
     await ensure_models(host, caller.tenant)
+    language = host.language
+    applied, is_long = await run_within_turn(
+        lambda: language.start_instance(published.brief_process, new, inner),
+        lambda: language.start_instance(published.process, new, inner),
+        is_large=is_large(new.variables),
+    )
     step = Advance(
-        language=host.language,
-        process=process,
+        language=language,
+        process=published.process,
         before=None,
         applied=applied,
         at=moment.at,
@@ -153,7 +173,7 @@ async def create(
     async with host.runtime.open_unit(caller, origin=origin) as unit:
         if also_stage is not None:
             also_stage(unit)
-        await _commit(host, unit, step, kind="instance.start")
+        await _commit(host, unit, step, kind="instance.start", is_long=is_long)
     return applied.instance
 
 
@@ -207,7 +227,9 @@ async def _load_instance(host: ProcessHost[P, I], tenant: TenantId, instance_id:
     entity = await host.runtime.reader.get(tenant, instance_id)
     if entity is None or entity.model != host.instance_model:
         return None
-    return LoadedInstance(entity, host.language.instance_from_document(read_object(entity.document)))
+    document = entity.document or ""
+    instance = await run_by_size(len(document), lambda: host.language.instance_from_document(read_object(document)))
+    return LoadedInstance(entity, instance)
 
 
 async def _attempt(
@@ -219,13 +241,18 @@ async def _attempt(
     kind: str,
     origin: Actor | None,
     is_current: bool,
+    has_much: bool,
 ) -> AdvanceResult[I]:
     """Compute and commit one advance. Raises ``_Stale`` rather than say no to what is not ``is_current`` up to date."""
     before = loaded.instance
     published = await host.processes.find(caller.tenant, before.definition_id, before.definition_version)
     assert published is not None, "versions of definitions are never deleted"  # noqa: S101
     moment = host.shared.next_moment()
-    outcome = operation(published.process, before, moment)
+    outcome, is_long = await run_within_turn(
+        lambda: operation(published.brief_process, before, moment),
+        lambda: operation(published.process, before, moment),
+        is_large=has_much or len(loaded.entity.document or "") > MAX_INLINE_BYTES,
+    )
     if not is_current and (isinstance(outcome, Rejection) or not outcome.effects):
         raise _Stale
     if isinstance(outcome, Rejection):
@@ -242,14 +269,16 @@ async def _attempt(
         child_ids=_allocate_child_ids(outcome, moment),
     )
     async with host.runtime.open_unit(caller, origin=origin) as unit:
-        changed = await _commit(host, unit, step, kind=kind)
+        changed = await _commit(host, unit, step, kind=kind, is_long=is_long)
     return AdvanceResult(instance=outcome.instance, changed=changed, transaction_id=unit.label)
 
 
-async def _commit(host: ProcessHost[P, I], unit: UnitOfWork, step: Advance[P, I], *, kind: str) -> RowChanges:
+async def _commit(
+    host: ProcessHost[P, I], unit: UnitOfWork, step: Advance[P, I], *, kind: str, is_long: bool
+) -> RowChanges:
     """Commit an advance and wake the tasks that wait for what it made."""
     began = time.perf_counter()
-    changed = await stage(unit, step)
+    changed = await stage(unit, step, is_long=is_long)
     instance = step.applied.instance
     version = next(write.entity for id_, write in unit.staged.items() if id_ == to_entity_id(instance.id))
     tenant = unit.tenant

@@ -3,10 +3,12 @@
 import re
 from typing import Final
 
+from statewright.background import run_in_thread
 from statewright.failures import ProcessBadRequest
 from statewright.jsonval.codec import decode_stored, encode, is_nested_too_deep
 from statewright.jsonval.merging import tidy_stored
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.turns import is_large
 
 _NUL: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
@@ -27,10 +29,17 @@ def encode_text(value: JsonValue) -> str:
     return encode(value).decode()
 
 
-def refuse_unstorable(variables: "JsonObject | None") -> None:
+async def refuse_unstorable(variables: "JsonObject | None") -> None:
     """Refuse what a document cannot hold. Raises ``ProcessBadRequest``."""
     if not variables:
         return
+    if is_large(variables):
+        await run_in_thread(lambda: _refuse_unstorable(variables))
+    else:
+        _refuse_unstorable(variables)
+
+
+def _refuse_unstorable(variables: JsonObject) -> None:
     if is_nested_too_deep([[variables]]):
         raise ProcessBadRequest("variables are nested too deeply")
     try:

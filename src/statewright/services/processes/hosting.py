@@ -19,6 +19,7 @@ from typing import Final, Generic, cast
 
 from msgspec import Struct
 
+from statewright.background import run_by_size
 from statewright.entity import Entity
 from statewright.histogram import Histogram
 from statewright.ids import Clock, EntityId, TenantId, model_id
@@ -79,6 +80,8 @@ class PublishedDefinition(Struct, Generic[P], frozen=True, kw_only=True, eq=Fals
     """One stored version of a definition, compiled. ``uploaded_at`` is in epoch microseconds."""
 
     process: P
+    brief_process: P
+    """The same, for operations within a turn of the event loop."""
     version: int
     uploaded_at: int
 
@@ -104,8 +107,14 @@ class ProcessCache(Generic[P]):
         stored = await definitions.fetch_version(self._pool, tenant, self._language, definition_id, version)
         if stored is None:
             return None
-        process = self._compiler.compile_source(stored.source, version)
-        published = PublishedDefinition(process=process, version=version, uploaded_at=stored.uploaded_at)
+        source = stored.source
+        process = await run_by_size(len(source), lambda: self._compiler.compile_source(source, version))
+        published = PublishedDefinition(
+            process=process,
+            brief_process=self._compiler.limit_to_turn(process),
+            version=version,
+            uploaded_at=stored.uploaded_at,
+        )
         self._entries.put(key, published)
         return published
 

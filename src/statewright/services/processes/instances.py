@@ -51,8 +51,8 @@ async def start(host: ProcessHost[P, I], caller: Caller, request: StartRequest) 
     """
     if not request.definition_id:
         raise ProcessBadRequest("definitionId is required")
-    refuse_unstorable(request.variables)
-    refuse_unstorable({"businessKey": request.business_key})
+    await refuse_unstorable(request.variables)
+    await refuse_unstorable({"businessKey": request.business_key})
     if len(request.business_key) > MAX_BUSINESS_KEY_CHARS:
         raise ProcessBadRequest(
             f"businessKey must be ≤ {MAX_BUSINESS_KEY_CHARS} characters, got {len(request.business_key)}"
@@ -63,8 +63,7 @@ async def start(host: ProcessHost[P, I], caller: Caller, request: StartRequest) 
     moment = host.shared.next_moment()
     new = NewInstance(id=format_ulid(moment.first_id), variables=request.variables, business_key=request.business_key)
     inner = Moment(at=moment.at, first_id=moment.first_id + 1)
-    applied = host.language.start_instance(published.process, new, inner)
-    return await advancing.create(host, caller, applied, published.process, moment)
+    return await advancing.create(host, caller, published, new, moment=moment, inner=inner)
 
 
 async def get_instance(host: ProcessHost[P, I], caller: Caller, instance_id: str) -> I:

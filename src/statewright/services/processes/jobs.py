@@ -111,7 +111,7 @@ async def complete(
     Raises ``ProcessNotFound`` (``job "X" not found``), ``ProcessBadRequest`` for variables that cannot be stored.
     """
     refuse_joined(caller)
-    refuse_unstorable(variables)
+    await refuse_unstorable(variables)
     job, instance = await _find_job(host, caller.tenant, job_id)
     name = uuid_to_ulid(job)
     await advancing.advance(
@@ -120,6 +120,7 @@ async def complete(
         instance,
         lambda process, current, moment: host.language.complete_job(process, current, name, variables, moment),
         kind="instance.complete_job",
+        given=variables,
         unknown=build_not_found(job_id),
     )
 
@@ -131,7 +132,7 @@ async def fail(host: ProcessHost[P, I], caller: Caller, job_id: str, report: Fai
     Raises ``ProcessNotFound`` (``job "X" not found``).
     """
     refuse_joined(caller)
-    refuse_unstorable({"errorMessage": report.message})
+    await refuse_unstorable({"errorMessage": report.message})
     job, instance = await _find_job(host, caller.tenant, job_id)
     for _ in range(advancing.MAX_ATTEMPTS):
         queued = await queue.fetch_queued_job(host.runtime.pool, caller.tenant, host.language.name, job)

@@ -10,7 +10,7 @@ import asyncio
 from datetime import timedelta
 
 from statewright import logs
-from statewright.background import repeat
+from statewright.background import repeat, run_by_size
 from statewright.engine.run import record
 from statewright.failures import BusinessKeyInUse, Conflict, Failure
 from statewright.jsonval.values import JsonObject
@@ -92,11 +92,10 @@ async def start_successor(host: ProcessHost[P, I], child: DueChild) -> None:
     moment = host.shared.next_moment()
     new = NewInstance(
         id=uuid_to_ulid(child.id),
-        variables=read_object(child.variables),
+        variables=await run_by_size(len(child.variables), lambda: read_object(child.variables)),
         business_key=child.business_key or "",
         parent_instance_id=uuid_to_ulid(child.parent),
     )
-    applied = host.language.start_instance(published.process, new, moment)
 
     def record_on_parent(unit: UnitOfWork) -> None:
         detail: JsonObject = {
@@ -110,9 +109,10 @@ async def start_successor(host: ProcessHost[P, I], child: DueChild) -> None:
         await advancing.create(
             host,
             Caller(system_principal(child.tenant)),
-            applied,
-            published.process,
-            moment,
+            published,
+            new,
+            moment=moment,
+            inner=moment,
             also_stage=record_on_parent,
         )
     except BusinessKeyInUse as taken:

@@ -9,6 +9,7 @@ from typing import Generic
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from statewright.background import run_in_thread
 from statewright.builtin_models import BuiltinModel
 from statewright.engine.run import record
 from statewright.entity import LOOPBACK, Entity
@@ -16,7 +17,7 @@ from statewright.ids import EntityId, model_id
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonValue
 from statewright.net import parse_ulid
-from statewright.net.effects import EnqueueTask, OpenHumanTask, RecordEntry
+from statewright.net.effects import CloseHumanTask, EnqueueTask, OpenHumanTask, RecordEntry
 from statewright.processes.changes import Execution, RowChanges, compute_history_changes, compute_row_changes
 from statewright.processes.language import Applied, I, P, ProcessInstance, ProcessLanguage
 from statewright.schema import Claim
@@ -75,14 +76,27 @@ def number_to_entity_id(number: int) -> EntityId:
     return EntityId(f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}")
 
 
-async def stage(unit: UnitOfWork, advance: Advance[P, I]) -> RowChanges:
-    """Stage everything that an advance writes; what it changes beside the instance.
+async def stage(unit: UnitOfWork, advance: Advance[P, I], *, is_long: bool = False) -> RowChanges:
+    """Stage everything that an advance writes; what it changes beside the instance. A thread does it where ``is_long``:
+    nobody else knows of the unit.
 
     Reads the entities of user tasks that end, which are written, too.
     """
+    changed = compute_row_changes(advance.applied.effects)
+    tasks = [(closing, await unit.get_entity(to_entity_id(closing.task))) for closing in changed.closed_tasks]
+    closed = [(closing, task) for closing, task in tasks if task is not None]
+    if is_long:
+        await run_in_thread(lambda: _stage_all(unit, advance, changed, closed))
+    else:
+        _stage_all(unit, advance, changed, closed)
+    return changed
+
+
+def _stage_all(
+    unit: UnitOfWork, advance: Advance[P, I], changed: RowChanges, closed: Sequence[tuple[CloseHumanTask, Entity]]
+) -> None:
     language, models = advance.language, advance.language.models
-    instance, effects = advance.applied.instance, advance.applied.effects
-    changed = compute_row_changes(effects)
+    instance = advance.applied.instance
     version = stage_instance(unit, advance)
     for event in audit.build_advance_events(language, advance.process, advance.before, advance.applied):
         record(unit, version.id, event)
@@ -90,15 +104,12 @@ async def stage(unit: UnitOfWork, advance: Advance[P, I]) -> RowChanges:
         state = new.status if new.status != "FAILED" else "CANCELLED"
         document = encode_text({**language.open_task(instance, new.task, advance.at), "status": state})
         unit.create(build_entity(unit, models.user_task, to_entity_id(new.task.task), state, document))
-    for closing in changed.closed_tasks:
-        task = await unit.get_entity(to_entity_id(closing.task))
-        if task is not None:
-            state = "COMPLETED" if closing.status == "COMPLETED" else "CANCELLED"
-            transition = "complete" if state == "COMPLETED" else "cancel"
-            document = encode_text(language.close_task(read_object(task.document), closing, state, advance.at))
-            unit.save(build_next_version(unit, task, state=state, transition=transition, document=document))
+    for closing, task in closed:
+        state = "COMPLETED" if closing.status == "COMPLETED" else "CANCELLED"
+        transition = "complete" if state == "COMPLETED" else "cancel"
+        document = encode_text(language.close_task(read_object(task.document), closing, state, advance.at))
+        unit.save(build_next_version(unit, task, state=state, transition=transition, document=document))
     unit.parts |= build_staged_rows(unit, advance, changed, version.id)
-    return changed
 
 
 def stage_instance(unit: UnitOfWork, advance: Advance[P, I]) -> Entity:

@@ -46,7 +46,7 @@ async def fire_transition(runtime: Runtime, caller: Caller, request: FireRequest
     """Fire an open transition; the transaction that wrote the instance. Raises ``BadRequest`` and the failures of the
     operation.
     """
-    refuse_unstorable(request.document)
+    await refuse_unstorable(request.document)
     if request.entity.model == USER_TASK_ID:
         return await _complete_task(runtime, caller, request)
     return await _change_instance(runtime, caller, request)

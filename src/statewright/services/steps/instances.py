@@ -76,7 +76,7 @@ async def get_history(runtime: Runtime, caller: Caller, instance_id: str) -> His
 
 async def cancel(runtime: Runtime, caller: Caller, instance_id: str, reason: str = "") -> Instance:
     """Stop an instance and all it has going on. Raises ``ProcessNotFound``, ``ProcessConflict`` for a terminal one."""
-    refuse_unstorable({"reason": reason})
+    await refuse_unstorable({"reason": reason})
     unknown = build_not_found(instance_id)
     advanced = await advancing.advance(
         find_steps(runtime),
@@ -98,7 +98,7 @@ async def retry(
     Raises ``ProcessNotFound`` (``workflow instance not found``, or the step is not in the definition),
     ``ProcessConflict``, ``BusinessKeyInUse``.
     """
-    refuse_unstorable(variables)
+    await refuse_unstorable(variables)
     unknown = ProcessNotFound(INSTANCE_NOT_FOUND)
     advanced = await advancing.advance(
         find_steps(runtime),
@@ -106,6 +106,7 @@ async def retry(
         parse_instance_id(instance_id, unknown),
         lambda process, current, moment: retry_step(process, current, step_id, variables, moment),
         kind="instance.retry_step",
+        given=variables,
         unknown=unknown,
     )
     return advanced.instance
@@ -117,7 +118,7 @@ async def signal(
     """Resume a WAIT step with a shallow merge of ``variables``. Raises the failures of the table in
     docs/reference/steps.md#user-tasks-and-signals.
     """
-    refuse_unstorable(variables)
+    await refuse_unstorable(variables)
     unknown = ProcessNotFound(INSTANCE_NOT_FOUND)
     await advancing.advance(
         find_steps(runtime),
@@ -125,6 +126,7 @@ async def signal(
         parse_instance_id(instance_id, unknown),
         lambda process, current, moment: signal_step(process, current, step_id, variables, moment),
         kind="instance.signal_wait",
+        given=variables,
         unknown=unknown,
     )
 

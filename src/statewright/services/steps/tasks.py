@@ -72,8 +72,8 @@ async def complete(
     """A person's result for the oldest open task at a step. Raises the failures of the table in
     docs/reference/steps.md#user-tasks-and-signals.
     """
-    refuse_unstorable(variables)
-    refuse_unstorable({"completedBy": completed_by})
+    await refuse_unstorable(variables)
+    await refuse_unstorable({"completedBy": completed_by})
     unknown = ProcessNotFound(INSTANCE_NOT_FOUND)
     await advancing.advance(
         find_steps(runtime),
@@ -83,6 +83,7 @@ async def complete(
             process, current, step_id, variables, moment, by=completed_by
         ),
         kind="instance.complete_user_task",
+        given=variables,
         unknown=unknown,
     )
 
@@ -91,8 +92,8 @@ async def complete_by_id(
     runtime: Runtime, caller: Caller, task_id: str, variables: "JsonObject | None" = None, *, completed_by: str = ""
 ) -> None:
     """As ``complete``, for a task named by its own id. Raises ``ProcessNotFound`` (``user task not found``)."""
-    refuse_unstorable(variables)
-    refuse_unstorable({"completedBy": completed_by})
+    await refuse_unstorable(variables)
+    await refuse_unstorable({"completedBy": completed_by})
     unknown = ProcessNotFound(NO_TASK)
     task = parse_instance_id(task_id, unknown)
     instance = await inbox.find_instance_of_task(find_steps(runtime), caller, task)
@@ -107,5 +108,6 @@ async def complete_by_id(
             process, current, name, variables, moment, by=completed_by
         ),
         kind="instance.complete_user_task",
+        given=variables,
         unknown=unknown,
     )
