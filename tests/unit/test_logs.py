@@ -1,5 +1,6 @@
 """Log lines: their form, and what cannot be done to them (docs/reference/service.md#logs)."""
 
+import contextvars
 import io
 import json
 import logging
@@ -211,3 +212,19 @@ def test_losing_the_reader_of_the_log_does_not_stop_anybody():
     logs.configure("info", "text", Broken())
     LOG.info("event")
     assert logs.get_level() == "info"
+
+
+def test_lines_of_a_request_name_it_until_it_ends():
+    stream = written()
+
+    def serve() -> None:
+        mark = logs.RequestMark("r-1")
+        LOG.info("within")
+        mark.end()
+        LOG.info("after")
+
+    contextvars.Context().run(serve)
+    LOG.info("elsewhere")
+    within, after, elsewhere = lines(stream)
+    assert within.endswith("msg=within pkg=tests request=r-1")
+    assert "request=" not in after + elsewhere

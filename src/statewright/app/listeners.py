@@ -123,6 +123,7 @@ class Listeners:
             self._runtime,
             proxy=self._node.http_proxy,
             verbose_errors=settings.error_response_mode == "verbose",
+            access_log=settings.access_log,
         )
 
 

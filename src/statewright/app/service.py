@@ -161,7 +161,7 @@ async def serve(settings: Settings) -> int:
     try:
         async with interrupt_on_signal(signalled) as mark_started, run_service(settings, stopped) as service:
             mark_started()
-            print_banner(settings, service.http_port, service.grpc_port, service.admin_port)
+            announce(settings, service.http_port, service.grpc_port, service.admin_port)
             await wait_first(signalled, stopped)
             log.info("shutdown_started")
     except Interrupted:
@@ -178,9 +178,13 @@ async def serve(settings: Settings) -> int:
 # What a person at the terminal is told.
 
 
-def print_banner(settings: Settings, http_port: int, grpc_port: int, admin_port: int) -> None:
-    """Where everything is; loud about mock authentication (decision A3). Nothing when it is not wanted."""
-    if settings.suppress_banner:
+def announce(settings: Settings, http_port: int, grpc_port: int, admin_port: int) -> None:
+    """Be loud about mock authentication (decision A3), and say where everything is. No banner where it is not wanted,
+    or where every line is read as JSON.
+    """
+    if settings.iam_mode == "mock":
+        log.warning("mock_authentication", text="every caller is an administrator of one tenant; never expose this")
+    if settings.suppress_banner or settings.log_format == "json":
         return
     lines = [
         "",

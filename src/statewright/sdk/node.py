@@ -2,7 +2,6 @@
 
 import asyncio
 import importlib
-import logging
 import os
 import signal
 from collections.abc import Callable, Iterable
@@ -32,6 +31,7 @@ from statewright.sdk.functions import Function, Handler, Kind
 from statewright.sdk.grpc_jobs import GrpcJobs
 from statewright.sdk.http import HttpTransport
 from statewright.sdk.jobs import Job, JobWorker
+from statewright.sdk.log_lines import configure_logging
 from statewright.sdk.rest_jobs import RestJobs
 from statewright.sdk.tls import Tls, read_tls
 from statewright.sdk.tokens import LoopTokens, Token, TokenSource, make_token_source, read_token
@@ -117,9 +117,7 @@ class Node:
     ) -> None:
         """Serves until SIGTERM or SIGINT; a second signal does not wait for running functions. Parameters:
         :meth:`serve`."""
-        if not logging.getLogger().handlers:
-            logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-            logging.getLogger("httpx").setLevel(logging.WARNING)  # or it would log every request
+        configure_logging(os.environ)
         with (
             suppress(KeyboardInterrupt, asyncio.CancelledError),
             asyncio.Runner(loop_factory=_find_loop_factory()) as runner,

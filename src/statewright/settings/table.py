@@ -129,6 +129,9 @@ class Table(Struct, frozen=True, kw_only=True):
         "text"
     )
 
+    access_log: Annotated[
+        bool, _ours(_logging)(FLAG, "logs a line for every HTTP request, probes excepted (event `request_answered`)")
+    ] = False
     iam_mode: Annotated[
         Literal["mock", "jwt"], _auth(choice("mock", "jwt"), "`mock` accepts every request as one fixed principal")
     ] = "mock"

@@ -13,7 +13,7 @@ from msgspec import Struct
 from statewright import logs
 from statewright.app.database import StartFailed, migrate_database, open_database
 from statewright.app.listeners import serve_admin
-from statewright.app.service import print_banner
+from statewright.app.service import announce
 from statewright.app.signals import Interrupted, handle_signals, interrupt_on_signal, wait_first
 from statewright.settings import Settings
 from statewright.sockets import bind_listening_socket
@@ -41,7 +41,7 @@ async def serve(settings: Settings) -> int:
     try:
         async with interrupt_on_signal(signalled) as mark_started, _supervise(settings, signalled, stopped) as service:
             mark_started()
-            print_banner(settings, service.http_port, service.grpc_port, service.admin_port)
+            announce(settings, service.http_port, service.grpc_port, service.admin_port)
             await wait_first(signalled, stopped)
             log.info("shutdown_started")
     except Interrupted:

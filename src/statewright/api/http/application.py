@@ -110,6 +110,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     joins_transactions: bool = False
     redirects: Mapping[str, str] = {}
     """Where paths lead that people type."""
+    is_logged: bool = True
+    """Whether its requests have lines in the access log; probes would fill it."""
     roots: tuple[str, ...] = ()
     """Paths that this dialect answers with everything below them; none: all that no other dialect answers."""
 
@@ -135,12 +137,15 @@ class HttpApplication:
         *,
         proxy: HttpProxy | None = None,
         verbose_errors: bool = False,
+        access_log: bool = False,
     ) -> None:
         self._dialects = dialects
         self._roots = tuple(root for dialect in dialects for root in dialect.roots)
         self.runtime = runtime
         self.proxy = proxy
         self.verbose_errors = verbose_errors
+        self.access_log = access_log
+        """Whether every request has a line in the log."""
         operations = [(dialect.base, route) for dialect in dialects for route in dialect.routes]
         public = [("", route) for dialect in dialects for route in dialect.public]
         self._router = Router([*operations, *public])
@@ -163,7 +168,10 @@ class HttpApplication:
             response = refusal or await call.run(found)
             status = await send_response(response, call.extra_headers, scope, receive, send)
         pattern = found.route.path if isinstance(found, RouteEntry) else ""
-        dialect.observe(method if method in METHODS else OTHER_METHOD, pattern, status, perf_counter() - begun)
+        seconds = perf_counter() - begun
+        dialect.observe(method if method in METHODS else OTHER_METHOD, pattern, status, seconds)
+        if self.access_log and dialect.is_logged:
+            log.info("request_answered", status=status, ms=round(seconds * 1000, 1), **call.describe(pattern))
 
     def _find_dialect(self, path: str) -> Dialect:
         if path.startswith(self._roots):
@@ -225,6 +233,13 @@ class _Call:
         if dialect.joins_transactions and b"x-tx-token" in self._headers:
             self.owner = self._find_owner()
         return None if self.owner is not None or isinstance(found, RouteEntry) else self._refuse_path(found)
+
+    def describe(self, pattern: str) -> dict[str, object]:
+        """Who asked for what, for the access log; never the query, which may hold what is nobody's business."""
+        client, principal = self._scope.get("client"), self._principal
+        who = {} if principal is None else {"tenant": principal.tenant, "user": principal.id}
+        asked = {"method": self._scope["method"], "path": unquote(self._path), "route": pattern or None}
+        return {**asked, "client": client[0] if client else None, **who}
 
     async def run(self, found: RouteEntry | tuple[str, ...]) -> Response:
         """Run the endpoint of a request that was not refused. Whatever happens becomes a response."""

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from statewright import logs
 from statewright.api.http.connections import Client, close_connection, reset_connection
+from statewright.api.http.request_ids import HEADER, choose_request_id
 from statewright.api.http.security import NOSNIFF
 from statewright.failures import BadRequest
 
@@ -275,6 +276,8 @@ class Requests:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - the server makes one for each request
         stream = RequestStream(receive, headers, length, task)
+        request_id = choose_request_id(headers.get(HEADER))
+        mark = logs.RequestMark(request_id.decode())
         is_http2 = scope["http_version"] == "2"
         is_answered = False
 
@@ -284,7 +287,7 @@ class Requests:
                 is_answered = True
                 is_last = (self.is_draining or stream.is_stalled) and not is_http2
                 closing = _CLOSING if is_last else ()
-                message["headers"] = [*message.get("headers", ()), *_SERVER, *closing]
+                message["headers"] = [*message.get("headers", ()), *_SERVER, (HEADER, request_id), *closing]
             return send(message)
 
         self._under_way[stream] = scope["client"]
@@ -307,6 +310,7 @@ class Requests:
         finally:
             del self._under_way[stream]
             stream.close()
+            mark.end()
 
 
 def _examine(scope: Scope) -> tuple[dict[bytes, bytes], int | None, bytes | None]:

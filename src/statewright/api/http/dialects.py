@@ -121,6 +121,7 @@ def build_probe_dialect(ready: Ready, guard: PageGuard | None = None) -> Dialect
         errors=build_error_format(""),
         observe=_observe_nothing,
         guard=guard,
+        is_logged=False,
     )
 
 

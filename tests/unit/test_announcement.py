@@ -1,0 +1,48 @@
+"""What a start says about itself (docs/reference/service.md#start-and-stop)."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from statewright import logs
+from statewright.app.service import announce
+from statewright.logs import LogFormat
+from statewright.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    level, handlers = logs.get_level(), list(logging.getLogger().handlers)
+    yield
+    logs.configure(level, "text")
+    logging.getLogger().handlers = handlers
+
+
+def announced(form: LogFormat, capsys: pytest.CaptureFixture[str], **settings: object) -> tuple[str, str]:
+    """What goes to the terminal, and what to the log."""
+    stream = io.BytesIO()
+    logs.configure("info", form, stream)
+    announce(Settings(log_format=form, **settings), 8080, 9090, 9091)  # type: ignore[arg-type]
+    return capsys.readouterr().out, stream.getvalue().decode()
+
+
+def test_people_are_told_where_everything_is(capsys: pytest.CaptureFixture[str]):
+    banner, log = announced("text", capsys)
+    assert "http://127.0.0.1:8080/api" in banner
+    assert "WARNING: mock authentication" in banner
+    assert "msg=mock_authentication" in log
+    assert announced("text", capsys, suppress_banner=True)[0] == ""
+
+
+def test_who_reads_json_gets_nothing_but_json(capsys: pytest.CaptureFixture[str]):
+    banner, log = announced("json", capsys)
+    assert banner == ""
+    [line] = log.splitlines()
+    assert (json.loads(line)["msg"], json.loads(line)["level"]) == ("mock_authentication", "WARN")
+
+
+def test_nothing_is_said_of_mock_authentication_where_there_is_none(capsys: pytest.CaptureFixture[str]):
+    assert announced("json", capsys, iam_mode="jwt") == ("", "")
