@@ -57,9 +57,14 @@ _threshold = _Threshold()
 class Log(structlog.BoundLoggerBase):
     """What :func:`logger` gives. Log or raise, not both; ERROR means that an operator must act."""
 
+    @property
+    def is_verbose(self) -> bool:
+        """Whether :meth:`debug` writes: to be asked where its keys take time to make."""
+        return _threshold.severity <= 10
+
     def debug(self, event: str, **keys: object) -> None:
         """Details for following one run."""
-        if _threshold.severity <= 10:
+        if self.is_verbose:
             self._proxy_to_logger("debug", event, **keys)
 
     def info(self, event: str, **keys: object) -> None:

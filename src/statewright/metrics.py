@@ -13,7 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, get_args
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
@@ -22,6 +28,7 @@ from prometheus_client.registry import Collector
 from statewright.cluster.node import ClusterNode
 from statewright.compute.callout import CalloutKind
 from statewright.compute.members import Members
+from statewright.engine.metrics import RunMetrics
 from statewright.histogram import Histogram
 from statewright.services.processes.hosting import ProcessMetrics
 from statewright.services.runtime import Runtime
@@ -69,6 +76,8 @@ def build_labelled_histograms(name: str, meaning: str, label: str, times: Mappin
 
 
 REQUEST_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0)
+
+CALLOUT_LABELS: Final = ("model", "kind", "name", "tags")
 
 CALL_BOUNDS_S: Final = (*REQUEST_BOUNDS_S, 90.0)
 """Polls for jobs may wait for a minute."""
@@ -142,6 +151,41 @@ class TransactionCollector(Collector):
         yield build_counters("cyoda_dispatch_count", "Callouts to members", "type", counts)
         timers = [(event, metrics.timers[event]) for event in SCHEDULE_EVENTS.values()]
         yield build_counters("statewright_timers", "Committed changes of timers", "event", timers)
+
+
+class RunCollector(Collector):
+    """Transitions and callouts of the runs of this process, by the names that workflows give them."""
+
+    def __init__(self, metrics: RunMetrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        """What was counted so far."""
+        metrics = self._metrics
+        fired = CounterMetricFamily(
+            "statewright_transitions", "Transitions that have fired", labels=["model", "transition"]
+        )
+        for labels, count in metrics.transitions:
+            fired.add_metric(labels, count.value)
+        yield fired
+        yield build_histograms("statewright_callout_seconds", "Time of callouts", CALLOUT_LABELS, metrics.callouts)
+        failed = CounterMetricFamily(
+            "statewright_callout_failures", "Callouts that failed", labels=[*CALLOUT_LABELS, "reason"]
+        )
+        for labels, count in metrics.failures:
+            failed.add_metric(labels, count.value)
+        yield failed
+
+
+class TargetCollector(Collector):
+    """What process this is, to be joined with the other metrics."""
+
+    def __init__(self, version: str, instance: str) -> None:
+        self._info = {"service_name": "statewright", "service_version": version, "service_instance_id": instance}
+
+    def collect(self) -> Iterator[Metric]:
+        """One constant."""
+        yield InfoMetricFamily("target", "What process this is", value=self._info)
 
 
 class ScheduleCollector(Collector):
@@ -254,9 +298,11 @@ class Metrics:
         """Report what the scheduler does."""
         self._registry.register(ScheduleCollector(metrics))
 
-    def register_runtime(self, runtime: Runtime, members: Members, node: ClusterNode) -> None:
+    def register_runtime(self, runtime: Runtime, members: Members, node: ClusterNode, *, version: str) -> None:
         """Report what a running service holds and does."""
         self._registry.register(TransactionCollector(runtime.commits.metrics, node.local.times))
+        self._registry.register(RunCollector(runtime.engine.metrics))
+        self._registry.register(TargetCollector(version, node.id))
         self._registry.register(ResourceCollector(runtime, members))
         self._registry.register(ClusterCollector(node))
         self._registry.register(StepCollector(find_steps(runtime).metrics))

@@ -11,6 +11,7 @@ from statewright.cluster.node import ClusterNode
 from statewright.compute.transaction_tokens import TransactionTokens
 from statewright.engine.callouts import CalloutDispatcher
 from statewright.engine.engine import Engine
+from statewright.engine.metrics import RunMetrics
 from statewright.engine.processors import RetryPolicy
 from statewright.ids import IdSource, system_clock
 from statewright.services.definitions import DefinitionCache, Refresher
@@ -62,7 +63,13 @@ def _assemble(settings: Settings, database: DatabaseUrl, pools: Pools, node: Clu
         commits=GroupCommit(pools.commits, parts=PROCESS_PARTS),
         tasks=tasks,
         definitions=definitions,
-        engine=_build_engine(settings, CalloutDispatcher(transport=node.callouts, tokens=transactions, ids=ids), tasks),
+        engine=_build_engine(
+            settings,
+            CalloutDispatcher(
+                transport=node.callouts, tokens=transactions, ids=ids, metrics=_build_run_metrics(settings)
+            ),
+            tasks,
+        ),
         transactions=transactions,
         ids=ids,
         clock=system_clock,
@@ -91,6 +98,10 @@ def _build_engine(settings: Settings, dispatcher: CalloutDispatcher, tasks: Stor
         retry=retry,
         checks_output=settings.processor_output == "strict",
     )
+
+
+def _build_run_metrics(settings: Settings) -> RunMetrics:
+    return RunMetrics(settings.metrics_max_labels, settings.metrics_models)
 
 
 def _build_search(settings: Settings, pools: Pools) -> SearchDatabase:

@@ -75,7 +75,7 @@ async def run_service(
         grpc_port = await begin(listeners.grpc(grace, shared=listener is not None))
         stack.push_async_callback(finish_all, runtime.detached_runs, grace)  # as long as members can answer them
         http_port = await begin(listeners.http(bound, stopped, grace))
-        metrics.register_runtime(runtime, members, node)
+        metrics.register_runtime(runtime, members, node, version=get_program_version())
         await begin(run_scheduler(settings, runtime, metrics))
         await begin(run_step_engine(settings, runtime, members, node))
         readiness.open(runtime.pool, node)

@@ -5,10 +5,12 @@
 from collections.abc import Awaitable, Collection
 from typing import Protocol
 
+import msgspec
 from msgspec import Struct
 
 from statewright.compute.callout import Callout, CalloutKind, CalloutResult
 from statewright.conditions import Function
+from statewright.engine.metrics import RunMetrics
 from statewright.engine.run import EntityDraft, Run
 from statewright.engine.unit import Unit
 from statewright.ids import IdSource
@@ -94,6 +96,7 @@ class CalloutDispatcher(Struct, frozen=True, kw_only=True):
     transport: CalloutTransport
     tokens: TransactionTokenIssuer
     ids: IdSource
+    metrics: RunMetrics = msgspec.field(default_factory=RunMetrics)
 
     async def ask(
         self,
@@ -111,7 +114,7 @@ class CalloutDispatcher(Struct, frozen=True, kw_only=True):
         token = self.tokens.issue_token(run.unit)
         callout = self._build_callout(spec, run, draft, transition, transaction_id=run.unit.id, token=token)
         async with run.unit.release_gate():
-            return await self.transport.dispatch(callout, avoiding=avoiding)
+            return await self._dispatch(callout, run, avoiding)
 
     async def ask_outside(
         self,
@@ -127,7 +130,14 @@ class CalloutDispatcher(Struct, frozen=True, kw_only=True):
         Raises what ``CalloutTransport.dispatch`` raises.
         """
         callout = self._build_callout(spec, run, draft, transition, transaction_id="", token=None)
-        return await self.transport.dispatch(callout, avoiding=avoiding)
+        return await self._dispatch(callout, run, avoiding)
+
+    async def _dispatch(self, callout: Callout, run: Run, avoiding: Collection[str]) -> CalloutResult:
+        with self.metrics.observe_callout(run.model.key, callout.kind, callout.name, callout.tags) as observed:
+            result = await self.transport.dispatch(callout, avoiding=avoiding)
+            if not result.success:
+                observed.refuse()
+            return result
 
     def _build_callout(
         self,

@@ -86,6 +86,7 @@ class Engine:
         retry: RetryPolicy | None = None,
         checks_output: bool = False,
     ) -> None:
+        self.metrics = dispatcher.metrics
         self._reconciler = Reconciler(dispatcher=dispatcher, tasks=tasks)
         self._evaluator = CriterionEvaluator(dispatcher=dispatcher)
         self._processors = ProcessorRunner(
@@ -275,6 +276,15 @@ class Engine:
     async def _fire_transition(self, run: Run, draft: EntityDraft, transition: Transition) -> EntityDraft:
         draft = await self._processors.run_processors(run, draft, transition)
         run.record(events.build_transition_event(transition.name, draft.state, transition.next))
+        self.metrics.count_transition(run.model.key, transition.name)
+        if log.is_verbose:
+            log.debug(
+                "transition_fired",
+                transition=transition.name,
+                source=draft.state,
+                target=transition.next,
+                **run.describe(),
+            )
         return draft.with_state(transition.next)
 
 

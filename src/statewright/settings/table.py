@@ -124,6 +124,21 @@ class Table(Struct, frozen=True, kw_only=True):
     metrics_bearer: Annotated[Secret | None, _admin(SECRET, "bearer token that `/metrics` demands")] = None
     metrics_require_auth: Annotated[bool, _admin(FLAG, "refuses to start without a metrics bearer")] = False
 
+    metrics_max_labels: Annotated[
+        int,
+        _ours(_admin)(
+            integer(0, 10_000),
+            "how many sets of model, transition, function and tags each metric of runs tells apart; further ones are"
+            " `other`; 0: all are",
+        ),
+    ] = 100
+    metrics_models: Annotated[
+        tuple[str, ...],
+        _ours(_admin)(
+            NAMES, "models that metrics of runs tell apart, `name` or `name/version`; empty: those that come first"
+        ),
+    ] = ()
+
     log_level: Annotated[LogLevel, _logging(LEVEL, "least severe events that are logged")] = "info"
     log_format: Annotated[LogFormat, _ours(_logging)(choice("text", "json"), "form of the lines, one per event")] = (
         "text"

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.builders import SAMPLE, a_processor, a_workflow, automated, judged_by, manual
 from tests.database import Template
 from tests.integration.node import a_node
-from tests.service import Api, RunningService, eventually, hosted, refused
+from tests.service import Api, RunningService, done, eventually, hosted, refused
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 
@@ -101,3 +101,32 @@ def test_a_scheduled_run_that_fails_is_counted_as_such(measured: RunningService)
     before = figures(measured)[failed]
     api.create(model=api.a_model(a_workflow(NEW=[hopeless], LAPSED=[])))
     eventually(lambda: figures(measured)[failed] > before)
+
+
+def test_transitions_and_callouts_are_told_apart_by_the_names_that_workflows_give(measured: RunningService) -> None:
+    api = measured.api("tenant-runs")
+    go = manual("GO", to="DONE", processors=[a_processor("price", tags="billing,night")])
+    fails = manual("FAIL", to="DONE", processors=[a_processor("lonely", tags="nobody")])
+    entity = api.create(model=api.a_model(a_workflow(NEW=[go, fails], DONE=[]), model="runs/1")).id
+    refused(api.put(f"/entity/JSON/{entity}/FAIL", SAMPLE), 503, "NO_COMPUTE_MEMBER_FOR_TAG")
+    with a_node(measured, "tenant-runs", "billing", "night") as node, ThreadPoolExecutor() as pool:
+        firing = pool.submit(api.put, f"/entity/JSON/{entity}/GO", SAMPLE)
+        node.answer_next(success=False)
+        refused(firing.result(), 400, "WORKFLOW_FAILED")
+        firing = pool.submit(api.put, f"/entity/JSON/{entity}/GO", SAMPLE)
+        node.answer_next()
+        done(firing.result())
+    found = figures(measured)
+    price = "kind=processor,model=runs/1,name=price"
+    assert found["statewright_transitions_total{model=runs/1,transition=GO}"] == 1
+    assert found[f"statewright_callout_seconds_count{{{price},tags=billing,night}}"] == 2
+    assert found[f"statewright_callout_failures_total{{{price},reason=refused,tags=billing,night}}"] == 1
+    lonely = "kind=processor,model=runs/1,name=lonely,reason=no_member,tags=nobody"
+    assert found[f"statewright_callout_failures_total{{{lonely}}}"] >= 1
+
+
+def test_the_process_says_what_it_is(measured: RunningService) -> None:
+    [(name, value)] = [(name, value) for name, value in figures(measured).items() if name.startswith("target_info")]
+    assert value == 1
+    assert f"service_instance_id={measured.parts.node.id}" in name
+    assert "service_name=statewright" in name

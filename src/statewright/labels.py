@@ -1,0 +1,53 @@
+"""Numbers that are told apart by labels whose values come from users, of which there must not be too many.
+
+A metric with a label makes a series for every value, in this process and for ever in the system that collects them. So
+only so many sets of values are told apart, those that come first; whatever comes later counts as ``other``.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Generic, TypeVar
+
+V = TypeVar("V")
+
+OTHER: Final = "other"
+MAX_VALUE_CHARACTERS: Final = 128
+"""Longer values of labels are cut."""
+
+
+class Count:
+    """A number that only grows."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0
+
+
+class LabelTable(Generic[V]):
+    """A number, or a distribution of times, for each of at most ``limit`` sets of values and one for all others.
+
+    ``make`` makes a new one; ``is_wanted`` says whether a set may have one of its own.
+    """
+
+    def __init__(
+        self, limit: int, make: Callable[[], V], is_wanted: Callable[[Sequence[str]], bool] = lambda _values: True
+    ) -> None:
+        self._limit = limit
+        self._make = make
+        self._is_wanted = is_wanted
+        self._found: dict[tuple[str, ...], V] = {}
+
+    def find(self, *values: str) -> V:
+        """What the values are counted in."""
+        found = self._found.get(values)
+        return self._find_new(values) if found is None else found
+
+    def __iter__(self) -> Iterator[tuple[tuple[str, ...], V]]:
+        return iter(list(self._found.items()))
+
+    def _find_new(self, values: tuple[str, ...]) -> V:
+        key = tuple(value[:MAX_VALUE_CHARACTERS] for value in values)
+        others = (OTHER,) * len(values)
+        if key not in self._found and (len(self._found.keys() - {others}) >= self._limit or not self._is_wanted(key)):
+            key = others
+        return self._found.setdefault(key, self._make())
