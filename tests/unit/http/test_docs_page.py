@@ -68,3 +68,9 @@ def test_models_and_workflows_come_first():
 def test_every_group_of_operations_is_described_and_has_some():
     used = {tag for path in DOCUMENT["paths"].values() for operation in path.values() for tag in operation["tags"]}
     assert used == set(TAGS)
+
+
+def test_what_one_tries_first_works_with_the_examples_as_they_are():
+    operation = DOCUMENT["paths"]["/model/import/{dataFormat}/{converter}/{entityName}/{modelVersion}"]["post"]
+    examples = {parameter["name"]: parameter["example"] for parameter in operation["parameters"]}
+    assert (examples["dataFormat"], examples["converter"]) == ("JSON", "SAMPLE_DATA")

@@ -65,6 +65,9 @@ PARAMETER_EXAMPLES: Final[Mapping[str, object]] = {
 }
 """By name, wherever the parameter stands."""
 
+OPERATION_EXAMPLES: Final[Mapping[str, Mapping[str, object]]] = {"importEntityModel": {"converter": "SAMPLE_DATA"}}
+"""By operation, where the example of a parameter would not go with that of the body."""
+
 SCHEMA_EXAMPLES: Final[Mapping[str, object]] = {
     "Document": PRIZE,
     "ModelId": "0b0c3b52-0f0e-5c1f-9f5e-6b1f2f3a4c5d",
@@ -169,7 +172,8 @@ def build_problem_example(code: str, status: int) -> object:
 
 def add_examples(operation: Document) -> Document:
     """The operation with an example for each parameter, body and answer that has none; failures have one by code."""
-    parameters = [_add_parameter_example(parameter) for parameter in operation["parameters"]]
+    own = OPERATION_EXAMPLES.get(operation["operationId"], {})
+    parameters = [_add_parameter_example(parameter, own) for parameter in operation["parameters"]]
     answers = {status: _add_content_examples(answer) for status, answer in operation["responses"].items()}
     shown = operation | {"parameters": parameters, "responses": answers}
     if "requestBody" in operation:
@@ -177,9 +181,10 @@ def add_examples(operation: Document) -> Document:
     return shown
 
 
-def _add_parameter_example(parameter: Document) -> Document:
+def _add_parameter_example(parameter: Document, own: Mapping[str, object]) -> Document:
     name, schema = parameter["name"], parameter["schema"]
-    example = PARAMETER_EXAMPLES[name] if name in PARAMETER_EXAMPLES else build_example(schema, SCHEMAS)
+    examples = {**PARAMETER_EXAMPLES, **own}
+    example = examples[name] if name in examples else build_example(schema, SCHEMAS)
     return {"example": str(example) if schema.get("type") == "string" else example} | parameter
 
 
