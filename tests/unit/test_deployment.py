@@ -58,7 +58,7 @@ def of_pod() -> dict[str, str]:
 
 def of_unit() -> dict[str, str]:
     lines = (DEPLOY / "systemd" / "statewright.env").read_text().splitlines()
-    return {name: value for name, _, value in (line.partition("=") for line in lines)}
+    return {name: value for name, _, value in (line.partition("=") for line in lines if not line.startswith("#"))}
 
 
 def accepted(environment: Mapping[str, str], secrets: Path) -> Settings:

@@ -33,7 +33,7 @@ SOURCES: Final[Mapping[str, Source]] = {
     "cli": Source("reference/cli.md"),
     "cli.health": Source("help/cli-health.md"),
     "cli.help": Source("help/cli-help.md"),
-    "cli.init": Source("help/cli-init.md"),
+    "cli.init": Source("reference/cli.md", "init"),
     "cli.migrate": Source("help/cli-migrate.md"),
     "cli.serve": Source("help/cli-serve.md"),
     "client": Source("guides/client.md"),
@@ -58,6 +58,14 @@ SOURCES: Final[Mapping[str, Source]] = {
     "telemetry.metrics": Source("reference/metrics.md"),
     "transactions": Source("transactions.md"),
     "workflows": Source("reference/workflows.md"),
+    "guides": Source("help/guides.md"),
+    "guides.authentication": Source("guides/authentication.md"),
+    "guides.backup": Source("guides/backup.md"),
+    "guides.nodes": Source("guides/nodes.md"),
+    "guides.operations": Source("guides/operations.md"),
+    "guides.postgresql": Source("guides/postgresql.md"),
+    "guides.tls-and-proxies": Source("guides/tls-and-proxies.md"),
+    "guides.upgrade": Source("guides/upgrade.md"),
 }
 
 APPENDED: Final[Mapping[str, Source]] = {

@@ -152,3 +152,7 @@ def test_a_section_ends_where_the_next_of_its_level_begins_whatever_code_says():
         extract_section(page, "no heading")
     with pytest.raises(PageNotInstalled):
         read_page("reference/nothing.md")
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().split()) < 700
