@@ -9,8 +9,9 @@ A request is sent again, after growing pauses with chance in them,
 - when it could not even be sent;
 - if it only asks, also when the connection broke, or a proxy answered in the service's place.
 
-A write of which it is not known whether it was carried out is not sent again: that is ``Unreachable``, and its caller
-knows best how to find out.
+What creates is not sent again when the refusal names a transaction: then a part of its run is durable, and another
+entity would be made. A write of which it is not known whether it was carried out is not sent again either: that is
+``Unreachable``, and its caller knows best how to find out.
 """
 
 import random
@@ -127,6 +128,8 @@ def _may_repeat(call: Call, failure: Refused | Unreachable, policy: RetryPolicy)
     repeats = call.is_repeatable or policy.repeats_writes
     if isinstance(failure, Unreachable):
         return failure.retryable and (repeats or not failure.was_sent)
+    if call.creates and "transactionId" in failure.properties:  # part of the run is durable: the entity may be there
+        return False
     return failure.retryable or (repeats and failure.status in PROXY_STATUSES and not failure.code)
 
 

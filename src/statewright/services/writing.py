@@ -145,7 +145,8 @@ async def run_and_commit(
 ) -> T:
     """Do the work and commit. What may commit segments goes on when its client leaves; all else is dropped then.
 
-    A failure takes along what members warned of (docs/reference/workflows.md#results-of-processors).
+    A failure takes along what members warned of (docs/reference/workflows.md#results-of-processors), and the id of the
+    run when some of it is durable (docs/reference/errors.md).
     """
 
     async def finish_and_commit() -> T:
@@ -154,6 +155,8 @@ async def run_and_commit(
             await unit.commit()
         except Failure as failure:
             failure.warnings = tuple(unit.warnings)
+            if unit.parent is None and unit.id != unit.label:  # a segment is durable: repeating it is no repetition
+                failure.properties = {"transactionId": unit.label, **failure.properties}
             raise
         return result
 

@@ -1,20 +1,15 @@
-"""What a client does when the service is busy, away, or speaks TLS; and when its token expires."""
+"""What a client does when the service is busy or away; and when its token expires."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from contextlib import nullcontext
 from time import monotonic
 
 import pytest
 
-from statewright import Client, ClientCredentials, Tls, TokenUnavailable, Unavailable, Unreachable
+from statewright import Client, ClientCredentials, TokenUnavailable, Unavailable, Unreachable
 from statewright.sdk import ONCE
 from statewright.settings import Secret
-from statewright.tls import build_server_context
-from tests.builders import SAMPLE, a_processor, a_workflow, manual
-from tests.certificates import Authority
+from tests.builders import SAMPLE, a_processor, a_workflow, automated, manual
 from tests.database import Template
 from tests.e2e.program import free_ports
 from tests.integration.client.conftest import Connect
@@ -88,51 +83,6 @@ def test_tokens_are_fetched_for_client_credentials_and_renewed(connect: Connect,
             stranger.models.list()
 
 
-def test_a_private_authority_is_trusted_when_it_is_named(connect: Connect, tmp_path: Path) -> None:
-    authority = Authority(tmp_path)
-    with _tls_service(authority) as url:
-        assert connect(url, tls=Tls(ca=authority.file)).request("GET", "/health") == {"status": "UP"}
-        with pytest.raises(Unreachable, match="certificate verify failed"):
-            connect(url, retry=ONCE).request("GET", "/health")
-
-
-def test_a_service_that_asks_for_a_certificate_gets_it(connect: Connect, tmp_path: Path) -> None:
-    authority = Authority(tmp_path)
-    certificate, key = authority.issue("client")
-    with _tls_service(authority, asks=True) as url:
-        known = Tls(ca=authority.file, cert=certificate, key=key)
-        assert connect(url, tls=known).request("GET", "/health") == {"status": "UP"}
-        with pytest.raises(Unreachable):
-            connect(url, tls=Tls(ca=authority.file), retry=ONCE).request("GET", "/health")
-
-
-class _Health(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        body = b'{"status":"UP"}'
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Quiet."""
-
-
-@contextmanager
-def _tls_service(authority: Authority, *, asks: bool = False) -> Iterator[str]:
-    """The address of a server with a certificate; ``asks``: it wants one of its clients, too."""
-    tls = authority.issue_tls(client_ca=authority.file if asks else None)
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Health) as server:
-        server.daemon_threads = True
-        context = build_server_context(tls, protocols=("http/1.1",))
-        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"https://localhost:{server.server_port}"
-        server.shutdown()
-        thread.join()
-
-
 def test_a_restart_in_the_middle_is_sat_out(connect: Connect, database: str) -> None:
     """Reads never fail; of a write that may have been carried out the client says so, and everything else is done."""
     ports = free_ports("HTTP")
@@ -173,3 +123,38 @@ def test_a_restart_in_the_middle_is_sat_out(connect: Connect, database: str) -> 
     assert unexpected == []
     assert set(created) <= set(found) <= set(created) | set(doubtful)
     assert len(found) == len(set(found))
+
+
+STARTS_OUTSIDE = a_workflow(
+    "w",
+    NEW=[automated("CHARGE", to="CHARGED", processors=[a_processor("charge", mode="COMMIT_BEFORE_DISPATCH")])],
+    CHARGED=[],
+)
+
+
+def test_a_create_of_which_a_part_is_durable_is_not_repeated(client: Client) -> None:
+    """The refusal is retryable, but the entity is there: a second request would make a second one."""
+    client.models.import_sample("prize", 1, SAMPLE)
+    client.workflows.import_("prize", 1, [STARTS_OUTSIDE])
+    client.models.lock("prize", 1)
+    with pytest.raises(Unavailable) as refused:
+        client.create("prize", 1, SAMPLE)
+    assert refused.value.code == "NO_COMPUTE_MEMBER_FOR_TAG"
+    [made] = client.iterate("prize", 1)
+    trail = client.audit(made.id, transaction_id=str(refused.value.properties["transactionId"]))
+    assert "STATE_MACHINE_START" in {event.type for event in trail}
+
+
+def test_a_create_of_which_nothing_is_durable_is_repeated(service: RunningService, client: Client, tenant: str) -> None:
+    client.models.import_sample("prize", 1, SAMPLE)
+    started = a_workflow("w", NEW=[automated("CHECK", to="OK", processors=[a_processor("check")])], OK=[])
+    client.workflows.import_("prize", 1, [started])
+    client.models.lock("prize", 1)
+    creating = threading.Thread(target=client.create, args=("prize", 1, SAMPLE))
+    with a_node(service, tenant, "node") as first:
+        creating.start()
+        first.next()
+    with a_node(service, tenant, "node") as second:
+        second.answer_next()
+        creating.join(20)
+    assert [found.state for found in client.iterate("prize", 1)] == ["OK"]

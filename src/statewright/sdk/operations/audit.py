@@ -25,8 +25,10 @@ EventKind: TypeAlias = Literal["StateMachine", "EntityChange"]
 
 
 class AuditEvent(Struct, frozen=True, kw_only=True):
-    """An entry of the trail: a step of a run (``kind`` StateMachine) or a version (EntityChange). ``details`` is the
-    whole entry as the service writes it (docs/reference/events.md#audit-trail).
+    """An entry of the trail: a step of a run (``kind`` StateMachine) or a version (EntityChange).
+
+    ``data`` has the facts of an event, such as the ``reason`` of a criterion (docs/reference/events.md#events-of-runs),
+    ``details`` the whole entry as the service writes it.
     """
 
     kind: str
@@ -35,6 +37,7 @@ class AuditEvent(Struct, frozen=True, kw_only=True):
     transaction_id: str
     state: str
     text: str
+    data: JsonObject
     details: JsonObject
 
 
@@ -83,6 +86,7 @@ _decode_trail = msgspec.json.Decoder(_Trail).decode
 
 def _to_event(item: msgspec.Raw) -> AuditEvent:
     details = to_object(item)
+    data = details.get("data")
 
     def get_text(name: str) -> str:
         value = details.get(name)
@@ -95,5 +99,6 @@ def _to_event(item: msgspec.Raw) -> AuditEvent:
         transaction_id=get_text("transactionId"),
         state=get_text("state"),
         text=get_text("details"),
+        data=data if isinstance(data, dict) else {},
         details=details,
     )

@@ -24,7 +24,8 @@ class Call(Struct, frozen=True, kw_only=True):
     """A request. ``path`` starts below the context path, or below the host when ``at_root``; ``name`` is the operation,
     ``target`` what it is about (model and version, or entity and transition).
 
-    ``only_asks``: it changes nothing, so it may be repeated when it is not known what became of it. ``timeout_s`` is
+    ``only_asks``: it changes nothing, so it may be repeated when it is not known what became of it. ``creates``: sent
+    twice it makes two things of one. ``timeout_s`` is
     the longest wait for the answer, in seconds, where it is not the usual one.
     """
 
@@ -37,6 +38,7 @@ class Call(Struct, frozen=True, kw_only=True):
     body: bytes | None = None
     at_root: bool = False
     only_asks: bool = False
+    creates: bool = False
     timeout_s: float | None = None
 
     @property

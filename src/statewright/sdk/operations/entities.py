@@ -104,6 +104,7 @@ def create(model: str, version: int, data: object) -> Operation[WriteResult]:
         method="POST",
         path=f"/entity/JSON/{build_model_path(model, version)}",
         body=encode_json(data),
+        creates=True,
     )
     return Operation(call, _read_creation)
 
@@ -119,6 +120,7 @@ def create_many(model: str, version: int, documents: Sequence[object]) -> Operat
         path=f"/entity/JSON/{build_model_path(model, version)}",
         query=(("transactionWindow", str(MAX_BATCH)),),
         body=encode_json(list(documents)),
+        creates=True,
     )
     return Operation(call, _read_creation)
 

@@ -3,7 +3,7 @@
 Workers, which take jobs, are written with ``Node``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Final, Literal, TypeAlias
 
@@ -162,10 +162,12 @@ def instances(
     return Page(items, partial(onward, number=number + 1))
 
 
-def wait(instance_id: str) -> Script[StepInstance]:
-    """Wait until the instance is COMPLETED, FAILED or CANCELLED."""
+def wait(instance_id: str, *, until: Collection[InstanceStatus] = ()) -> Script[StepInstance]:
+    """Wait until the instance is COMPLETED, FAILED or CANCELLED, or in one of the statuses ``until``: WAITING, say, for
+    a person or a signal.
+    """
     pause = FIRST_PAUSE_S
-    while (found := (yield from ask(instance(instance_id)))).status not in FINAL_STATUSES:
+    while (found := (yield from ask(instance(instance_id)))).status not in {*until, *FINAL_STATUSES}:
         yield Pause(pause)
         pause = min(2 * pause, MAX_PAUSE_S)
     return found
