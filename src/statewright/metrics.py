@@ -35,6 +35,7 @@ from statewright.services.runtime import Runtime
 from statewright.services.scheduler import ScheduleMetrics, TaskOutcome
 from statewright.services.steps import find_steps
 from statewright.storage.commit.metrics import SCHEDULE_EVENTS, TransactionMetrics
+from statewright.storage.faults import FAULT_KINDS
 
 
 def build_counter(name: str, meaning: str, value: float) -> Metric:
@@ -225,6 +226,8 @@ class ResourceCollector(Collector):
         yield connections
         yield build_gauge("statewright_pool_waiting", "Tasks that wait for a connection", pool.waiting)
         yield build_gauge("statewright_commits_waiting", "Transactions that wait to be committed", commits.waiting)
+        faults = [(kind, self._runtime.pool.faults.counts[kind]) for kind in FAULT_KINDS]
+        yield build_counters("statewright_storage_failures", "What the database could not do", "kind", faults)
         yield build_gauge("statewright_compute_members", "Connected calculation members", self._members.count)
 
 

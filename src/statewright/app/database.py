@@ -19,6 +19,7 @@ from statewright.storage.commit.group_commit import COMMIT_CONNECTIONS as COMMIT
 from statewright.storage.commit.group_commit import configure_commit_sessions
 from statewright.storage.connections import DatabaseUrl, connect_when_ready, describe, parse_database_url
 from statewright.storage.embedded.server import run_embedded_server as embedded_server
+from statewright.storage.faults import StorageFaults
 from statewright.storage.pool import Pool
 from statewright.storage.search.query import (
     configure_lookup_sessions,
@@ -122,10 +123,11 @@ async def open_pools(settings: Settings, database: DatabaseUrl) -> AsyncIterator
     searchers = searching + LOOKUP_CONNECTIONS + PAST_CONNECTIONS + JOB_CONNECTIONS
     reserved = COMMIT_CONNECTIONS + READ_CONNECTIONS + searchers
     shared = max(settings.postgres_max_conns - reserved, 1)
+    faults = StorageFaults()
     async with AsyncExitStack() as stack:
 
         async def open_pool(sessions: DatabaseUrl, *, size: int, keep: int = 0) -> Pool:
-            return await stack.enter_async_context(Pool(sessions, size=size, min_open=keep))
+            return await stack.enter_async_context(Pool(sessions, size=size, min_open=keep, faults=faults))
 
         yield Pools(
             shared=await open_pool(database, size=shared, keep=min(settings.postgres_min_conns, shared)),

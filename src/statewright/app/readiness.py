@@ -6,6 +6,7 @@ from statewright import logs
 from statewright.cluster.node import ClusterNode
 from statewright.failures import StorageUnavailable
 from statewright.storage import migrate
+from statewright.storage.faults import check_writes
 from statewright.storage.pool import Pool
 from statewright.storage.startup_errors import SchemaNewer, StartRefused
 
@@ -13,7 +14,7 @@ log = logs.logger(__name__)
 
 
 class Readiness:
-    """Whether the service can do its work now: start-up is complete and the database answers."""
+    """Whether the service can do its work now: start-up is complete, the database answers, and takes writes."""
 
     CHECK_TIMEOUT_S = 1.0
 
@@ -31,6 +32,7 @@ class Readiness:
 
     async def check(self) -> bool:
         """Ask the database."""
+        is_writable = True
         if self._pool is None or self._node is None:
             return False
         if not self._node.is_alive:
@@ -38,10 +40,14 @@ class Readiness:
             return False
         try:
             async with asyncio.timeout(self.CHECK_TIMEOUT_S), self._pool.connection() as connection:
+                is_writable = await check_writes(connection, self._pool.faults)
+                connection.is_broken |= not is_writable  # a session that began so may stay so: the next asks anew
                 await migrate.check_schema(connection)
         except SchemaNewer:  # nodes of a newer release have joined: the rolling upgrade must not stop this one
-            return True
+            return is_writable
         except (StorageUnavailable, TimeoutError, StartRefused) as reason:
             log.warning("not_ready", error=str(reason) or type(reason).__name__)
             return False
-        return True
+        if not is_writable:
+            log.warning("not_ready", error="the database takes no writes")
+        return is_writable

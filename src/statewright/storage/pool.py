@@ -30,6 +30,7 @@ from msgspec import Struct
 from statewright import logs
 from statewright.failures import StorageUnavailable
 from statewright.storage.connections import DatabaseConnection, DatabaseUrl, connect, is_lost, is_unavailable
+from statewright.storage.faults import StorageFaults
 
 ACQUIRE_TIMEOUT = timedelta(seconds=5)
 """How long to wait for a connection unless told otherwise."""
@@ -67,11 +68,21 @@ class PoolState(Struct, frozen=True, kw_only=True):
 
 
 class Pool:
-    """Up to ``size`` connections to one database, of which ``keep`` stay open when there is nothing to do."""
+    """Up to ``size`` connections to one database, of which ``min_open`` stay open when there is nothing to do.
+
+    ``faults`` may be shared with other pools.
+    """
 
     def __init__(
-        self, database: DatabaseUrl, *, size: int = 25, min_open: int = 0, idle_timeout: timedelta = IDLE_TIMEOUT
+        self,
+        database: DatabaseUrl,
+        *,
+        size: int = 25,
+        min_open: int = 0,
+        idle_timeout: timedelta = IDLE_TIMEOUT,
+        faults: StorageFaults | None = None,
     ) -> None:
+        self.faults = faults or StorageFaults()
         self._database = database
         self._size = size
         self._min_open = min_open
@@ -209,6 +220,7 @@ class Pool:
         try:
             connection = await connect(self._database)
         except Exception as error:
+            self.faults.count(error.__cause__ or error)
             if not waiter.done():
                 self._waiters.remove(waiter)
                 waiter.set_exception(error)
@@ -277,6 +289,8 @@ class ConnectionGuard:
     ) -> None:
         failure = None if error is None else _translate_failure(error, self._connection)
         if failure is not None:
+            assert error is not None  # noqa: S101 - it was translated
+            self._pool.faults.count(error, is_lost=isinstance(failure, ConnectionLost))
             self._connection.is_broken = True
         self._pool.release(self._connection)
         if failure is not None:
