@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from statewright.cli import entities, index, init, models, retention, steps, workflows
+from statewright.cli import entities, flows, index, init, models, retention, steps, workflows
 from statewright.cli import help as help_pages
 from statewright.cli.client import ModelCommand, explain, fail
 from statewright.cli.transfer import commands as transfer
@@ -43,6 +43,7 @@ program.add_typer(entities.transitions, name="transitions")
 program.command()(entities.audit)
 program.add_typer(index.index, name="index")
 program.add_typer(steps.steps, name="steps")
+program.add_typer(flows.flows, name="flows")
 program.command(name="help")(help_pages.show_help)
 program.command(name="init")(init.init)
 program.command(name="explain-search", cls=ModelCommand)(index.explain_search)

@@ -1,0 +1,258 @@
+"""Commands about flows: ``statewright flows lint``, ``compile``, ``diagram``, ``run`` and ``simulate``
+(docs/reference/flows.md#command-line). They read files and need no service.
+"""
+
+import inspect
+import json
+import re
+import runpy
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.console import Console
+
+from statewright.cli.client import fail
+
+if TYPE_CHECKING:
+    from statewright.flows import FlowGraph, Invocation, LocalInstance
+    from statewright.jsonval.values import JsonValue
+
+STANDARD_INPUT: Final = "-"
+TASKS: Final = "TASKS"
+"""The mapping of a file of tasks, for names that no function can have."""
+
+FlowFile = Annotated[str, typer.Argument(help="Flow as text; `-` for standard input.", metavar="FILE")]
+FlowInput = Annotated[str, typer.Option("--input", help="Input as JSON: an object or an array.", metavar="JSON")]
+
+flows = typer.Typer(help="The flow language: check, compile, draw and run flows.", no_args_is_help=True)
+
+
+@flows.command()
+def lint(
+    files: Annotated[list[str], typer.Argument(help="Flows as text; `-` for standard input.", metavar="FILE…")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail the command, too.")] = False,
+) -> None:
+    """Check flows: errors end with code 1, warnings only under `--strict`."""
+    from statewright.flows import InvalidFlow, compile_text
+
+    reports: list[dict[str, Any]] = []
+    for file in files:
+        report: dict[str, Any] = {"file": file, "error": None, "warnings": []}
+        try:
+            report["warnings"] = list(compile_text(_read(file)).warnings)
+        except InvalidFlow as refused:
+            place = {"line": refused.position.line, "column": refused.position.column}
+            report["error"] = {
+                "code": refused.code,
+                **place,
+                "text": refused.reason,
+                "piece": refused.piece,
+                "expected": list(refused.expected),
+            }
+        reports.append(report)
+    if as_json:
+        sys.stdout.write(json.dumps(reports, ensure_ascii=False, indent=2) + "\n")
+    else:
+        for report in reports:
+            _show_report(report)
+    if any(report["error"] or (strict and report["warnings"]) for report in reports):
+        raise typer.Exit(1)
+
+
+@flows.command(name="compile")
+def compile_(file: FlowFile) -> None:
+    """Print the graph of a flow as JSON."""
+    from statewright.flows import graph_to_document
+
+    _print_json(graph_to_document(_compile(file)))
+
+
+@flows.command()
+def diagram(
+    file: FlowFile,
+    vertical: Annotated[bool, typer.Option("--vertical", help="Draw from top to bottom.")] = False,
+    docs: Annotated[bool, typer.Option("--docs", help="Write the documentation of tasks beside them.")] = False,
+) -> None:
+    """Print a flow as a Mermaid state diagram."""
+    from statewright.flows import render_diagram
+
+    sys.stdout.write(render_diagram(_compile(file), is_vertical=vertical, with_docs=docs))
+
+
+@flows.command()
+def run(
+    file: FlowFile,
+    tasks: Annotated[Path, typer.Option("--tasks", help="Python file with a function for each task.", metavar="FILE")],
+    flow_input: FlowInput = "{}",
+) -> None:
+    """Run a flow in this process, with tasks from a Python file, and print its result.
+
+    A function is named as the task, `_` for `-` and `:`; or the file has a mapping TASKS. It takes the input, or the
+    input and the parameters. An exception fails the task.
+    """
+    from statewright.flows import TaskError
+
+    graph = _compile(file)
+    functions = _load_functions(tasks, graph)
+
+    def implement(invocation: "Invocation") -> "JsonValue":
+        try:
+            return _to_value(functions[_name_task(invocation)](*_build_arguments(invocation, functions)))
+        except Exception as error:
+            raise TaskError(f"{type(error).__name__}: {error}") from error
+
+    _finish(graph, flow_input, implement)
+
+
+@flows.command()
+def simulate(
+    file: FlowFile,
+    flow_input: FlowInput = "{}",
+    stubs: Annotated[
+        str, typer.Option("--stubs", help="JSON: what each task answers; others give their input back.", metavar="JSON")
+    ] = "{}",
+) -> None:
+    """Play a flow with answers that are given, print what each task is asked, and the result.
+
+    `{"$fail": "reason"}` fails a task, `{"$each": [first, second]}` answers in turn.
+    """
+    from statewright.flows import TaskError
+
+    graph, given = _compile(file), _parse(stubs, "--stubs")
+    answers: dict[str, Any] = dict(given) if isinstance(given, dict) else fail("--stubs is no JSON object")
+
+    def implement(invocation: "Invocation") -> "JsonValue":
+        name = _name_task(invocation)
+        typer.echo(
+            f"{name}.{invocation.node.index} <- {json.dumps(_to_plain(invocation.input), ensure_ascii=False)}", err=True
+        )
+        answer = answers.get(name, invocation.input)
+        if isinstance(answer, dict) and isinstance(turns := answer.get("$each"), list) and turns:
+            answer = turns.pop(0) if len(turns) > 1 else turns[0]
+        if isinstance(answer, dict) and "$fail" in answer:
+            raise TaskError(str(answer["$fail"]))
+        return answer
+
+    _finish(graph, flow_input, implement)
+
+
+def _finish(graph: "FlowGraph", flow_input: str, implement: "Callable[[Invocation], JsonValue]") -> None:
+    from statewright.flows import LocalInstance, compile_graph
+
+    value = _parse(flow_input, "--input")
+    if not isinstance(value, dict | list):
+        fail("--input is neither an object nor an array")
+    instance = LocalInstance(compile_graph(graph), value)
+    instance.run(implement)
+    _report_end(instance)
+
+
+def _report_end(instance: "LocalInstance") -> None:
+    from statewright.flows import list_failures
+
+    if instance.status == "COMPLETED":
+        if instance.marking.warning:
+            typer.echo(f"warning: {instance.marking.warning}", err=True)
+        _print_json(instance.result)
+        return
+    nodes = instance.flow.graph.nodes
+    failures = [
+        f"{nodes[index].name or nodes[index].kind}.{index}: {reason}" for index, reason in list_failures(instance)
+    ]
+    fail("; ".join(failures) or str(instance.marking.reason))
+
+
+def _load_functions(file: Path, graph: "FlowGraph") -> dict[str, Callable[..., Any]]:
+    """The functions of a file for all tasks of a flow, by their base names."""
+    try:
+        names = runpy.run_path(str(file))
+    except Exception as error:
+        fail(f"{file} cannot be run: {type(error).__name__}: {error}")
+    listed = names.get(TASKS, {})
+    wanted = sorted({str(node.base) if node.kind == "task" else node.kind for node in graph.nodes} - _NO_TASKS)
+    found = {name: _find_function(name, names, listed if isinstance(listed, Mapping) else {}) for name in wanted}
+    missing = [name for name, function in found.items() if function is None]
+    if missing:
+        fail(f"{file} has no function for {', '.join(missing)}")
+    return {name: function for name, function in found.items() if function is not None}
+
+
+_NO_TASKS: Final = {"start", "end", "fork", "join", "literal"}
+
+
+def _find_function(name: str, names: Mapping[str, Any], listed: Mapping[str, Any]) -> Callable[..., Any] | None:
+    function = listed.get(name, names.get(re.sub(r"[-:]", "_", name)))
+    return function if callable(function) else None
+
+
+def _name_task(invocation: "Invocation") -> str:
+    node = invocation.node
+    return str(node.base) if node.kind == "task" else node.kind
+
+
+def _build_arguments(invocation: "Invocation", functions: Mapping[str, Callable[..., Any]]) -> list[Any]:
+    node = invocation.node
+    parameters = _to_plain(node.parameters)
+    if node.kind != "task" and isinstance(parameters, dict):
+        parameters = {**parameters, "uri": node.uri}
+    count = len(inspect.signature(functions[_name_task(invocation)]).parameters)
+    return [_to_plain(invocation.input), parameters][:count]
+
+
+def _to_plain(value: Any) -> Any:
+    from statewright.jsonval.codec import encode
+
+    return json.loads(encode(value))
+
+
+def _to_value(value: Any) -> "JsonValue":
+    from statewright.jsonval.codec import decode
+
+    return decode(json.dumps(value, allow_nan=False))
+
+
+def _parse(text: str, option: str) -> "JsonValue":
+    from statewright.jsonval.codec import MalformedJson, decode
+
+    try:
+        return decode(text)
+    except MalformedJson as defect:
+        fail(f"{option} is no JSON: {defect}")
+
+
+def _compile(file: str) -> "FlowGraph":
+    from statewright.flows import InvalidFlow, compile_text
+
+    try:
+        return compile_text(_read(file))
+    except InvalidFlow as refused:
+        fail(f"{file}:{refused}")
+
+
+def _read(file: str) -> str:
+    try:
+        return sys.stdin.read() if file == STANDARD_INPUT else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as unreadable:
+        fail(f"{file} cannot be read: {unreadable}")
+
+
+def _show_report(report: Mapping[str, Any]) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    error = report["error"]
+    lines = [f"{warning.partition(' ')[0]}: warning: {warning.partition(' ')[2]}" for warning in report["warnings"]]
+    if error:
+        lines.append(f"{error['line']}:{error['column']}: error {error['code']}: {error['text']}")
+    for line in lines:
+        console.print(f"{report['file']}:{line}", markup=False)
+    if not lines:
+        console.print(f"{report['file']}: fine", markup=False)
+
+
+def _print_json(value: "JsonValue") -> None:
+    from statewright.jsonval.codec import encode
+
+    sys.stdout.write(encode(value).decode() + "\n")

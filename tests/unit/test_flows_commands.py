@@ -1,0 +1,121 @@
+"""``statewright flows …``: flows checked, compiled, drawn and run from files."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from statewright.cli import main
+
+TASKS = """
+def double(value):
+    return {"y": 2 * value["x"]}
+
+def scale(value, parameters):
+    return {"z": [one["y"] * parameters["by"] for one in value]}
+
+def broken(value):
+    raise RuntimeError("no luck")
+
+TASKS = {"my:odd-name": lambda value: {"named": True}}
+"""
+
+
+def flows(*arguments: str, text: str = "") -> Result:
+    return CliRunner().invoke(main.program, ["flows", *arguments], input=text)
+
+
+@pytest.fixture
+def tasks(tmp_path: Path) -> str:
+    file = tmp_path / "tasks.py"
+    file.write_text(TASKS)
+    return str(file)
+
+
+def test_lint_says_what_is_wrong_and_where(tmp_path: Path):
+    good, bad = tmp_path / "good.flow", tmp_path / "bad.flow"
+    good.write_text("A → B")
+    bad.write_text("A →\n→ B")
+    told = flows("lint", str(good), str(bad))
+    assert told.exit_code == 1
+    assert f"{good}: fine" in told.stdout
+    assert f"{bad}:2:1: error SYNTAX: unexpected →; expected" in told.stdout
+
+
+def test_warnings_fail_only_when_asked_to():
+    text = ":x → A → :x ;\nB"
+    assert flows("lint", "-", text=text).exit_code == 0
+    assert flows("lint", "--strict", "-", text=text).exit_code == 1
+    [report] = json.loads(flows("lint", "--json", "-", text=text).stdout)
+    assert report["warnings"] == ["1:6 A.1 cannot be reached from the start"]
+
+
+def test_compile_prints_the_graph():
+    document = json.loads(flows("compile", "-", text="A → B").stdout)
+    assert [node["kind"] for node in document["nodes"]] == ["start", "task", "task", "end"]
+    assert document["edges"] == [[0, 1], [1, 2], [2, 3]]
+
+
+def test_diagram_draws():
+    assert flows("diagram", "--vertical", "-", text="A").stdout == (
+        'stateDiagram-v2\n  state "A" as A.1\n  [*]-->A.1\n  A.1-->[*]\n'
+    )
+
+
+@pytest.mark.parametrize("command", ["compile", "diagram", "simulate"])
+def test_a_text_that_is_no_flow_is_one_line(command: str):
+    told = flows(command, "-", text="A → ?")
+    assert told.exit_code == 1
+    assert told.stderr == "error: -:1:6 unexpected the end of the text; expected an expression in back quotes\n"
+
+
+def test_a_file_that_is_not_there_is_one_line():
+    told = flows("lint", "nowhere.flow")
+    assert told.exit_code == 1
+    assert told.stderr.startswith("error: nowhere.flow cannot be read")
+
+
+def test_run_calls_functions_and_prints_the_result(tasks: str):
+    text = "* double → scale (- by: 10 -)"
+    told = flows("run", "-", "--tasks", tasks, "--input", '[{"x": 1.5}, {"x": 2}]', text=text)
+    assert (told.exit_code, json.loads(told.stdout)) == (0, {"z": [30.0, 40]})
+
+
+def test_run_finds_functions_for_names_that_are_no_identifiers(tasks: str):
+    assert json.loads(flows("run", "-", "--tasks", tasks, text="my:odd-name").stdout) == {"named": True}
+
+
+def test_run_names_tasks_without_a_function_before_it_begins(tasks: str):
+    told = flows("run", "-", "--tasks", tasks, text="double → what → why")
+    assert told.exit_code == 1
+    assert told.stderr.endswith("has no function for what, why\n")
+
+
+def test_run_tells_which_nodes_failed_and_why(tasks: str):
+    told = flows("run", "-", "--tasks", tasks, text="broken ; broken")
+    assert told.exit_code == 1
+    assert told.stderr == "error: broken.1: RuntimeError: no luck; broken.2: RuntimeError: no luck\n"
+
+
+def test_simulate_answers_as_it_is_told_and_shows_what_tasks_are_asked():
+    stubs = json.dumps({"A": {"$each": [{"more": True}, {"more": False}]}})
+    text = ":start → :again A :done → ? `$[?(@.more=true)]` B → :again ; :done → C"
+    told = flows("simulate", "-", "--stubs", stubs, text=text.replace(":start → :again A", "S → :again A"))
+    assert told.exit_code == 0, told.stderr
+    assert told.stderr.splitlines()[:3] == ["S.1 <- {}", "A.2 <- {}", 'B.3 <- {"more": true}']
+    assert json.loads(told.stdout) == {"more": False}
+
+
+def test_simulate_can_fail_a_task():
+    told = flows("simulate", "-", "--stubs", '{"A": {"$fail": "boom"}}', text="A")
+    assert (told.exit_code, told.stderr.splitlines()[-1]) == (1, "error: A.1: boom")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--input", "3"), ("--input", "{"), ("--stubs", "[]"), ("--stubs", "nothing")]
+)
+def test_values_that_cannot_be_used_are_one_line(option: str, value: str):
+    told = flows("simulate", "-", option, value, text="A")
+    assert told.exit_code == 1
+    assert told.stderr.startswith(f"error: {option} is n")
