@@ -3,7 +3,7 @@ docs/reference/entities.md#grouped-statistics).
 """
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 
 from msgspec.structs import replace
@@ -20,6 +20,7 @@ from statewright.entity import EntityCount, ModelKey
 from statewright.failures import BadRequest, GroupCardinalityExceeded, InvalidCondition, ModelNotFound
 from statewright.ids import EntityId
 from statewright.jsonval.codec import decode_stored
+from statewright.jsonval.numbers import NUMERIC_TYPES
 from statewright.services.definitions import ModelDefinition
 from statewright.services.grouped_query import GroupedQuery
 from statewright.services.runtime import Caller, Runtime
@@ -86,8 +87,8 @@ async def count_by_state(
 
 async def group_entities(
     runtime: Runtime, caller: Caller, *, name: str, version: str, query: GroupedQuery
-) -> EntityGroups:
-    """The groups of a model's entities.
+) -> tuple[EntityGroups, tuple[str, ...]]:
+    """The groups of a model's entities, and warnings about aggregations of what has no numbers.
 
     Raises ``ModelNotFound``, then the failures of the condition, then ``GroupCardinalityExceeded``.
     """
@@ -98,7 +99,16 @@ async def group_entities(
         groups = await grouping.fetch_groups(runtime.search, replace(wanted, without=hidden), how, added)
     if groups.total > most:
         raise GroupCardinalityExceeded(f"the query forms {groups.total} groups, {most} are allowed")
-    return groups
+    return groups, tuple(_find_empty_aggregations(definition, query))
+
+
+def _find_empty_aggregations(definition: ModelDefinition, query: GroupedQuery) -> Iterator[str]:
+    """Why results will be null: what has no numbers has no sum."""
+    for alias, (operation, path) in query.aggregations.items():
+        field = definition.model.declared.get(path)
+        if field is None or not field.types & NUMERIC_TYPES:
+            found = "no such field" if field is None else f"no number ({', '.join(sorted(field.types))})"
+            yield f"aggregation {alias}: {operation} needs numbers, and the model has {found} at {path}"
 
 
 async def _get_definition(runtime: Runtime, caller: Caller, name: str, version: str) -> ModelDefinition:

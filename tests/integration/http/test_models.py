@@ -292,3 +292,10 @@ def test_samples_imported_at_once_are_all_learnt(api: Api) -> None:
         list(pool.map(lambda n: api.import_model("invoice/1", {f"field{n}": n}), range(24)))
     learnt = done(api.get("/model/export/SIMPLE_VIEW/invoice/1"))["model"]["$"]
     assert sorted(learnt) == sorted(f".field{n}" for n in range(24))
+
+
+def test_a_negative_version_is_imported_with_a_warning(api: Api) -> None:
+    response = api.post("/model/import/JSON/SAMPLE_DATA/prize/-1", {"year": 1})
+    assert response.status_code == 200
+    assert response.headers["warning"] == '299 - "the model has the negative version -1"'
+    assert "warning" not in api.post("/model/import/JSON/SAMPLE_DATA/prize/0", {"year": 1}).headers

@@ -396,3 +396,20 @@ def test_a_callback_groups_what_its_transaction_has_written(api: Api, serving, c
     assert seen["sold"] == [("SOLD", 1)]
     assert seen["pattern"] == [("AVAILABLE", 1), ("SOLD", 1)]
     assert seen["then"] == seen["outside"] == [("a", 2)]
+
+
+def test_aggregations_of_what_has_no_numbers_are_null_and_told_in_a_header(api: Api) -> None:
+    a_stock_model(api)
+    stock(api, sku="K-9", qty=4)
+    aggregations = [
+        {"op": "sum", "field": "$.sku"},
+        {"op": "max", "field": "$.colour", "as": "reddest"},
+        {"op": "sum", "field": "$.qty"},
+    ]
+    response = api.post(PATH, {"groupBy": ["state"], "aggregations": aggregations})
+    [group] = done(response)
+    assert group["aggregations"] == {"sum_sku": None, "reddest": None, "sum_qty": 4}
+    assert response.headers.get_list("warning") == [
+        '299 - "aggregation sum_sku: sum needs numbers, and the model has no number (STRING) at $.sku"',
+        '299 - "aggregation reddest: max needs numbers, and the model has no such field at $.colour"',
+    ]

@@ -42,8 +42,10 @@ async def import_model(request: Request) -> Response:
         media=request.path_params["dataFormat"],
         body=body,
     )
-    lost = models.find_lost_keywords(converter, body)
-    return Response(encode_json(model), headers=build_warning_headers(_describe_lost(lost)))
+    warnings = _describe_lost(models.find_lost_keywords(converter, body))
+    if key.version < 0:
+        warnings.append(f"the model has the negative version {key.version}")
+    return Response(encode_json(model), headers=build_warning_headers(warnings))
 
 
 def _describe_lost(keywords: Sequence[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import POINT_IN_TIME, Query, Route
+from statewright.api.http.warnings import build_warning_headers
 from statewright.entity import EntityCount, EntityGroup
 from statewright.failures import BodyTooLarge
 from statewright.services import statistics
@@ -45,14 +46,15 @@ async def group_entities(request: Request) -> Response:
     """
     body = await request.body(excess=BodyTooLarge)
     wanted = read_query(body, max_limit=request.runtime.max_stats_groups)
-    groups = await statistics.group_entities(
+    groups, warnings = await statistics.group_entities(
         request.runtime,
         request.caller,
         name=request.path_params["entityName"],
         version=request.path_params["modelVersion"],
         query=wanted,
     )
-    return Response(encode_json([_describe_group(group, wanted) for group in groups.first]))
+    shown = [_describe_group(group, wanted) for group in groups.first]
+    return Response(encode_json(shown), headers=build_warning_headers(warnings))
 
 
 def _describe_count(count: EntityCount) -> dict[str, object]:
