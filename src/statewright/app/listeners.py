@@ -146,14 +146,20 @@ def bind_http(settings: Settings) -> socket.socket:
 
 def _build_guard(settings: Settings) -> PageGuard | None:
     """What keeps web pages out of a service that asks nobody who he is (decision A5)."""
-    return PageGuard(settings.allowed_hosts, _list_origins(settings)) if settings.iam_mode == "mock" else None
+    return PageGuard(_list_hosts(settings), _list_origins(settings)) if settings.iam_mode == "mock" else None
 
 
 def _build_anonymous_guard(settings: Settings) -> PageGuard | None:
     """The same for those callers of the step engine that need not say who they are."""
     if not settings.steps_open_tenant:
         return None
-    return PageGuard(settings.allowed_hosts, _list_origins(settings), anonymous_only=True)
+    return PageGuard(_list_hosts(settings), _list_origins(settings), anonymous_only=True)
+
+
+def _list_hosts(settings: Settings) -> tuple[str, ...]:
+    """The names that the service goes by: also those that it was told to bind."""
+    bound = (settings.host, settings.admin_bind_address)
+    return (*settings.allowed_hosts, *(host.lower() for host in bound))
 
 
 def _list_origins(settings: Settings) -> tuple[str, ...] | None:

@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from statewright import logs
 from statewright.lru import LruCache
 
 MAX_SOURCES: Final = 4096
@@ -21,6 +22,8 @@ FORGET_AFTER_S: Final = 300.0
 
 IPV6_SITE_BITS: Final = 64
 """Whoever has one address of IPv6 has so many of its last bits at will."""
+
+log = logs.logger(__name__)
 
 
 class TooManyGuesses(Exception):
@@ -81,6 +84,8 @@ class GuessLimiter:
         source, allowance = self._find(name), self._allowance
         source.failures += 1
         excess = source.failures - allowance.free_failures
+        if excess == 1:  # once, not for every guess that follows
+            log.warning("guesses_paused", source=name, failures=source.failures)
         if excess > 0:
             pause_s = allowance.first_pause_s * 2 ** min(excess - 1, 16)
             source.paused_until = self._clock() + min(pause_s, allowance.longest_pause_s)

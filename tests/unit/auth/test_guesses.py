@@ -1,10 +1,13 @@
 """How fast secrets may be guessed (docs/reference/authentication.md#guesses)."""
 
 import asyncio
+import io
+import logging
 import threading
 
 import pytest
 
+from statewright import logs
 from statewright.auth import ClientSecrets, FixedClients
 from statewright.auth import clients as module
 from statewright.auth.clients import ADDRESS_ALLOWANCE, CLIENT_ALLOWANCE
@@ -102,6 +105,21 @@ def test_sources_that_strangers_invent_are_not_all_kept():
 )
 def test_addresses_of_one_site_are_one_source(address: str, name: str):
     assert name_address(address) == name
+
+
+def test_the_log_is_told_once_when_the_pauses_of_a_source_begin():
+    stream, level, handlers = io.BytesIO(), logs.get_level(), list(logging.getLogger().handlers)
+    logs.configure("info", "text", stream)
+    try:
+        limiter = GuessLimiter(ALLOWANCE, Clock())
+        for _ in range(20):
+            limiter.record_failure("robot")
+    finally:
+        logs.configure(level, "text")
+        logging.getLogger().handlers = handlers
+    [line] = stream.getvalue().decode().splitlines()
+    assert "msg=guesses_paused" in line
+    assert "source=robot failures=3" in line
 
 
 class Hashing:
