@@ -25,7 +25,18 @@ from typing import BinaryIO, Literal, cast, get_args
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-__all__ = ["Log", "LogFormat", "LogLevel", "RequestMark", "bind_keys", "configure", "get_level", "logger", "set_level"]
+__all__ = [
+    "Log",
+    "LogFormat",
+    "LogLevel",
+    "RequestMark",
+    "bind_keys",
+    "configure",
+    "get_level",
+    "get_request_id",
+    "logger",
+    "set_level",
+]
 
 LogLevel = Literal["debug", "info", "warn", "error"]
 LogFormat = Literal["text", "json"]
@@ -133,6 +144,12 @@ def set_level(word: str) -> LogLevel:
     return previous
 
 
+def get_request_id() -> str | None:
+    """The id of the request that this task works for; None when there is none under way."""
+    mark = _request.get()
+    return None if mark is None else mark.id
+
+
 class RequestMark:
     """A request that is under way; what is logged in its tasks names it until it ends.
 
@@ -143,7 +160,7 @@ class RequestMark:
     __slots__ = ("id",)
 
     def __init__(self, request_id: str) -> None:
-        self.id: str | None = request_id
+        self.id: str | None = request_id or None
         _request.set(self)
 
     def end(self) -> None:
@@ -155,9 +172,9 @@ _request: ContextVar[RequestMark | None] = ContextVar("request", default=None)
 
 
 def _add_request(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    mark = _request.get()
-    if mark is not None and mark.id is not None:
-        event["request"] = mark.id
+    request_id = get_request_id()
+    if request_id is not None:
+        event["request"] = request_id
     return event
 
 

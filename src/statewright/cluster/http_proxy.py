@@ -6,7 +6,7 @@ before its answer began is 503 ``TRANSACTION_NODE_UNAVAILABLE``; after that the 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final, TypeAlias
@@ -30,8 +30,14 @@ ProxyCall: TypeAlias = "grpc.aio.StreamStreamCall[pb.RelayRequest, pb.RelayRespo
 
 RELAY_METHOD: Final = "/statewright.cluster.v1.Node/Relay"
 
-NOT_FORWARDED: Final = frozenset({b"origin", b"connection", b"keep-alive", b"transfer-encoding", b"upgrade", b"expect"})
-"""Headers of one connection, and of cross-origin requests (docs/reference/grpc.md#callbacks-to-other-nodes)."""
+REQUEST_ID: Final = b"x-request-id"
+
+NOT_FORWARDED: Final = frozenset(
+    {b"origin", b"connection", b"keep-alive", b"transfer-encoding", b"upgrade", b"expect", REQUEST_ID}
+)
+"""Headers of one connection, and of cross-origin requests (docs/reference/grpc.md#callbacks-to-other-nodes); the name
+of the request is sent as it is known here.
+"""
 
 MAX_BODY_PART_BYTES: Final = 256 * 1024
 
@@ -102,8 +108,15 @@ def _encode_head(scope: Scope) -> pb.RequestHead:
         method=scope["method"],
         path=raw.partition(b"?")[0],
         query=scope.get("query_string", b""),
-        headers=[pb.Header(name=name, value=value) for name, value in scope["headers"] if name not in NOT_FORWARDED],
+        headers=[pb.Header(name=name, value=value) for name, value in _list_forwarded(scope)],
     )
+
+
+def _list_forwarded(scope: Scope) -> Iterator[tuple[bytes, bytes]]:
+    """The headers for the other node, and the name that the request has here: its log is to speak of the same one."""
+    yield from ((name, value) for name, value in scope["headers"] if name not in NOT_FORWARDED)
+    if (request_id := logs.get_request_id()) is not None:
+        yield REQUEST_ID, request_id.encode()
 
 
 async def _pump(call: ProxyCall, head: pb.RequestHead | None, receive: Receive) -> None:
@@ -154,7 +167,12 @@ async def serve_proxied_request(
         return
     incoming = _RequestMessages(first, requests)
     outgoing = _ResponseMessages(write)
-    await application(_build_scope(first.head), incoming.receive, outgoing.send)
+    scope = _build_scope(first.head)
+    mark = logs.RequestMark(dict(scope["headers"]).get(REQUEST_ID, b"").decode("latin-1"))
+    try:
+        await application(scope, incoming.receive, outgoing.send)
+    finally:
+        mark.end()
 
 
 def _build_scope(head: pb.RequestHead) -> Scope:

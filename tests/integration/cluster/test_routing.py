@@ -1,11 +1,15 @@
 """Callbacks sent to a node that does not own the transaction (docs/reference/grpc.md#callbacks-to-other-nodes)."""
 
+import io
+import json
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
 
+from statewright import logs
 from statewright.sdk import Context
 from statewright.sdk import Node as SdkNode
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, when
@@ -76,6 +80,28 @@ def test_what_an_http_callback_writes_through_another_node_commits_with_its_owne
     assert seen["transaction"] == saved.transaction
     for api in both(elsewhere):
         assert api.read(seen["note"])["meta"]["transactionId"] == saved.transaction
+
+
+def test_both_nodes_log_a_callback_under_the_same_name(elsewhere: Elsewhere) -> None:
+    stream, level, handlers, named = io.BytesIO(), logs.get_level(), list(logging.getLogger().handlers), list[str]()
+
+    def work(context: Context, _document: Json) -> None:
+        response = elsewhere.joined(context).get("/entity/unreadable")
+        refused(response, 400, "BAD_REQUEST")
+        named.append(response.headers["x-request-id"])
+
+    api = elsewhere.during(work)
+    logs.configure("info", "json", stream)
+    try:
+        api.create()
+    finally:
+        logs.configure(level, "text")
+        logging.getLogger().handlers = handlers
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    [refusal] = [
+        line for line in lines if str(line.get("path")).endswith("/entity/unreadable")
+    ]  # by the owner of the transaction
+    assert [refusal["request"]] == named
 
 
 def both(elsewhere: Elsewhere) -> list[Api]:
