@@ -6,7 +6,6 @@ client, a proxy and the log of this service can speak of the same one.
 
 import re
 import secrets
-from itertools import count
 from typing import Final
 
 HEADER: Final = b"x-request-id"
@@ -14,12 +13,11 @@ HEADER: Final = b"x-request-id"
 _SANE: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._~:/+=@-]{0,127}")
 """What may be taken as it is: it goes into headers and logs."""
 
-_process: Final = secrets.token_hex(6)
-_numbers: Final = count(1)
-
 
 def choose_request_id(given: bytes | None) -> bytes:
-    """The id that the client has given, if that is one; else a new one, which no other process gives."""
+    """The id that the client has given, if that is one; else a new one, at random: a number would tell every client
+    how many requests the others make.
+    """
     if given is not None and _SANE.fullmatch(given):
         return given
-    return f"{_process}-{next(_numbers):x}".encode()
+    return secrets.token_hex(12).encode()
