@@ -121,6 +121,10 @@ def run(api: Api, row: Row, key: str) -> None:
         "applicantEmail": "nguyen.van.a@example.com",
         "bureau": {"creditScore": row.score, "fraudScore": row.fraud, "isAway": key == "APP-1"},
     }
+    if variables["bureau"]["isAway"]:
+        console.print(
+            "  [dim]The bureau is away at first. The worker says so in its log, as it should; a retry makes up for it."
+        )
     asked = {"definitionId": APPLICATION, "variables": variables, "businessKey": key}
     instance = api.call("POST", "/v1/instances", asked, status=201)
     ends = [finish(api, instance["id"], row)]
