@@ -143,6 +143,19 @@ def test_a_job_is_polled_with_its_variables_and_completed_with_more(engine: Engi
     assert (last.step_id, last.step_type, last.HasField("ended_at")) == ("end", pb.STEP_TYPE_END, True)
 
 
+def test_a_worker_lengthens_its_lease_until_it_has_lost_it(engine: Engine) -> None:
+    uploaded(engine, WORK)
+    started(engine, "work")
+    [job] = engine("PollJobs", worker_id="w", job_types=["do"], lease_seconds=5).jobs
+    longer = engine("ExtendJobLease", job_id=job.id, worker_id="w", lease_seconds=60)
+    assert longer.accepted
+    assert longer.lock_expires_at.ToDatetime() > job.lock_expires_at.ToDatetime()
+    assert engine("ExtendJobLease", job_id=job.id, worker_id="w").accepted
+    lost = refused(engine, "FAILED_PRECONDITION", "ExtendJobLease", job_id=job.id, worker_id="another")
+    assert "is not locked by worker" in lost
+    assert "not found" in refused(engine, "NOT_FOUND", "ExtendJobLease", job_id="nope", worker_id="w")
+
+
 def test_a_poll_takes_one_job_unless_it_says_otherwise(engine: Engine) -> None:
     uploaded(engine, WORK)
     made = [started(engine, "work").id for _ in range(3)]

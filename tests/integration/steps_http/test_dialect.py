@@ -77,6 +77,7 @@ def test_nobody_is_served_without_credentials(service: RunningService, route: Js
         (f"/v1/jobs/{ULID}/fail", "", "invalid request body: EOF"),
         (f"/v1/jobs/{ULID}/fail", '{"retryable": "yes"}', "into retryable of type bool"),
         (f"/v1/jobs/{ULID}/renew", "{}", "workerId is required"),
+        (f"/v1/jobs/{ULID}/heartbeat", "{}", "workerId is required"),
         (f"/v1/jobs/{ULID}/release", "{}", "workerId is required"),
         (f"/v1/instances/{ULID}/signals/s", "{", "invalid request body: "),
         (f"/v1/instances/{ULID}/signals/s", '"text"', "into the body of type object"),

@@ -146,7 +146,12 @@ def test_an_unknown_job_is_not_found(v1: Api, call: str, id_: str) -> None:
 
 def test_a_lease_is_renewed_by_its_worker_alone(v1: Api, instance: str) -> None:
     [job] = polled(v1, "do")
+    beat = done(v1.post(f"/v1/jobs/{job['id']}/heartbeat", {"workerId": "w-1", "leaseSeconds": 0}))
+    assert list(beat) == ["accepted", "lockExpiresAt"]
+    assert beat["accepted"] is True
+    an_error(v1.post(f"/v1/jobs/{job['id']}/heartbeat", {"workerId": "w-2"}), 409, "conflict")
     renewed = done(v1.post(f"/v1/jobs/{job['id']}/renew", {"workerId": "w-1", "leaseSeconds": 600}))
+    assert renewed["lockExpiresAt"] > beat["lockExpiresAt"]
     assert list(renewed) == ["lockExpiresAt"]
     assert renewed["lockExpiresAt"] > job["lockExpiresAt"]
     an_error(v1.post(f"/v1/jobs/{job['id']}/renew", {"workerId": "w-2"}), 409, "conflict")

@@ -213,6 +213,19 @@ class WorkflowEngineService(WorkflowEngineServicer):
 
         return await self._run("CompleteJob", context, work)
 
+    async def ExtendJobLease(  # noqa: N802
+        self,
+        request: pb.ExtendJobLeaseRequest,
+        context: grpc.aio.ServicerContext[pb.ExtendJobLeaseRequest, pb.ExtendJobLeaseResponse],
+        /,
+    ) -> pb.ExtendJobLeaseResponse:
+        async def work(caller: Caller) -> pb.ExtendJobLeaseResponse:
+            lease = timedelta(seconds=clamp_lease_s(request.lease_seconds))
+            until = await jobs.renew(self._runtime, caller, request.job_id, worker_id=request.worker_id, lease=lease)
+            return pb.ExtendJobLeaseResponse(accepted=True, lock_expires_at=to_timestamp(until))
+
+        return await self._run("ExtendJobLease", context, work)
+
     async def FailJob(  # noqa: N802
         self,
         request: pb.FailJobRequest,

@@ -107,6 +107,7 @@ STEP_EXAMPLES: Final[dict[str, object]] = {
     "StepPurge": {"olderThan": "P30D"},
     "StepPurged": {"purged": 12, "complete": True},
     "StepRenewal": {"workerId": "w-1", "leaseSeconds": 60},
+    "StepHeartbeat": {"accepted": True, "lockExpiresAt": "2026-06-01T09:32:01Z"},
     "StepLease": {"lockExpiresAt": "2026-06-01T09:32:01Z"},
     "StepWorker": {"workerId": "w-1"},
     "StepWarnings": {"version": 1, "warnings": ['step "route": no branch is certain to match']},

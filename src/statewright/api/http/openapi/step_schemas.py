@@ -169,6 +169,7 @@ STEP_SCHEMAS: Final[Document] = {
     "StepResult": define_open_object(workerId=TEXT, variables=allow_null(_MAP)),
     "StepFailure": define_open_object(workerId=TEXT, errorMessage=TEXT, retryable={**FLAG, "default": False}),
     "StepRenewal": define_open_object("workerId", workerId=TEXT, leaseSeconds=INT32),
+    "StepHeartbeat": define_object("accepted lockExpiresAt", accepted=FLAG, lockExpiresAt=INSTANT),
     "StepLease": define_object("lockExpiresAt", lockExpiresAt=INSTANT),
     "StepWorker": define_open_object("workerId", workerId=TEXT),
     "StepInbox": define_page("StepUserTask"),

@@ -60,15 +60,23 @@ async def fail_job(request: Request) -> Response:
 
 async def renew_job(request: Request) -> Response:
     """Lengthen the lease of a job that its worker still works on."""
+    return reply({"lockExpiresAt": format_instant(await _renew(request))})
+
+
+async def heartbeat_job(request: Request) -> Response:
+    """The same, as workers of the public SDKs ask for it."""
+    return reply({"accepted": True, "lockExpiresAt": format_instant(await _renew(request))})
+
+
+async def _renew(request: Request) -> int:
     body = await read(request)
-    expires = await jobs.renew(
+    return await jobs.renew(
         request.runtime,
         request.caller,
         request.path_params["id"],
         worker_id=_require_worker(body),
         lease=_read_lease(body),
     )
-    return reply({"lockExpiresAt": format_instant(expires)})
 
 
 async def release_job(request: Request) -> Response:

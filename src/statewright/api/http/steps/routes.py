@@ -273,6 +273,17 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
     ),
     StepRoute(
         method="POST",
+        path=f"{_JOB}/heartbeat",
+        endpoint=jobs.heartbeat_job,
+        id="heartbeatJob",
+        tag="Step jobs",
+        summary="Lengthen the lease of a job, as workers of the public SDKs do",
+        body="StepRenewal",
+        reply="StepHeartbeat",
+        errors=(400, 404, 409, 413),
+    ),
+    StepRoute(
+        method="POST",
         path=f"{_JOB}/renew",
         endpoint=jobs.renew_job,
         id="renewJob",

@@ -387,6 +387,24 @@ class PollJobsResponse(_message.Message):
     jobs: _containers.RepeatedCompositeFieldContainer[Job]
     def __init__(self, jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ...) -> None: ...
 
+class ExtendJobLeaseRequest(_message.Message):
+    __slots__ = ("job_id", "worker_id", "lease_seconds")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    LEASE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    worker_id: str
+    lease_seconds: int
+    def __init__(self, job_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., lease_seconds: _Optional[int] = ...) -> None: ...
+
+class ExtendJobLeaseResponse(_message.Message):
+    __slots__ = ("accepted", "lock_expires_at")
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    LOCK_EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    accepted: bool
+    lock_expires_at: _timestamp_pb2.Timestamp
+    def __init__(self, accepted: _Optional[bool] = ..., lock_expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
 class CompleteJobRequest(_message.Message):
     __slots__ = ("job_id", "worker_id", "variables_to_set")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]

@@ -80,6 +80,11 @@ class WorkflowEngineStub:
                 request_serializer=workflow_dot_v1_dot_engine__pb2.PollJobsRequest.SerializeToString,
                 response_deserializer=workflow_dot_v1_dot_engine__pb2.PollJobsResponse.FromString,
                 _registered_method=True)
+        self.ExtendJobLease = channel.unary_unary(
+                '/workflow.v1.WorkflowEngine/ExtendJobLease',
+                request_serializer=workflow_dot_v1_dot_engine__pb2.ExtendJobLeaseRequest.SerializeToString,
+                response_deserializer=workflow_dot_v1_dot_engine__pb2.ExtendJobLeaseResponse.FromString,
+                _registered_method=True)
         self.CompleteJob = channel.unary_unary(
                 '/workflow.v1.WorkflowEngine/CompleteJob',
                 request_serializer=workflow_dot_v1_dot_engine__pb2.CompleteJobRequest.SerializeToString,
@@ -165,6 +170,12 @@ class WorkflowEngineServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExtendJobLease(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def CompleteJob(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -242,6 +253,11 @@ def add_WorkflowEngineServicer_to_server(servicer, server):
                     servicer.PollJobs,
                     request_deserializer=workflow_dot_v1_dot_engine__pb2.PollJobsRequest.FromString,
                     response_serializer=workflow_dot_v1_dot_engine__pb2.PollJobsResponse.SerializeToString,
+            ),
+            'ExtendJobLease': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExtendJobLease,
+                    request_deserializer=workflow_dot_v1_dot_engine__pb2.ExtendJobLeaseRequest.FromString,
+                    response_serializer=workflow_dot_v1_dot_engine__pb2.ExtendJobLeaseResponse.SerializeToString,
             ),
             'CompleteJob': grpc.unary_unary_rpc_method_handler(
                     servicer.CompleteJob,
@@ -513,6 +529,33 @@ class WorkflowEngine:
             '/workflow.v1.WorkflowEngine/PollJobs',
             workflow_dot_v1_dot_engine__pb2.PollJobsRequest.SerializeToString,
             workflow_dot_v1_dot_engine__pb2.PollJobsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExtendJobLease(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow.v1.WorkflowEngine/ExtendJobLease',
+            workflow_dot_v1_dot_engine__pb2.ExtendJobLeaseRequest.SerializeToString,
+            workflow_dot_v1_dot_engine__pb2.ExtendJobLeaseResponse.FromString,
             options,
             channel_credentials,
             insecure,
