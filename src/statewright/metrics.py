@@ -9,7 +9,7 @@ docs/reference/metrics.md.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, get_args
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -30,6 +30,7 @@ from statewright.compute.callout import CalloutKind
 from statewright.compute.members import Members
 from statewright.engine.metrics import RunMetrics
 from statewright.histogram import Histogram
+from statewright.rpc.server import PortLoad
 from statewright.services.processes.hosting import ProcessMetrics
 from statewright.services.runtime import Runtime
 from statewright.services.scheduler import ScheduleMetrics, TaskOutcome
@@ -231,6 +232,32 @@ class ResourceCollector(Collector):
         yield build_gauge("statewright_compute_members", "Connected calculation members", self._members.count)
 
 
+class GrpcCollector(Collector):
+    """The gRPC ports of this process: that of clients, and that of other nodes."""
+
+    def __init__(self) -> None:
+        self._ports: dict[str, Callable[[], PortLoad | None]] = {}
+
+    def add_port(self, name: str, get_load: Callable[[], PortLoad | None]) -> None:
+        """Report a port from now on."""
+        self._ports[name] = get_load
+
+    def collect(self) -> Iterator[Metric]:
+        """What is so at this moment."""
+        connections = GaugeMetricFamily("statewright_grpc_connections", "Open connections", labels=["port"])
+        memory = GaugeMetricFamily("statewright_grpc_memory_bytes", "What calls hold in memory", labels=["port"])
+        incidents = CounterMetricFamily(
+            "statewright_grpc_incidents", "What clients should not have done", labels=["port", "event"]
+        )
+        for port, get_load in self._ports.items():
+            if load := get_load():
+                connections.add_metric([port], load.connections)
+                memory.add_metric([port], load.memory_bytes)
+                for event, count in load.incidents.items():
+                    incidents.add_metric([port, event], count)
+        yield from (connections, memory, incidents)
+
+
 class ClusterCollector(Collector):
     """This node of the cluster, and the others."""
 
@@ -286,9 +313,11 @@ class Metrics:
     def __init__(self) -> None:
         self.requests = RequestCollector()
         self.step_calls = StepCallCollector()
+        self.grpc = GrpcCollector()
         self._registry = CollectorRegistry()
         self._registry.register(self.requests)
         self._registry.register(self.step_calls)
+        self._registry.register(self.grpc)
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
         GCCollector(registry=self._registry)

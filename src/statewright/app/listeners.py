@@ -16,18 +16,24 @@ from statewright.api.http.application import HttpApplication
 from statewright.api.http.dialects import build_entity_dialect, build_probe_dialect, build_step_dialect
 from statewright.api.http.public import build_public_routes
 from statewright.api.http.security import PageGuard
-from statewright.api.http.server import Limits, serve_http
+from statewright.api.http.server import Limits as HttpLimits
+from statewright.api.http.server import serve_http
 from statewright.app.authentication import Authentication
 from statewright.app.database import StartFailed
+from statewright.app.open_files import share_connections
 from statewright.background import ShutdownBudget
 from statewright.cluster.node import ClusterNode
 from statewright.compute.members import Members
 from statewright.metrics import Metrics
 from statewright.proto.cyoda_cloud_api_pb2_grpc import add_CloudEventsServiceServicer_to_server
+from statewright.rpc.http2 import Limits as GrpcLimits
 from statewright.services.runtime import Runtime
 from statewright.settings import Settings
 from statewright.sockets import bind_listening_socket
 from statewright.tls import build_server_context
+
+MIN_GRPC_CONNECTION_BYTES = 32 * 1024 * 1024
+"""What a gRPC connection may hold in memory, unless messages are so long that two of them take more."""
 
 ADMIN_GRACE = ShutdownBudget(timedelta(seconds=1))
 
@@ -60,10 +66,13 @@ class Listeners:
         service = CloudEventsService(self._streams, RequestHandler(self._runtime, self._identity.authenticator))
         try:
             await self._node.open(
-                self._application, lambda server: add_CloudEventsServiceServicer_to_server(service, server)
+                self._application,
+                lambda server: add_CloudEventsServiceServicer_to_server(service, server),
+                connections=share_connections(self._settings.grpc_max_connections).nodes,
             )
         except TimeoutError as late:
             raise StartFailed("the database took too long to know this node") from late
+        self._metrics.grpc.add_port("nodes", self._node.get_port_load)
 
     @asynccontextmanager
     async def grpc(self, grace: ShutdownBudget, *, shared: bool) -> AsyncIterator[int]:
@@ -72,14 +81,20 @@ class Listeners:
         listening = GrpcListenConfig(
             host=settings.host,
             port=settings.grpc_port,
-            max_receive_bytes=settings.grpc_max_message_bytes,
+            limits=_build_grpc_limits(settings),
             reuse_port=shared,
             tls=build_server_context(settings.tls, protocols=("h2",)) if settings.tls else None,
         )
         joining = TransactionForwarder(self._runtime.transactions, self._node.channels, limit=settings.proxy_timeout)
         requests = RequestHandler(self._runtime, self._identity.authenticator, joining)
         steps = WorkflowEngineService(self._runtime, self._identity.steps, self._metrics.step_calls.observe_grpc)
-        server = await start_grpc_server(CloudEventsService(self._streams, requests), listening, steps=steps)
+        server = await start_grpc_server(
+            CloudEventsService(self._streams, requests),
+            listening,
+            self._identity.authenticator,
+            steps=(steps, self._identity.steps),
+        )
+        self._metrics.grpc.add_port("clients", lambda: server.load)
         try:
             yield server.port
         finally:
@@ -93,7 +108,7 @@ class Listeners:
             self._application,
             listener,
             stopped,
-            _build_limits(self._settings),
+            _build_http_limits(self._settings, share_connections(self._settings.grpc_max_connections).http),
             grace=grace,
             drain_window=self._settings.drain_window,
             tls=self._settings.tls,
@@ -135,7 +150,8 @@ def serve_admin(
         ready=ready, metrics=metrics, bearer=settings.metrics_bearer, guard=_build_guard(settings)
     )
     listener = bind_listening_socket(settings.admin_bind_address, settings.admin_port)
-    return serve_http(application, listener, stopped, _build_limits(settings), grace=ADMIN_GRACE)
+    limits = _build_http_limits(settings, share_connections(settings.grpc_max_connections).admin)
+    return serve_http(application, listener, stopped, limits, grace=ADMIN_GRACE)
 
 
 def bind_http(settings: Settings) -> socket.socket:
@@ -167,9 +183,22 @@ def _list_origins(settings: Settings) -> tuple[str, ...] | None:
     return settings.cors_allowed_origins if settings.cors_enabled else None
 
 
-def _build_limits(settings: Settings) -> Limits:
-    return Limits(
-        head_bytes=settings.http_max_header_bytes, head_timeout_s=settings.http_header_timeout.total_seconds()
+def _build_http_limits(settings: Settings, connections: int) -> HttpLimits:
+    return HttpLimits(
+        connections=connections,
+        head_bytes=settings.http_max_header_bytes,
+        head_timeout_s=settings.http_header_timeout.total_seconds(),
+    )
+
+
+def _build_grpc_limits(settings: Settings) -> GrpcLimits:
+    return GrpcLimits(
+        message_bytes=settings.grpc_max_message_bytes,
+        connection_bytes=max(MIN_GRPC_CONNECTION_BYTES, 2 * settings.grpc_max_message_bytes),
+        port_bytes=settings.grpc_memory_bytes,
+        connections=share_connections(settings.grpc_max_connections).grpc,
+        request_timeout_s=settings.grpc_request_timeout.total_seconds(),
+        idle_timeout_s=settings.grpc_idle_timeout.total_seconds(),
     )
 
 

@@ -15,6 +15,7 @@ from statewright.app.authentication import build_authentication
 from statewright.app.background import run_scheduler, run_step_engine
 from statewright.app.database import StartFailed, migrate_database, open_database
 from statewright.app.listeners import Listeners, bind_http, serve_admin
+from statewright.app.open_files import raise_file_limit
 from statewright.app.readiness import Readiness
 from statewright.app.runtime import build_runtime
 from statewright.app.signals import Interrupted, handle_signals, interrupt_on_signal, wait_first
@@ -154,6 +155,7 @@ def get_program_version() -> str:
 async def serve(settings: Settings) -> int:
     """Run the service until a signal ends it; the exit code of the process."""
     logs.configure(settings.log_level, settings.log_format)
+    raise_file_limit()
     for warning in settings.warnings:
         log.warning("setting_doubtful", text=warning)
     signalled, stopped = asyncio.Event(), asyncio.Event()

@@ -22,6 +22,7 @@ from statewright.cluster.server import NodeServer, NodeService, RegisterServices
 from statewright.compute.dispatch import Dispatcher
 from statewright.compute.members import Members
 from statewright.ids import NodeId
+from statewright.rpc.server import PortLoad
 from statewright.storage.connections import DatabaseUrl
 from statewright.storage.nodes import NodeRow, load_cluster_key
 
@@ -81,13 +82,18 @@ class ClusterNode:
         """Whether the others can take it for alive."""
         return self._heartbeat is not None and self._heartbeat.has_lease
 
-    async def open(self, application: Application, register_services: RegisterServices) -> None:
-        """Let the others in and be seen. ``application`` answers relayed HTTP requests, ``others`` registers services.
+    def get_port_load(self) -> PortLoad | None:
+        """What other nodes take of this one at the moment; None before it is open."""
+        return self._server.load if self._server is not None else None
+
+    async def open(self, application: Application, register_services: RegisterServices, *, connections: int) -> None:
+        """Let the others in and be seen. ``application`` answers relayed HTTP requests, ``register_services`` adds
+        those for clients of other nodes, and there may be so many ``connections``.
 
         Raises ``OSError`` and ``TimeoutError``.
         """
         self._service.application = application
-        self._server = await self._start_server(register_services)
+        self._server = await self._start_server(register_services, connections)
         self._heartbeat = Heartbeat(
             self._build_row(self._server.port),
             self._database,
@@ -113,16 +119,22 @@ class ClusterNode:
             await self._server.stop()
         await self.channels.close()
 
-    async def _start_server(self, register_services: RegisterServices) -> NodeServer:
+    async def _start_server(self, register_services: RegisterServices, connections: int) -> NodeServer:
+        async def start(port: int) -> NodeServer:
+            return await start_node_server(
+                self._service,
+                self._authenticator,
+                register_services,
+                host=self._config.bind,
+                port=port,
+                connections=connections,
+            )
+
         *taken, last = self._config.ports
         for port in taken:
             with suppress(OSError):
-                return await start_node_server(
-                    self._service, self._authenticator, register_services, host=self._config.bind, port=port
-                )
-        return await start_node_server(
-            self._service, self._authenticator, register_services, host=self._config.bind, port=last
-        )
+                return await start(port)
+        return await start(last)
 
     def _build_row(self, port: int) -> NodeRow:
         host = self._config.host or self._config.bind

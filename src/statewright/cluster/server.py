@@ -9,8 +9,8 @@ from typing import Final
 
 import grpc
 import grpc.aio
+from msgspec.structs import replace
 
-from statewright import logs
 from statewright.cluster.authentication import NodeAuthenticator
 from statewright.cluster.channels import MAX_MESSAGE_BYTES
 from statewright.cluster.http_proxy import Application, serve_proxied_request
@@ -19,18 +19,23 @@ from statewright.compute.dispatch import Dispatcher
 from statewright.failures import Failure
 from statewright.proto import cluster_pb2 as pb
 from statewright.proto.cluster_pb2_grpc import NodeServicer, add_NodeServicer_to_server
-from statewright.rpc.headers import Metadata
+from statewright.rpc.headers import CallRefused, RequestHeaders
 from statewright.rpc.http2 import Limits
-from statewright.rpc.server import Server
+from statewright.rpc.incidents import Incidents
+from statewright.rpc.server import PortLoad, Server
 
-LIMITS: Final = Limits(message_bytes=MAX_MESSAGE_BYTES, concurrent_calls=10_000, unread_bytes=32 * MAX_MESSAGE_BYTES)
+LIMITS: Final = Limits(
+    message_bytes=MAX_MESSAGE_BYTES,
+    concurrent_calls=10_000,
+    connection_bytes=8 * MAX_MESSAGE_BYTES,
+    port_bytes=16 * MAX_MESSAGE_BYTES,
+    idle_timeout_s=3600.0,
+)
 """All callouts and requests of one node share a connection, and nodes trust each other."""
 
 STOP_GRACE_S: Final = 1.0
 
 RegisterServices = Callable[[grpc.aio.Server], None]
-
-log = logs.logger(__name__)
 
 
 class NodeService(NodeServicer):
@@ -67,26 +72,38 @@ class NodeServer:
         self._server = server
         self.port = port
 
+    @property
+    def load(self) -> PortLoad:
+        """What other nodes take at the moment."""
+        return self._server.load
+
     async def stop(self) -> None:
         """Let calls finish for a moment, then cut them off."""
         await self._server.stop(STOP_GRACE_S)
 
 
 async def start_node_server(
-    service: NodeService, authenticator: NodeAuthenticator, register_services: RegisterServices, *, host: str, port: int
+    service: NodeService,
+    authenticator: NodeAuthenticator,
+    register_services: RegisterServices,
+    *,
+    host: str,
+    port: int,
+    connections: int,
 ) -> NodeServer:
     """Listens for other nodes. ``register_services`` adds services that answer clients of other nodes.
 
     Raises ``OSError``.
     """
 
-    def authorize(method: str, metadata: Metadata) -> bool:
-        is_node = authenticator.accepts(method, metadata)
-        if not is_node:
-            log.warning("node_refused", method=method)
-        return is_node
+    incidents = Incidents()
 
-    server = Server(LIMITS, authorize=authorize)
+    def authorize(call: RequestHeaders, peer: str) -> None:
+        if not authenticator.accepts(call.path, call.metadata):
+            incidents.report("node_refused", is_warning=True, method=call.path, peer=peer)
+            raise CallRefused(grpc.StatusCode.UNAUTHENTICATED, "forbidden")
+
+    server = Server(replace(LIMITS, connections=connections), authorize=authorize, incidents=incidents)
     add_NodeServicer_to_server(service, server)
     register_services(server)
     bound = server.add_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")

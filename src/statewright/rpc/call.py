@@ -3,26 +3,42 @@
 The connection feeds it what arrives; one task, its handler's, reads and writes. Nothing here knows what the messages
 mean.
 
-*Memory.* What the handler has not read counts against the client's windows: beyond ``BACKLOG`` bytes no more are
-granted until it reads on. A message that is not complete is always granted its rest, or it could never be read.
+*Memory.* Everything that a call holds is counted by its connection (``memory``), from its headers to the message that
+its handler has read last, which is held until the next one is read or the handler has ended. What the handler has not
+read counts against the client's windows, too: beyond ``MAX_UNREAD_BYTES`` no more are granted until it reads on. A
+message that is not complete is granted its rest, or it could never be read.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 import grpc
 import grpc.aio
 
 from statewright.rpc.headers import RESPONSE_HEADERS, CallRefused, Headers, RequestHeaders, build_trailers
-from statewright.rpc.messages import MessageReader, MessageTooLarge, UnreadableMessage, frame_message
+from statewright.rpc.http2 import STREAM_WINDOW
+from statewright.rpc.memory import CALL_BYTES, MemoryAccount
+from statewright.rpc.messages import (
+    INFLATE_SLICE_BYTES,
+    InboundMessage,
+    MessageReader,
+    MessageTooLarge,
+    UnreadableMessage,
+    frame_message,
+)
 
 MAX_UNREAD_BYTES: Final = 256 * 1024
 """Bytes of messages that may wait for the handler before the client is held up."""
 
+MIN_GRANT_BYTES: Final = STREAM_WINDOW // 4
+"""Bytes of a stream's window that are worth a frame of their own."""
+
 MESSAGE_OVERHEAD_BYTES: Final = 64
 """Bytes that a waiting message counts for beside its own: many empty ones need memory, too."""
+
+TOO_MUCH_MEMORY: Final = "too many bytes are under way"
 
 
 class CallEnded(grpc.aio.BaseError):
@@ -31,6 +47,24 @@ class CallEnded(grpc.aio.BaseError):
 
 class Stream(Protocol):
     """What a call asks of its connection."""
+
+    @property
+    def memory(self) -> MemoryAccount:
+        """Where it counts what it holds."""
+        ...
+
+    @property
+    def last_ping(self) -> float | None:
+        """When the client has sent an HTTP/2 ping to keep the connection alive, by ``time.monotonic``; those by which
+        it measures what it is sent do not count.
+        """
+        ...
+
+    def relieve_memory(self) -> bool:
+        """Refuse the newest calls that wait for the rest of their messages, until the connection holds no more than it
+        may; whether that is so.
+        """
+        ...
 
     def begin(self, stream_id: int, headers: Headers) -> None:
         """Send the headers of a response. Raises :class:`CallEnded`."""
@@ -73,23 +107,48 @@ class Call:
         self.is_aborted = False
         """Whether it ended before its handler did."""
         self.task: asyncio.Task[None] | None = None
+        self.authorization: object = None
+        """What the server has found out about the caller."""
+        self.start_on_end: Callable[[], None] | None = None
+        """Starts the handler when the client has sent all, for methods that take one message."""
+        self.request_due: float | None = None
+        """By the loop's clock, when the one message of the client has to be there; None when it is, or need not be."""
         self.deadline: float | None = None
         """By the loop's clock."""
         self._timer: asyncio.TimerHandle | None = None
         self._stream = stream
         self._reader = MessageReader(limit=limit, encoding=headers.encoding)
-        self._inbox: deque[bytes] = deque()
+        self._inbox: deque[InboundMessage] = deque()
         self._waiting = 0
         self._withheld = 0
         self._half_closed = False
         self._arrival: asyncio.Future[None] | None = None
         self._begun = False
         self._within_message = False
+        self._taken = 0
+        """Bytes of the message that the handler has."""
+        self._counted = self._base = CALL_BYTES + headers.memory_bytes
+        stream.memory.take(self._counted)
 
     @property
     def unread_bytes(self) -> int:
-        """Bytes in memory that the handler has not read."""
+        """Bytes of messages in memory that the handler has not read."""
         return self._waiting + self._reader.pending_bytes
+
+    @property
+    def has_partial_message(self) -> bool:
+        """Whether the rest of a message is still to come."""
+        return self._reader.pending_bytes > 0
+
+    @property
+    def is_handled(self) -> bool:
+        """Whether the handler has a message, and will give back what it takes."""
+        return self._taken > 0 or bool(self._inbox)
+
+    @property
+    def last_ping(self) -> float | None:
+        """See :attr:`Stream.last_ping`."""
+        return self._stream.last_ping
 
     def start_deadline(self, loop: asyncio.AbstractEventLoop) -> None:
         """Break the call off when the time is up that its head gives it."""
@@ -108,31 +167,81 @@ class Call:
             return self.abort(grpc.StatusCode.INTERNAL, str(unreadable))
         if messages:
             self._inbox += messages
-            self._waiting += sum(map(len, messages)) + MESSAGE_OVERHEAD_BYTES * len(messages)
+            self._waiting += sum(len(message.body) + MESSAGE_OVERHEAD_BYTES for message in messages)
             self._wake()
-        if self._waiting <= MAX_UNREAD_BYTES:
+        self._count()
+        if self._stream.memory.is_over:
+            self._stream.relieve_memory()
+        if self._withheld >= MIN_GRANT_BYTES and self._waiting <= MAX_UNREAD_BYTES and not self._half_closed:
             self._release_window()
         return None
 
     def receive_end(self) -> None:
         """The client sends nothing more."""
         self._half_closed = True
+        if self.start_on_end is not None and not self.has_ended:
+            start, self.start_on_end = self.start_on_end, None
+            start()
         self._wake()
 
     async def read(self) -> bytes | None:
-        """The next message; None when the client has sent all. Raises :class:`CallRefused` for half a message."""
+        """The next message; None when the client has sent all. The one before is not needed any more.
+
+        Raises :class:`CallRefused` for half a message, one that cannot be decompressed, and one for which there is no
+        room.
+        """
+        self._take(0)
         while not self._inbox:
             if self._half_closed:
                 if self._reader.pending_bytes:
                     raise CallRefused(grpc.StatusCode.INTERNAL, "the stream ends in the middle of a message")
                 return None
-            self._arrival = asyncio.get_running_loop().create_future()
-            await self._arrival
+            await self._wait_arrival()
         message = self._inbox.popleft()
-        self._waiting -= len(message) + MESSAGE_OVERHEAD_BYTES
-        if self._withheld and self._waiting <= MAX_UNREAD_BYTES // 2:
+        self._waiting -= len(message.body) + MESSAGE_OVERHEAD_BYTES
+        self._take(len(message.body))
+        if self._withheld >= MIN_GRANT_BYTES and self._waiting <= MAX_UNREAD_BYTES // 2:
             self._release_window()
+        return await self._inflate(message.body) if message.is_compressed else message.body
+
+    async def read_single(self) -> bytes:
+        """The one message of a client that sends no more. Raises :class:`CallRefused` as :meth:`read` does, and when
+        there is none, or more.
+        """
+        while not self._half_closed:
+            await self._wait_arrival()
+        message = await self.read()
+        if message is None:
+            raise CallRefused(grpc.StatusCode.INTERNAL, "the request has no message")
+        if self.unread_bytes:
+            raise CallRefused(grpc.StatusCode.INTERNAL, "the request has more than one message")
+        self.request_due = None
         return message
+
+    async def _wait_arrival(self) -> None:
+        self._arrival = asyncio.get_running_loop().create_future()
+        await self._arrival
+
+    async def _inflate(self, body: bytes) -> bytes:
+        """A compressed message, when there is room for it. Raises :class:`CallRefused`."""
+        memory = self._stream.memory
+        whole = bytearray()
+        async with memory.inflating():
+            await memory.wait_uncrowded()
+            try:
+                for part in self._reader.inflate(body):
+                    self._take(self._taken + len(part))
+                    if memory.is_over and not self._stream.relieve_memory():
+                        raise CallRefused(grpc.StatusCode.RESOURCE_EXHAUSTED, TOO_MUCH_MEMORY)
+                    whole += part
+                    if len(part) == INFLATE_SLICE_BYTES:
+                        await asyncio.sleep(0)
+            except MessageTooLarge as large:
+                raise CallRefused(grpc.StatusCode.RESOURCE_EXHAUSTED, str(large)) from large
+            except UnreadableMessage as unreadable:
+                raise CallRefused(grpc.StatusCode.INTERNAL, str(unreadable)) from unreadable
+        self._take(len(whole))
+        return bytes(whole)
 
     def begin(self, metadata: Headers | None = None) -> None:
         """Send the headers, unless that was done. Raises :class:`CallEnded`."""
@@ -183,19 +292,43 @@ class Call:
         if self.task is not None:
             self.task.cancel()
 
+    def release(self) -> None:
+        """The handler has ended: nothing of the call is needed any more."""
+        self._taken = self._base = 0
+        self._count()
+
     def _expire(self) -> None:
         self.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
 
     def _close(self) -> None:
         self.has_ended = True
-        self._release_window()  # or the windows of the connection would never have it back
+        self.request_due = self.start_on_end = None
         if self._timer is not None:
             self._timer.cancel()
+        self._inbox.clear()
+        self._waiting = 0
+        self._reader.drop_pending()
+        self._count()
+        if self.task is None:
+            self.release()
+
+    def _take(self, size: int) -> None:
+        """The handler has so many bytes."""
+        self._taken = size
+        self._count()
+
+    def _count(self) -> None:
+        """Tell the connection what is held now."""
+        held = self._base + self._taken + self.unread_bytes
+        if held > self._counted:
+            self._stream.memory.take(held - self._counted)
+        elif held < self._counted:
+            self._stream.memory.give_back(self._counted - held)
+        self._counted = held
 
     def _release_window(self) -> None:
-        if self._withheld:
-            window, self._withheld = self._withheld, 0
-            self._stream.release_window(self.id, window)
+        window, self._withheld = self._withheld, 0
+        self._stream.release_window(self.id, window)
 
     def _wake(self) -> None:
         if self._arrival is not None and not self._arrival.done():

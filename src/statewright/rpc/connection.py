@@ -1,13 +1,14 @@
 """One connection of a client: h2 between a transport and the calls.
 
-What arrives is handed to calls as it comes. What they send is collected during one turn of the event loop and leaves in
-one write. DATA waits for the client's windows and for a transport whose buffer is full; control frames do not, so a
-client that provokes more of them than it reads is cut off, as is one that opens streams only to reset them.
+What arrives is handled frame by frame, as long as the turn of the connection lasts (``turns``), and handed to calls as
+it comes; ``sending`` has what leaves. A client that does nothing but reset its calls, or sends frames without content
+at a rate that no client needs, is cut off.
 """
 
 import asyncio
 from collections.abc import Iterable
-from typing import Final, Protocol, cast
+from time import monotonic, perf_counter
+from typing import Final, cast
 
 import grpc
 from h2.errors import ErrorCodes
@@ -15,38 +16,34 @@ from h2.events import (
     DataReceived,
     Event,
     PingAckReceived,
+    PingReceived,
     RemoteSettingsChanged,
     RequestReceived,
     StreamEnded,
     StreamReset,
     WindowUpdated,
 )
-from h2.exceptions import FlowControlError, H2Error, ProtocolError
+from h2.exceptions import H2Error, ProtocolError
 
 from statewright import logs
-from statewright.rpc.call import Call, CallEnded
+from statewright.rpc.call import TOO_MUCH_MEMORY, Call
+from statewright.rpc.call_server import CallServer
 from statewright.rpc.headers import CallRefused, Headers, NotGrpc, RequestHeaders, read_request_headers
 from statewright.rpc.http2 import (
-    MAX_FRAME_BYTES,
+    FRAMES_PER_FRAME,
     Http2Connection,
-    Limits,
+    TooManyControlFrames,
     build_goaway,
     format_peer,
     speaks_http2,
     watch_peer,
 )
+from statewright.rpc.memory import MemoryAccount
 from statewright.rpc.messages import IDENTITY
+from statewright.rpc.receiving import ReceiveWindows
+from statewright.rpc.sending import WRITE_HIGH_WATER, SendingConnection
 
 log = logs.logger(__name__)
-
-WRITE_HIGH_WATER: Final = 256 * 1024
-"""Bytes in the transport from which on DATA waits."""
-
-WRITE_QUANTUM: Final = 64 * 1024
-"""Bytes of DATA after which others get their turn; no frame is longer, whatever the client would take."""
-
-MAX_UNSENT_BYTES: Final = 4 * 1024 * 1024
-"""Bytes in the transport at which a client that does not read is cut off; they are mostly control frames."""
 
 MAX_RESETS: Final = 10_000
 RESET_WINDOW_S: Final = 10.0
@@ -61,47 +58,30 @@ GOAWAY_TIMEOUT_S: Final = 1.0
 MAX_STREAM_ID: Final = 2**31 - 1
 GOAWAY_PING: Final = b"farewell"
 NO_HEADERS: Final = RequestHeaders(path="", metadata=(), timeout=None, encoding=IDENTITY)
+NEVER: Final = float("inf")
 
 
-class CallServer(Protocol):
-    """Who answers calls."""
-
-    limits: Limits
-
-    def add_connection(self, connection: "ServerConnection") -> None:
-        """A client has connected."""
-        ...
-
-    def remove_connection(self, connection: "ServerConnection") -> None:
-        """It has gone."""
-        ...
-
-    def start_call(self, call: Call, peer: str) -> None:
-        """Has the call answered."""
-        ...
-
-
-class ServerConnection(asyncio.Protocol):
+class ServerConnection(SendingConnection):
     """The ``Stream`` of its calls."""
 
     def __init__(self, service: CallServer) -> None:
-        self.peer = ""
+        super().__init__(Http2Connection(concurrent_calls=service.limits.concurrent_calls), service.incidents)
         self._service = service
-        self._loop = asyncio.get_running_loop()
-        self._h2 = Http2Connection(concurrent_calls=service.limits.concurrent_calls)
-        self._transport: asyncio.Transport | None = None
         self._calls: dict[int, Call] = {}
-        self._unflushed = 0
-        self._flush_is_due = False
-        self._is_paused = False
-        self._waiting: dict[int, asyncio.Future[None]] = {}
+        self.memory = MemoryAccount(service.memory, service.limits.connection_bytes)
+        self.last_ping: float | None = None
+        self._windows = ReceiveWindows(service.memory, self.memory, self._calls, self._grant, self._count_refused_call)
+        self._inbound_bytes = 0
+        """Those of frames and headers that are not complete, or wait for their turn."""
+        self._is_in_line = False
         self._preface_timer = self._loop.call_later(PREFACE_TIMEOUT_S, self.abort)
         self._goaway_timer: asyncio.TimerHandle | None = None
         self._resets, self._resets_since = 0, 0.0
+        self._is_welcome = False
+        self._idle_since = self._loop.time()
         self._is_going_away = False
         self._goaway_acknowledged = False
         self._is_terminated = False
-        self._is_closed = False
 
     # The transport.
 
@@ -120,24 +100,12 @@ class ServerConnection(asyncio.Protocol):
         if self._is_closed:
             return None
         try:
-            events = self._h2.feed(data)
+            self._h2.inbound_frames.add_data(data)
         except ProtocolError as error:
-            log.info("grpc_connection_refused", peer=self.peer, reason=str(error)[:200])
-            return self._close()
-        except Exception:  # of parsers of a stranger's bytes: his connection ends, the others do not
-            log.exception("grpc_connection_failed", peer=self.peer)
-            return self.abort()
-        for event in events:
-            self._dispatch(event)
-        self._flush_soon()
+            return self._refuse(error)
+        if not self._is_in_line:
+            self._service.turns.handle(self)
         return None
-
-    def pause_writing(self) -> None:
-        self._is_paused = True
-
-    def resume_writing(self) -> None:
-        self._is_paused = False
-        self._wake_writers()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -145,58 +113,55 @@ class ServerConnection(asyncio.Protocol):
         if self._goaway_timer is not None:
             self._goaway_timer.cancel()
         self._wake_writers()
-        for call in list(self._calls.values()):
-            call.abandon()
-        self._calls.clear()
+        self._abandon_calls()
+        self._windows.close()
+        self._count_inbound(0)
+        self.memory.close()
         self._service.remove_connection(self)
 
-    # What calls ask for.
+    # Turns.
 
-    def begin(self, stream_id: int, headers: Headers) -> None:
-        """Raises :class:`CallEnded`."""
-        try:
-            self._h2.send_headers(stream_id, headers)
-        except H2Error as error:
-            raise CallEnded(str(error)) from error
+    def handle_frames(self, until: float) -> bool:
+        """Handle what has come until ``time.perf_counter`` says so; whether some is left."""
+        frames, is_left = self._h2.inbound_frames, False
+        if self._is_closed or self._transport is None:
+            return False
+        while not self._is_closed:
+            try:
+                for event in self._h2.feed():
+                    self._dispatch(event)
+            except ProtocolError as error:
+                self._refuse(error)
+                return False
+            except Exception:  # of parsers of a stranger's bytes: his connection ends, the others do not
+                log.exception("grpc_connection_failed", peer=self.peer)
+                self.abort()
+                return False
+            if not frames.is_batch_full:
+                break
+            if is_left := perf_counter() >= until:
+                break
+        self._count_inbound(frames.pending_bytes + frames.unfinished_header_bytes)
         self._flush_soon()
+        return is_left
 
-    def send(self, stream_id: int, data: bytes, at: int) -> int:
-        """How much of the data from ``at`` on is on its way. Raises :class:`CallEnded`."""
-        if self._is_paused:
-            return 0
-        size = len(data) - at
-        try:
-            if size > MAX_FRAME_BYTES or not self._try_send(stream_id, data[at:] if at else data):
-                window = self._h2.local_flow_control_window(stream_id)
-                size = min(size, window, self._h2.max_outbound_frame_size, WRITE_QUANTUM)
-                if size <= 0 or not self._try_send(stream_id, data[at : at + size]):
-                    return 0
-        except H2Error as error:
-            raise CallEnded(str(error)) from error
-        self._unflushed += size
-        if self._unflushed > WRITE_HIGH_WATER:
-            self._flush()
-        else:
-            self._flush_soon()
-        return size
+    def pause_reading(self) -> None:
+        """Until :meth:`resume_reading`."""
+        self._is_in_line = True
+        if self._transport is not None:
+            self._transport.pause_reading()
 
-    async def wait_writable(self, stream_id: int) -> None:
-        """Returns when a window has been opened, the transport has sent what it had, or the connection is lost."""
-        waiting = self._waiting[stream_id] = self._loop.create_future()
-        try:
-            await waiting
-        finally:
-            del self._waiting[stream_id]
+    def resume_reading(self) -> None:
+        """Read on, unless the client floods."""
+        self._is_in_line = False
+        if self._transport is not None and not self._transport.is_closing() and not self._is_hostile:
+            self._transport.resume_reading()
 
-    async def yield_to_loop(self) -> None:
-        """Lets others have their turn after ``WRITE_QUANTUM`` bytes."""
-        if self._unflushed > WRITE_QUANTUM:
-            self._flush()
-            await asyncio.sleep(0)
+    # What calls ask for, and ``sending`` does not do.
 
     def end(self, stream_id: int, headers: Headers, *, abandoned: bool) -> None:
         """The status of a call, which is forgotten."""
-        self._calls.pop(stream_id, None)
+        self._forget(stream_id)
         try:
             self._h2.send_headers(stream_id, headers, end_stream=True)
             if abandoned:
@@ -208,7 +173,7 @@ class ServerConnection(asyncio.Protocol):
 
     def reset(self, stream_id: int) -> None:
         """The end of a call in the middle of a message."""
-        self._calls.pop(stream_id, None)
+        self._forget(stream_id)
         if not self._is_terminated:  # then the end of the connection tells more
             try:
                 self._h2.reset_stream(stream_id, ErrorCodes.CANCEL)
@@ -218,14 +183,25 @@ class ServerConnection(asyncio.Protocol):
         self._close_if_done()
 
     def release_window(self, stream_id: int, size: int) -> None:
-        """Lets the client send so many bytes more."""
-        try:
-            self._h2.acknowledge_received_data(size, stream_id)
-        except H2Error as gone:
-            log.debug("grpc_window_closed", peer=self.peer, reason=str(gone))
-        self._flush_soon()
+        """Lets the client send so many bytes more, when there is room for them."""
+        self._windows.release(stream_id, size)
+
+    def relieve_memory(self) -> bool:
+        """Refuse the newest calls until the connection holds no more than it may; whether that is so."""
+        return self._windows.refuse_until_not_over()
 
     # The end.
+
+    def review(self, now: float) -> None:
+        """End calls whose messages take too long, and the connection if nobody uses it. ``now`` is the loop's time."""
+        limits = self._service.limits
+        for call in [call for call in self._calls.values() if call.request_due is not None and call.request_due < now]:
+            self._incidents.report("grpc_request_too_slow", peer=self.peer, method=call.headers.path)
+            text = f"the request was not here within {limits.request_timeout_s:g} s"
+            call.abort(grpc.StatusCode.DEADLINE_EXCEEDED, text)
+        allowed = limits.idle_timeout_s if self._is_welcome else limits.first_call_timeout_s
+        if not self._calls and allowed is not None and now - self._idle_since > allowed:
+            self.begin_goaway()
 
     def begin_goaway(self) -> None:
         """Asks the client to begin no more calls here, and closes when those under way are over.
@@ -247,14 +223,11 @@ class ServerConnection(asyncio.Protocol):
             call.abort(code, text)
         self._close()
 
-    def abort(self) -> None:
-        """Drops the connection."""
-        if self._transport is not None:
-            self._transport.abort()
-
     # What arrives.
 
     def _dispatch(self, event: Event) -> None:
+        if self._is_closed:
+            return
         match event:
             case DataReceived():
                 self._receive_data(event)
@@ -267,6 +240,8 @@ class ServerConnection(asyncio.Protocol):
                 self._wake_writers(stream_id)
             case StreamReset(stream_id=stream_id):
                 self._receive_reset(stream_id)
+            case PingReceived():
+                self._receive_ping()
             case RemoteSettingsChanged():
                 self._receive_settings()
             case PingAckReceived(ping_data=data) if data == GOAWAY_PING:
@@ -275,33 +250,37 @@ class ServerConnection(asyncio.Protocol):
                 pass
 
     def _receive_data(self, event: DataReceived) -> None:
-        call = self._calls.get(event.stream_id)
-        if call is None:  # it was answered before all of it was here
-            return self.release_window(event.stream_id, event.flow_controlled_length)
-        call.receive_data(event.data, event.flow_controlled_length)
-        # One of them holds more than its share, or all of them together do not hold too much.
-        limits = self._service.limits
-        if (
-            call.unread_bytes > limits.unread_bytes // limits.concurrent_calls
-            and sum(call.unread_bytes for call in self._calls.values()) > limits.unread_bytes
-        ):
-            call.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many bytes of this connection are under way")
-        return None
+        if call := self._calls.get(event.stream_id):  # else it was answered before all of it was here
+            call.receive_data(event.data, event.flow_controlled_length)
+        self._windows.receive(event.flow_controlled_length)
 
     def _start_request(self, stream_id: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         try:
             head = read_request_headers(headers)
         except NotGrpc as foreign:
+            self._h2.count_refused_call()
             return self.end(stream_id, [(b":status", b"%d" % foreign.status)], abandoned=True)
         except CallRefused as refused:
+            self._h2.count_refused_call()
             return Call(self, stream_id, NO_HEADERS, limit=0).finish(refused.code, str(refused))
         call = self._calls[stream_id] = Call(self, stream_id, head, limit=self._service.limits.message_bytes)
-        call.start_deadline(self._loop)
-        self._service.start_call(call, self.peer)
+        if self.memory.is_over:
+            self._count_refused_call()
+            return call.finish(grpc.StatusCode.RESOURCE_EXHAUSTED, TOO_MUCH_MEMORY)
+        try:
+            call.start_deadline(self._loop)
+            self._service.start_call(call, self.peer)
+        except CallRefused as refused:
+            self._h2.count_refused_call()
+            return call.finish(refused.code, str(refused))
+        self._h2.inbound_frames.allow_control_frames(FRAMES_PER_FRAME)
+        if not self._is_welcome:
+            self._is_welcome = True
+            self._service.welcome_connection(self)
         return None
 
     def _receive_reset(self, stream_id: int) -> None:
-        call = self._calls.pop(stream_id, None)
+        call = self._forget(stream_id)
         if call is not None:
             call.abandon()
         now = self._loop.time()
@@ -309,10 +288,16 @@ class ServerConnection(asyncio.Protocol):
             self._resets, self._resets_since = 0, now
         self._resets += 1
         if self._resets > MAX_RESETS:
-            log.warning("grpc_client_resets_streams", peer=self.peer)
+            self._incidents.report("grpc_client_resets_streams", peer=self.peer)
             self._h2.close_connection(ErrorCodes.ENHANCE_YOUR_CALM)
             return self._close()
         return self._close_if_done()
+
+    def _receive_ping(self) -> None:
+        """Clients send pings to keep a connection alive, and others after every bit of data, to measure it."""
+        if not self.has_sent_data:
+            self.last_ping = monotonic()
+        self.has_sent_data = False
 
     def _receive_settings(self) -> None:
         """The client's settings are here, which may widen the windows of its streams."""
@@ -324,36 +309,49 @@ class ServerConnection(asyncio.Protocol):
         self._goaway_acknowledged = True
         self._close_if_done()
 
-    # What leaves.
+    # Accounts.
 
-    def _try_send(self, stream_id: int, data: bytes) -> bool:
+    def _forget(self, stream_id: int) -> Call | None:
+        call = self._calls.pop(stream_id, None)
+        self._windows.forget(stream_id)
+        if not self._calls and self._is_welcome:
+            self._idle_since = self._loop.time()
+        return call
+
+    def _grant(self, stream_id: int, size: int) -> None:
         try:
-            self._h2.send_data(stream_id, data)
-        except FlowControlError:
-            return False
-        return True
+            self._h2.increment_flow_control_window(size, stream_id or None)
+        except H2Error as gone:
+            log.debug("grpc_window_closed", peer=self.peer, reason=str(gone))
+        self._flush_soon()
 
-    def _wake_writers(self, stream_id: int = 0) -> None:
-        """For one stream, or for all."""
-        for waiting in (self._waiting.get(stream_id),) if stream_id else self._waiting.values():
-            if waiting is not None and not waiting.done():
-                waiting.set_result(None)
-
-    def _flush_soon(self) -> None:
-        if not self._flush_is_due:
-            self._flush_is_due = True
-            self._loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._flush_is_due = False
-        self._unflushed = 0
-        data = self._h2.data_to_send()
-        if not data or self._is_closed or self._transport is None:
-            return
-        self._transport.write(data)
-        if self._is_paused and self._transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
-            log.warning("grpc_client_does_not_read", peer=self.peer)
+    def _count_inbound(self, size: int) -> None:
+        """So many octets are not handled. A client that sends them when there is no room is cut off."""
+        if size > self._inbound_bytes:
+            self.memory.take(size - self._inbound_bytes)
+        elif size < self._inbound_bytes:
+            self.memory.give_back(self._inbound_bytes - size)
+        self._inbound_bytes = size
+        if size and self.memory.is_over and not self.relieve_memory() and not self._calls:
+            self._incidents.report("grpc_connection_refused", peer=self.peer, reason=TOO_MUCH_MEMORY)
+            self._is_closed = self._is_hostile = True
+            self._h2.inbound_frames.drop()
+            self._count_inbound(0)
             self.abort()
+
+    def _count_refused_call(self) -> None:
+        self._incidents.report("grpc_memory_exhausted", peer=self.peer)
+
+    # The end of the connection.
+
+    def _refuse(self, error: ProtocolError) -> None:
+        is_flood = isinstance(error, TooManyControlFrames)
+        event = "grpc_client_floods" if is_flood else "grpc_connection_refused"
+        self._incidents.report(event, peer=self.peer, reason=str(error)[:200])
+        self._close()
+        if is_flood:
+            self._is_hostile = True
+            self.pause_reading()  # for good: what else it sends is not worth the time
 
     def _close_if_done(self) -> None:
         if self._goaway_acknowledged and not self._calls and not self._is_closed and self._transport is not None:
@@ -378,6 +376,9 @@ class ServerConnection(asyncio.Protocol):
         if self._goaway_timer is not None:
             self._goaway_timer.cancel()
         self._goaway_timer = self._loop.call_later(GOAWAY_TIMEOUT_S, self.abort)
+        self._abandon_calls()
+
+    def _abandon_calls(self) -> None:
         for call in list(self._calls.values()):
             call.abandon()
         self._calls.clear()

@@ -49,12 +49,7 @@ class CallContext(grpc.aio.ServicerContext[RequestT, ResponseT]):
 
     async def read_single_request(self) -> RequestT:
         """The one message of the client. Raises ``CallRefused`` when there is none, or more."""
-        message = await self._call.read()
-        if message is None:
-            raise CallRefused(grpc.StatusCode.INTERNAL, "the request has no message")
-        if await self._call.read() is not None:
-            raise CallRefused(grpc.StatusCode.INTERNAL, "the request has more than one message")
-        return self._decode(message)
+        return self._decode(await self._call.read_single())
 
     async def read(self) -> RequestT:
         message = await self._call.read()
@@ -117,6 +112,23 @@ class CallContext(grpc.aio.ServicerContext[RequestT, ResponseT]):
         """Seconds until the deadline, infinitely many without one."""
         deadline = self._call.deadline
         return float("inf") if deadline is None else max(0.0, deadline - asyncio.get_running_loop().time())
+
+    @property
+    def method(self) -> str:
+        """The path of the call, ``/package.Service/Method``."""
+        return self._call.headers.path
+
+    @property
+    def authorization(self) -> object:
+        """What the server has found out about the caller, before anything of a message was taken."""
+        return self._call.authorization
+
+    @property
+    def last_ping(self) -> float | None:
+        """When the client has sent an HTTP/2 ping to keep the connection alive, by ``time.monotonic``; those by which
+        it measures what it is sent do not count.
+        """
+        return self._call.last_ping
 
     def cancelled(self) -> bool:
         """Whether the client has gone, or its time is up."""

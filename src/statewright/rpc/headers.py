@@ -36,6 +36,9 @@ _FORBIDDEN_OCTETS: Final = re.compile(rb"[\0\r\n]")
 _HEADER_OVERHEAD: Final = 32
 """Bytes that each header counts for beside its own (RFC 9113 §6.5.2)."""
 
+_HEADER_MEMORY: Final = 192
+"""Bytes that each header takes in memory beside its own: two texts and a pair."""
+
 _LEGAL_NAME: Final = re.compile(r"[0-9a-z_.-]+", re.ASCII)
 _LEGAL_VALUE: Final = re.compile(r"[ -~]*", re.ASCII)
 """What metadata of ours may be."""
@@ -50,12 +53,15 @@ _PROTOCOL_HEADERS: Final = frozenset({"te", "content-type", "grpc-timeout", "grp
 
 
 class RequestHeaders(Struct, frozen=True, kw_only=True):
-    """What a call begins with. ``timeout`` is in seconds, None for no limit."""
+    """What a call begins with. ``timeout`` is in seconds, None for no limit; ``memory_bytes`` is what all of it takes
+    in memory, roughly.
+    """
 
     path: str
     metadata: Metadata
     timeout: float | None
     encoding: str
+    memory_bytes: int = 0
 
 
 class NotGrpc(ValueError):
@@ -78,7 +84,8 @@ def read_request_headers(headers: Iterable[tuple[bytes, bytes]]) -> RequestHeade
     """Raises :class:`NotGrpc` and :class:`CallRefused`."""
     path, timeout, encoding, method, content_type = "", None, IDENTITY, "", ""
     metadata: list[tuple[str, str | bytes]] = []
-    for name, value in _decode_headers(headers):
+    decoded = _decode_headers(headers)
+    for name, value in decoded:
         match name:
             case ":path":
                 path = value
@@ -102,7 +109,8 @@ def read_request_headers(headers: Iterable[tuple[bytes, bytes]]) -> RequestHeade
         raise NotGrpc(415)
     if encoding != IDENTITY and encoding not in WINDOW_BITS:
         raise CallRefused(grpc.StatusCode.UNIMPLEMENTED, f"unsupported grpc-encoding: {encoding}")
-    return RequestHeaders(path=path, metadata=tuple(metadata), timeout=timeout, encoding=encoding)
+    memory = sum(len(name) + len(value) + _HEADER_MEMORY for name, value in decoded)
+    return RequestHeaders(path=path, metadata=tuple(metadata), timeout=timeout, encoding=encoding, memory_bytes=memory)
 
 
 def _decode_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:

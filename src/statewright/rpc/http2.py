@@ -1,17 +1,20 @@
 """h2 as a server of gRPC wants it, and what is asked of the sockets of its clients."""
 
 import asyncio
+import socket
 import ssl
+import struct
+from time import monotonic
 from typing import Final
 
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.events import Event
-from h2.exceptions import FrameTooLargeError
+from h2.exceptions import DenialOfServiceError, FrameTooLargeError, ProtocolError
 from h2.frame_buffer import FrameBuffer
 from h2.settings import SettingCodes, Settings
-from hyperframe.frame import Frame, GoAwayFrame
+from hyperframe.frame import ContinuationFrame, DataFrame, Frame, GoAwayFrame, HeadersFrame
 from msgspec import Struct
 
 from statewright.sockets import enable_keepalive
@@ -19,9 +22,9 @@ from statewright.sockets import enable_keepalive
 MAX_FRAME_BYTES: Final = 16_384
 """Bytes that every client takes in one frame (RFC 9113 §6.5.2)."""
 
-STREAM_WINDOW: Final = 1024 * 1024
-CONNECTION_WINDOW: Final = 32 * 1024 * 1024
-"""Of many streams: some that are not read must not hold up the others."""
+STREAM_WINDOW: Final = 256 * 1024
+CONNECTION_WINDOW: Final = 16 * 1024 * 1024
+"""Of many streams: some that are not read must not hold up the others. Half of what a connection may hold in memory."""
 
 MAX_HEADER_BYTES: Final = 64 * 1024
 """Headers of a request as RFC 9113 §6.5.2 counts them. A call with more is refused."""
@@ -29,32 +32,130 @@ MAX_HEADER_BYTES: Final = 64 * 1024
 MAX_DECODED_HEADER_BYTES: Final = 4 * MAX_HEADER_BYTES
 """A client that sends even more is cut off: they are not decompressed to the end."""
 
+MAX_HEADER_BLOCK_BYTES: Final = 2 * MAX_HEADER_BYTES
+"""Headers as they are sent: it takes 20 ms to decompress so many. A client that sends even more is cut off."""
+
+FRAMES_AT_ONCE: Final = 16
+"""Frames that are handled before anybody looks at the clock."""
+
+HEADER_FRAMES: Final = 8
+HEADER_BYTES_PER_FRAME: Final = 512
+"""Headers take as long as so many frames, and as one more for so many bytes: a call is authenticated with them."""
+
+CONTROL_FRAMES: Final = 10_000
+CONTROL_FRAMES_PER_S: Final = 1000.0
+"""Frames without content that a client may send at once, and every second."""
+
+FRAMES_PER_FRAME: Final = 4
+"""Frames without content that a client may send more for each frame that it is sent: windows, and measurements."""
+
+MAX_CLOSED_STREAMS: Final = 8192
+"""Streams of which is remembered how they ended: what comes late on one of them is no error of the connection."""
+
 _INITIAL_WINDOW: Final = 65_535
 _MAX_FRAME_WITH_HEAD: Final = 9 + MAX_FRAME_BYTES
 """Octets of the longest frame of a client, with its head."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """What one client may take."""
+    """What clients may take. Times in seconds; None: for ever."""
 
     message_bytes: int
-    """The longest message, decompressed."""
+    """The longest message, inflated."""
     concurrent_calls: int = 1000
-    unread_bytes: int = 64 * 1024 * 1024
-    """Messages of one connection that handlers have not read, or that are not complete."""
+    connection_bytes: int = 32 * 1024 * 1024
+    """What one connection may hold in memory (``memory``)."""
+    port_bytes: int = 256 * 1024 * 1024
+    """What all connections of the port may hold together."""
+    connections: int = 10_000
+    request_timeout_s: float | None = 30.0
+    """How long the one message of a call may take to be there."""
+    idle_timeout_s: float | None = 300.0
+    """After which a connection without calls is closed."""
+    first_call_timeout_s: float | None = 30.0
+    """How long a new client may take to make a call that is let in."""
+
+
+class TooManyControlFrames(ProtocolError):
+    """A client sends frames without content at a rate that no client needs."""
+
+    error_code = ErrorCodes.ENHANCE_YOUR_CALM
 
 
 class InboundFrames(FrameBuffer):
-    """Frames as they come."""
+    """Frames as they come, ``FRAMES_AT_ONCE`` of them at a time."""
+
+    def __init__(self) -> None:
+        super().__init__(server=True)
+        self._left = FRAMES_AT_ONCE
+        self._control_frames = float(CONTROL_FRAMES)
+        """How many more may come."""
+        self._counted_at = monotonic()
 
     @property
     def pending_bytes(self) -> int:
-        """Octets that are not a whole frame yet."""
+        """Octets that are not a whole frame yet, or wait for their turn."""
         return len(self._data)
+
+    @property
+    def unfinished_header_bytes(self) -> int:
+        """Octets of headers whose end has not come."""
+        return sum(len(frame.data) for frame in self._headers_buffer)
+
+    def drop(self) -> None:
+        """Forget all that was not handled."""
+        self._data = bytearray()
+        self._headers_buffer = []
+
+    def begin_batch(self) -> None:
+        """Give out ``FRAMES_AT_ONCE`` frames more."""
+        self._left = FRAMES_AT_ONCE
+
+    @property
+    def is_batch_full(self) -> bool:
+        """Whether there may be more frames than were given out."""
+        return self._left <= 0
+
+    def allow_control_frames(self, number: int) -> None:
+        """The client was sent something, or does something that counts."""
+        if self._control_frames < CONTROL_FRAMES:
+            self._control_frames += number
+
+    def __next__(self) -> Frame:
+        if self._left <= 0:
+            raise StopIteration
+        frame = super().__next__()
+        self._left -= 1
+        if isinstance(frame, HeadersFrame):
+            self._left -= HEADER_FRAMES + len(frame.data) // HEADER_BYTES_PER_FRAME
+        elif not (isinstance(frame, DataFrame) and frame.data):
+            self.count_control_frame()
+        return frame
+
+    def _update_header_buffer(self, f: Frame | None) -> Frame | None:
+        if isinstance(f, ContinuationFrame):
+            self.count_control_frame()
+            if self.unfinished_header_bytes + len(f.data) > MAX_HEADER_BLOCK_BYTES:
+                raise DenialOfServiceError("Received overlong header block")
+        return super()._update_header_buffer(f)
+
+    def count_control_frame(self) -> None:
+        """Raises :class:`TooManyControlFrames`."""
+        self._control_frames -= 1
+        if self._control_frames >= 0:
+            return
+        now = monotonic()
+        earned = (now - self._counted_at) * CONTROL_FRAMES_PER_S
+        self._control_frames = min(self._control_frames + earned, CONTROL_FRAMES)
+        self._counted_at = now
+        if self._control_frames < 0:
+            raise TooManyControlFrames("too many frames without content")
 
 
 class Http2Connection(H2Connection):
     """The server's side of a connection, whose settings are about to be sent."""
+
+    MAX_CLOSED_STREAMS = MAX_CLOSED_STREAMS
 
     def __init__(self, *, concurrent_calls: int) -> None:
         # The headers of requests are looked at by ``read_request_headers``: a call that has a wrong one is refused,
@@ -75,17 +176,29 @@ class Http2Connection(H2Connection):
                 SettingCodes.INITIAL_WINDOW_SIZE: STREAM_WINDOW,
             },
         )
-        self.incoming_buffer = self._frames = InboundFrames(server=True)
+        self.incoming_buffer = self.inbound_frames = InboundFrames()
         self.decoder.max_header_list_size = MAX_DECODED_HEADER_BYTES
         self.initiate_connection()
         self.increment_flow_control_window(CONNECTION_WINDOW - _INITIAL_WINDOW)
 
-    def feed(self, data: bytes) -> list[Event]:
-        """What the client tells. Raises ``ProtocolError``."""
-        if self._frames.pending_bytes > _MAX_FRAME_WITH_HEAD:  # h2 would look at its length when all of it is here
+    def feed(self) -> list[Event]:
+        """What the client tells with its next ``FRAMES_AT_ONCE`` frames. Raises ``ProtocolError``."""
+        frames = self.inbound_frames
+        frames.begin_batch()
+        events = self.receive_data(b"")
+        if not frames.is_batch_full and frames.pending_bytes > _MAX_FRAME_WITH_HEAD:
+            # h2 would look at the length of a frame when all of it is here.
             self.close_connection(ErrorCodes.FRAME_SIZE_ERROR)
             raise FrameTooLargeError("Received overlong frame")
-        return self.receive_data(data)
+        return events
+
+    def count_refused_call(self) -> None:
+        """A call was refused at its head, which counts as a frame without content. Raises ``ProtocolError``."""
+        try:
+            self.inbound_frames.count_control_frame()
+        except TooManyControlFrames as flood:
+            self.close_connection(flood.error_code)
+            raise
 
     def _receive_goaway_frame(self, frame: GoAwayFrame) -> tuple[list[Frame], list[Event]]:
         # A client that has said GOAWAY begins no more calls, and waits for the answers to those it began (RFC 9113
@@ -109,6 +222,14 @@ def watch_peer(transport: asyncio.Transport) -> None:
     """Has TCP find out that a client is gone which could not say so."""
     connected = transport.get_extra_info("socket")
     enable_keepalive(connected, idle_s=KEEPALIVE_IDLE_S, interval_s=10, unacknowledged_s=KEEPALIVE_IDLE_S)
+
+
+def drop_unsent(transport: asyncio.Transport) -> None:
+    """Have the system forget what was not sent when the transport is closed: for a client that does not read, it would
+    keep that for minutes.
+    """
+    connected = transport.get_extra_info("socket")
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def speaks_http2(transport: asyncio.Transport) -> bool:

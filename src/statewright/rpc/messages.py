@@ -4,8 +4,9 @@ Source: "Length-Prefixed-Message" in the protocol description "gRPC over HTTP2".
 """
 
 import zlib
+from collections.abc import Iterator
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 _PREFIX: Final = Struct(">BI")
 
@@ -13,6 +14,9 @@ WINDOW_BITS: Final = {"gzip": 31, "deflate": 15}
 """What messages may be compressed with, as zlib knows it. ``deflate`` has a zlib header (RFC 9110 §8.4.1.2)."""
 
 IDENTITY: Final = "identity"
+
+INFLATE_SLICE_BYTES: Final = 1024 * 1024
+"""Bytes of a message that are inflated at once; zlib makes several hundred of them in a millisecond."""
 
 
 class MessageTooLarge(ValueError):
@@ -26,13 +30,20 @@ class UnreadableMessage(ValueError):
     """What came is no message, or cannot be decompressed."""
 
 
+class InboundMessage(NamedTuple):
+    """A message as it came."""
+
+    is_compressed: bool
+    body: bytes
+
+
 def frame_message(message: bytes) -> bytes:
     """A message as it goes over a stream, uncompressed."""
     return _PREFIX.pack(0, len(message)) + message
 
 
 class MessageReader:
-    """Puts the messages of one stream together. ``limit`` is the longest in bytes, decompressed ones included."""
+    """Puts the messages of one stream together. ``limit`` is the longest in bytes, inflated ones included."""
 
     __slots__ = ("_encoding", "_limit", "_missing", "_partial")
 
@@ -47,49 +58,63 @@ class MessageReader:
         """Bytes of a message that has not come completely."""
         return len(self._partial)
 
-    def feed(self, part: bytes) -> list[bytes]:
-        """The messages that are complete with this part, in order.
+    def drop_pending(self) -> None:
+        """Forget what is not complete."""
+        self._partial = bytearray()
+
+    def feed(self, part: bytes) -> list[InboundMessage]:
+        """The messages that are complete with this part, in order, as they came.
 
         Raises :class:`MessageTooLarge` as soon as the length is known, and :class:`UnreadableMessage`.
         """
-        if self._partial:
-            self._partial += part
-            if len(part) < self._missing:
-                self._missing -= len(part)
-                return []
-            part = bytes(self._partial)
-            self._partial.clear()
-        messages: list[bytes] = []
-        at, end = 0, len(part)
+        if not self._partial:
+            return self._split(part)
+        self._partial += part
+        if len(part) < self._missing:
+            self._missing -= len(part)
+            return []
+        whole, self._partial = self._partial, bytearray()
+        return self._split(whole)
+
+    def _split(self, octets: bytes | bytearray) -> list[InboundMessage]:
+        messages: list[InboundMessage] = []
+        at, end = 0, len(octets)
         self._missing = _PREFIX.size
-        while end - at >= _PREFIX.size:
-            compressed, size = _PREFIX.unpack_from(part, at)
-            if size > self._limit:
-                raise MessageTooLarge(size, self._limit)
-            after = at + _PREFIX.size + size
-            if after > end:
-                self._missing = _PREFIX.size + size
-                break
-            body = part[at + _PREFIX.size : after]
-            messages.append(self._decompress(body, compressed) if compressed else body)
-            at = after
-        self._partial += part[at:]
+        with memoryview(octets) as view:
+            while end - at >= _PREFIX.size:
+                flag, size = _PREFIX.unpack_from(view, at)
+                if size > self._limit:
+                    raise MessageTooLarge(size, self._limit)
+                if flag > 1 or (flag and self._encoding not in WINDOW_BITS):
+                    raise UnreadableMessage("a message is marked as compressed, and nothing was said of how")
+                after = at + _PREFIX.size + size
+                if after > end:
+                    self._missing = _PREFIX.size + size
+                    break
+                messages.append(InboundMessage(flag == 1, bytes(view[at + _PREFIX.size : after])))
+                at = after
+            self._partial += view[at:]
         self._missing -= end - at
         return messages
 
-    def _decompress(self, body: bytes, flag: int) -> bytes:
-        bits = WINDOW_BITS.get(self._encoding)
-        if flag != 1 or bits is None:
-            raise UnreadableMessage("a message is marked as compressed, and nothing was said of how")
-        inflating = zlib.decompressobj(wbits=bits)
-        try:
-            message = inflating.decompress(body, self._limit + 1)
-        except zlib.error as error:
-            raise UnreadableMessage(f"a message cannot be decompressed: {error}") from error
-        if len(message) > self._limit:
-            raise MessageTooLarge(len(message), self._limit)
-        if not inflating.eof:
-            raise UnreadableMessage("a message ends in the middle of its compressed data")
+    def inflate(self, body: bytes) -> Iterator[bytes]:
+        """A compressed message in slices of at most ``INFLATE_SLICE_BYTES``.
+
+        Raises :class:`MessageTooLarge` and :class:`UnreadableMessage`.
+        """
+        inflating = zlib.decompressobj(wbits=WINDOW_BITS[self._encoding])
+        size, rest = 0, body
+        while not inflating.eof:
+            try:
+                part = inflating.decompress(rest, min(INFLATE_SLICE_BYTES, self._limit + 1 - size))
+            except zlib.error as error:
+                raise UnreadableMessage(f"a message cannot be decompressed: {error}") from error
+            rest = inflating.unconsumed_tail
+            size += len(part)
+            if size > self._limit:
+                raise MessageTooLarge(size, self._limit)
+            if not part and not inflating.eof:
+                raise UnreadableMessage("a message ends in the middle of its compressed data")
+            yield part
         if inflating.unused_data:
             raise UnreadableMessage("a message goes on after its compressed data")
-        return message

@@ -6,17 +6,24 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext, suppress
+from functools import partial
 from typing import Any, Final, TypeAlias, cast
 
 import grpc
 import grpc.aio
+from msgspec import Struct
 
 from statewright import logs
 from statewright.rpc.call import Call, CallEnded
+from statewright.rpc.call_server import Connected
 from statewright.rpc.connection import PREFACE_TIMEOUT_S, ServerConnection
 from statewright.rpc.context import CallContext, Codec
-from statewright.rpc.headers import CallRefused, Metadata
+from statewright.rpc.headers import CallRefused, RequestHeaders
 from statewright.rpc.http2 import Limits
+from statewright.rpc.incidents import Incidents
+from statewright.rpc.listener import Listener, TlsConfig
+from statewright.rpc.memory import MemoryBudget
+from statewright.rpc.turns import FairTurns
 from statewright.sockets import bind_listening_socket
 
 log = logs.logger(__name__)
@@ -33,14 +40,28 @@ TLS_CLOSE_TIMEOUT_S: Final = TERMINATION_TIMEOUT_S / 2
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # Any: each method has message types of its own
 Method: TypeAlias = Callable[[Any, CallContext[Any, Any]], Any]
 
-Authorize: TypeAlias = Callable[[str, Metadata], bool]
-"""Says by path and metadata whether a call may be made at all."""
+Authorize: TypeAlias = Callable[[RequestHeaders, str], object]
+"""Called with the head of a call and the peer. Raises ``CallRefused`` when the call may not be made at all; what it
+returns is the ``authorization`` of the context.
+"""
+
+
+class PortLoad(Struct, frozen=True, kw_only=True):
+    """What the clients of a port take, and what they should not have done since the start, by event."""
+
+    connections: int
+    memory_bytes: int
+    incidents: Mapping[str, int]
+
+
+REVIEW_INTERVAL_S: Final = 1.0
+"""How often connections are looked at that may have been idle, or slow, for too long."""
 
 
 class Server(grpc.aio.Server):
     """With ``reuse_port`` several processes may listen on the same port. ``tls`` is a context with the ALPN protocol
-    ``h2``, for all ports; None: plaintext. Calls that ``authorize`` does not let in are UNAUTHENTICATED, whether there
-    is such a method or not.
+    ``h2``, for all ports; None: plaintext. ``authorize`` refuses calls at their head, before anything of a message is
+    taken, and whether there is such a method or not.
     """
 
     def __init__(
@@ -50,15 +71,22 @@ class Server(grpc.aio.Server):
         reuse_port: bool = False,
         tls: ssl.SSLContext | None = None,
         authorize: Authorize | None = None,
+        incidents: Incidents | None = None,
     ) -> None:
         self.limits = limits
+        self.memory = MemoryBudget(limits.port_bytes)
+        self.incidents = incidents or Incidents()
+        self.turns = FairTurns()
         self._reuse_port = reuse_port
         self._tls = tls
         self._authorize = authorize
         self._methods: dict[str, Handler] = {}
         self._sockets: list[socket.socket] = []
-        self._listeners: list[asyncio.Server] = []
-        self._connections: set[ServerConnection] = set()
+        self._listeners: list[Listener] = []
+        self._connections: set[Connected] = set()
+        self._newcomers: dict[Connected, None] = {}
+        """Connections on which no call was let in yet, the oldest first."""
+        self._review: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._is_stopping = False
@@ -93,22 +121,24 @@ class Server(grpc.aio.Server):
     # Life.
 
     async def start(self) -> None:
-        loop = asyncio.get_running_loop()
-        for listener in self._sockets:
-            self._listeners.append(
-                await loop.create_server(
-                    lambda: ServerConnection(self),
-                    sock=listener,
-                    backlog=MAX_PENDING_CONNECTIONS,
-                    ssl=self._tls,
-                    ssl_handshake_timeout=PREFACE_TIMEOUT_S if self._tls else None,
-                    ssl_shutdown_timeout=TLS_CLOSE_TIMEOUT_S if self._tls else None,
-                )
+        tls = _configure_tls(self._tls) if self._tls is not None else None
+        self._listeners = [
+            Listener(
+                listening,
+                lambda: ServerConnection(self),
+                tls=tls,
+                make_room=self._make_room,
+                incidents=self.incidents,
             )
+            for listening in self._sockets
+        ]
+        self._review_soon()
 
     async def stop(self, grace: float | None) -> None:
         """Accepts nothing new, lets calls finish for ``grace`` seconds, then ends them with ``UNAVAILABLE``."""
         self._is_stopping = True
+        if self._review is not None:
+            self._review.cancel()
         for listener in self._listeners or self._sockets:
             listener.close()
         for connection in list(self._connections):
@@ -144,32 +174,92 @@ class Server(grpc.aio.Server):
         return len(self._connections)
 
     @property
+    def load(self) -> PortLoad:
+        """What is going on."""
+        return PortLoad(
+            connections=len(self._connections),
+            memory_bytes=self.memory.used,
+            incidents=dict(self.incidents.counts),
+        )
+
+    @property
     def handlers(self) -> int:
         """How many methods are running."""
         return len(self._tasks)
 
     # What connections report.
 
-    def add_connection(self, connection: ServerConnection) -> None:
+    def add_connection(self, connection: Connected) -> None:
         self._connections.add(connection)
+        self._newcomers[connection] = None
+        for listener in self._listeners:
+            listener.finish_opening(connection)
         if self._is_stopping:  # it was accepted just before the listener closed
             connection.begin_goaway()
 
-    def remove_connection(self, connection: ServerConnection) -> None:
+    def welcome_connection(self, connection: Connected) -> None:
+        self._newcomers.pop(connection, None)
+
+    def remove_connection(self, connection: Connected) -> None:
         self._connections.discard(connection)
+        self._newcomers.pop(connection, None)
         self._changed.set()
 
     def start_call(self, call: Call, peer: str) -> None:
-        """Has the method answer that the call asks for."""
-        if self._authorize is not None and not self._authorize(call.headers.path, call.headers.metadata):
-            return call.finish(grpc.StatusCode.UNAUTHENTICATED, "forbidden")
+        """Has the method answer that the call asks for; one that takes a single message when that is there."""
+        if self._authorize is not None:
+            call.authorization = self._authorize(call.headers, peer)
         handler = self._methods.get(call.headers.path)
         if handler is None:
-            return call.finish(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
+            raise CallRefused(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
+        if handler.request_streaming:
+            self._start_handler(call, handler, peer)
+            return
+        call.start_on_end = partial(self._start_handler, call, handler, peer)
+        if self.limits.request_timeout_s is not None:
+            call.request_due = asyncio.get_running_loop().time() + self.limits.request_timeout_s
+
+    def _start_handler(self, call: Call, handler: Handler, peer: str) -> None:
         task = call.task = asyncio.get_running_loop().create_task(_run_call(call, handler, peer))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return None
+
+        def forget(ended: asyncio.Task[None]) -> None:
+            self._tasks.discard(ended)
+            call.release()
+
+        task.add_done_callback(forget)
+
+    # What happens by itself.
+
+    def _make_room(self) -> bool:
+        """Whether one more connection may come in, if need be in the place of one that has not made a call yet."""
+        opening = sum(listener.opening for listener in self._listeners)
+        if len(self._connections) + opening < self.limits.connections:
+            return True
+        if self._newcomers:
+            oldest = next(iter(self._newcomers))
+            del self._newcomers[oldest]
+            self.incidents.report("grpc_newcomer_displaced", peer=oldest.peer)
+            oldest.abort()
+            return True
+        return any(listener.drop_oldest_opening() for listener in self._listeners)
+
+    def _review_soon(self) -> None:
+        limits = self.limits
+        times = (limits.request_timeout_s, limits.idle_timeout_s, limits.first_call_timeout_s)
+        interval = min(REVIEW_INTERVAL_S, *(time / 4 for time in times if time is not None))
+        self._review = asyncio.get_running_loop().call_later(interval, self._review_connections)
+
+    def _review_connections(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for connection in list(self._connections):
+            connection.review(now)
+        self.incidents.report_unlogged()
+        self._review_soon()
+
+
+def _configure_tls(context: ssl.SSLContext) -> TlsConfig:
+    return TlsConfig(context=context, handshake_timeout_s=PREFACE_TIMEOUT_S, close_timeout_s=TLS_CLOSE_TIMEOUT_S)
 
 
 async def _run_call(call: Call, handler: Handler, peer: str) -> None:

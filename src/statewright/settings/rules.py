@@ -90,6 +90,12 @@ def _refuse_clashing_numbers(settings: Table) -> None:
         raise SettingsError(settings.name_variable("keepalive_timeout"), f"must be longer than {interval}")
 
 
+def _refuse_little_memory(settings: Table) -> None:
+    if settings.grpc_memory_bytes < 8 * settings.grpc_max_message_bytes:
+        longest = settings.name_variable("grpc_max_message_bytes")
+        raise SettingsError(settings.name_variable("grpc_memory_bytes"), f"must be at least eight times {longest}")
+
+
 def _refuse_half_of_tls(settings: Table) -> None:
     given = [name for name in ("tls_cert", "tls_key", "tls_client_ca") if getattr(settings, name) is not None]
     for needed in ("tls_cert", "tls_key"):
@@ -153,6 +159,7 @@ _RULES: tuple[Callable[[Table], None], ...] = (
     _refuse_clashing_numbers,
     _refuse_unreachable_node,
     _refuse_half_of_tls,
+    _refuse_little_memory,
 )
 _DOUBTS: tuple[Callable[[Table], Iterator[str]], ...] = (
     _doubt_storage,

@@ -263,6 +263,23 @@ class Table(Struct, frozen=True, kw_only=True):
     grpc_max_message_bytes: Annotated[
         int, _ours(_compute)(integer(1024, 2_147_483_647, unit="bytes"), "largest message that gRPC clients may send")
     ] = 4_194_304
+    grpc_memory_bytes: Annotated[
+        int,
+        _ours(_compute)(
+            integer(33_554_432, unit="bytes"),
+            "what all gRPC clients together may hold in memory; the newest calls are refused beyond it",
+        ),
+    ] = 268_435_456
+    grpc_max_connections: Annotated[
+        int,
+        _ours(_compute)(integer(1, 1_000_000), "most gRPC connections of a process; at most a quarter of its files"),
+    ] = 10_000
+    grpc_request_timeout: Annotated[
+        timedelta, _ours(_compute)(_DURATION, "how long the message of a call may take to be there; not of streams")
+    ] = span("30s")
+    grpc_idle_timeout: Annotated[
+        timedelta, _ours(_compute)(_DURATION, "after which a gRPC connection without calls is closed")
+    ] = span("5m")
     keepalive_interval: Annotated[timedelta, _compute(seconds(), "pause between two probes of a member")] = span("10s")
     keepalive_timeout: Annotated[timedelta, _compute(seconds(), "silence that disconnects a member")] = span("30s")
     tx_token_ttl: Annotated[timedelta, _compute(_DURATION, "validity of a callout's transaction token")] = span("90s")

@@ -13,6 +13,7 @@ from msgspec import Struct
 from statewright import logs
 from statewright.app.database import StartFailed, migrate_database, open_database
 from statewright.app.listeners import serve_admin
+from statewright.app.open_files import raise_file_limit
 from statewright.app.service import announce
 from statewright.app.signals import Interrupted, handle_signals, interrupt_on_signal, wait_first
 from statewright.settings import Settings
@@ -33,6 +34,7 @@ log = logs.logger(__name__)
 async def serve(settings: Settings) -> int:
     """Run ``settings.workers`` workers until a signal ends them; the exit code of the process."""
     logs.configure(settings.log_level, settings.log_format)
+    raise_file_limit()
     for warning in settings.warnings:
         log.warning("setting_doubtful", text=warning)
     signalled, stopped = asyncio.Event(), asyncio.Event()

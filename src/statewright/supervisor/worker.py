@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from statewright import logs
 from statewright.app import StartFailed, run_service
+from statewright.app.open_files import raise_file_limit
 from statewright.app.signals import Interrupted, handle_signals, interrupt_on_signal, wait_first
 from statewright.settings import Secret, Settings
 from statewright.storage.startup_errors import StartRefused
@@ -24,6 +25,7 @@ def main() -> int:
     config = read_worker_config(sys.stdin.buffer.readline())
     settings = _build_settings(Settings.from_environment(os.environ), config)
     logs.configure(settings.log_level, settings.log_format)
+    raise_file_limit()
     return uvloop.run(_serve(settings, config))
 
 

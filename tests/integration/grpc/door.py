@@ -112,7 +112,7 @@ async def an_open_door(
     members, authenticator = WatchedMembers(), KnownTokens()
     streams = MemberStreams(members, authenticator, keep_alive=keep_alive)
     server = await start_grpc_server(
-        CloudEventsService(streams), listening or GrpcListenConfig(host="127.0.0.1", port=0)
+        CloudEventsService(streams), listening or GrpcListenConfig(host="127.0.0.1", port=0), authenticator
     )
     door = Door(
         members=members,

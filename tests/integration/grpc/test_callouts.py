@@ -14,6 +14,7 @@ from statewright.compute.callout import CalloutKind, CalloutTimeout
 from statewright.failures import ComputeMemberDisconnected, NoComputeMember
 from statewright.jsonval.codec import decode
 from statewright.proto.cloudevents_pb2 import CloudEvent
+from statewright.rpc.http2 import Limits
 from tests.integration.grpc.door import Door, Wire, a_member, an_open_door, document_in
 from tests.unit.compute.builders import GLOBEX, a_callout, a_principal
 
@@ -326,7 +327,9 @@ async def test_a_request_of_five_megabytes_fits(door: Door):
 
 async def test_an_answer_over_the_limit_ends_the_stream_and_fails_the_callout():
     async with (
-        an_open_door(listening=GrpcListenConfig(host="127.0.0.1", port=0, max_receive_bytes=4 * 1024 * 1024)) as door,
+        an_open_door(
+            listening=GrpcListenConfig(host="127.0.0.1", port=0, limits=Limits(message_bytes=4 * 1024 * 1024))
+        ) as door,
         a_member(door) as wire,
     ):
         asking = door.ask(a_callout())

@@ -3,15 +3,20 @@ docs/reference/grpc.md#leniencies).
 """
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import grpc
 import pytest
 
 from statewright.api.grpc.members import KeepAlive
+from statewright.api.grpc.server import SERVICE_NAME
 from statewright.compute.callout import CalloutResult
 from statewright.failures import ComputeMemberDisconnected, NoComputeMember
 from statewright.proto.cloudevents_pb2 import CloudEvent
+from statewright.rpc.messages import frame_message
 from tests.integration.grpc.door import BRISK, PATIENCE, Door, Wire, a_member, a_stream, an_open_door, document_in
+from tests.integration.rpc.wire import Wire as Http2Wire
 from tests.unit.compute.builders import ACME, a_callout
 
 KEEP_ALIVE = "CalculationMemberKeepAliveEvent"
@@ -71,6 +76,81 @@ async def test_noise_is_no_sign_of_life(noise: CloudEvent):
         with pytest.raises((AssertionError, grpc.aio.AioRpcError, asyncio.InvalidStateError)):
             await outlive(wire, noise, BRISK)
         assert await wire.ended() == SILENT
+
+
+@asynccontextmanager
+async def a_member_of_few_words(door: Door) -> AsyncIterator[Http2Wire]:
+    """A member that has joined, and speaks HTTP/2 itself."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", door.server.port)
+    wire = Http2Wire(reader, writer)
+    try:
+        await wire.greet()
+        join = CloudEvent(type="CalculationMemberJoinEvent", text_data="{}").SerializeToString()
+        wire.request(
+            "", join, end=False, __path=b"/%b/startStreaming" % SERVICE_NAME.encode(), authorization=b"Bearer acme"
+        )
+        await wire.flush()
+        await wire.until(lambda: any(answer.messages for answer in wire.answers.values()))
+        yield wire
+    finally:
+        writer.transport.abort()
+
+
+async def test_pings_keep_a_member_that_was_asked_nothing():
+    async with an_open_door(keep_alive=BRISK) as door, a_member_of_few_words(door) as wire:
+        (stream,) = wire.answers.values()
+        for _ in range(int(4 * BRISK.timeout / BRISK.interval)):
+            seen = len(stream.messages)
+            await wire.until(lambda seen=seen: len(stream.messages) > seen)  # a probe
+            for _ in range(2):  # the first may be a measurement
+                pinged = wire.pings
+                wire.h2.ping(b"12345678")
+                await wire.flush()
+                await wire.until(lambda pinged=pinged: wire.pings > pinged)
+        assert len(door.members.list_members(ACME)) == 1
+
+
+async def test_pings_by_which_a_client_measures_keep_nobody():
+    async with an_open_door(keep_alive=BRISK) as door, a_member_of_few_words(door) as wire:
+        (stream,) = wire.answers.values()
+        while not stream.is_over:
+            seen, pinged = len(stream.messages), wire.pings
+            await wire.until(lambda seen=seen: len(stream.messages) > seen or stream.is_over)
+            wire.h2.ping(b"12345678")
+            await wire.flush()
+            await wire.until(lambda pinged=pinged: wire.pings > pinged or stream.is_over)
+        assert stream.status == grpc.StatusCode.DEADLINE_EXCEEDED.value[0]
+
+
+async def test_pings_do_not_keep_a_member_that_does_not_answer_its_callouts():
+    async with an_open_door(keep_alive=BRISK) as door, a_member_of_few_words(door) as wire:
+        (stream,) = wire.answers.values()
+        asked = door.ask(a_callout())
+        while not stream.is_over:
+            for _ in range(2):
+                pinged = wire.pings
+                wire.h2.ping(b"12345678")
+                await wire.flush()
+                await wire.until(lambda pinged=pinged: wire.pings > pinged or stream.is_over)
+        with pytest.raises(ComputeMemberDisconnected):
+            await asked
+
+
+async def test_who_opens_a_stream_and_does_not_join_is_given_up():
+    async with an_open_door(keep_alive=BRISK) as door, a_stream(door) as wire:
+        assert await wire.ended() == SILENT
+
+
+async def test_a_stream_that_is_torn_in_a_message_ends_with_a_status_and_no_traceback(
+    capsys: pytest.CaptureFixture[str],
+):
+    async with an_open_door() as door, a_member_of_few_words(door) as wire:
+        (stream_id,) = wire.answers
+        wire.h2.send_data(stream_id, frame_message(b"0123456789")[:-1], end_stream=True)
+        await wire.flush()
+        await wire.over(wire.answers[stream_id])
+        assert wire.answers[stream_id].status == grpc.StatusCode.INTERNAL.value[0]
+    assert "Traceback" not in capsys.readouterr().out
 
 
 async def outlive(wire: Wire, sign: CloudEvent, keep_alive: KeepAlive) -> None:

@@ -51,14 +51,38 @@ async def test_health_says_serving(door: Door, service: str):
     assert answer.status == HealthCheckResponse.SERVING
 
 
-async def test_an_unknown_method_is_unimplemented(door: Door):
+@pytest.mark.parametrize(
+    ("credentials", "status"),
+    [((("authorization", "Bearer acme"),), grpc.StatusCode.UNIMPLEMENTED), ((), grpc.StatusCode.UNAUTHENTICATED)],
+)
+@pytest.mark.parametrize("path", [f"/{SERVICE_NAME}/StartStreaming", "/no.such.Service/method", "/"])
+async def test_an_unknown_method_is_unimplemented_and_strangers_are_not_told(
+    door: Door, path: str, credentials: tuple[tuple[str, str], ...], status: grpc.StatusCode
+):
     async with a_channel(door) as channel:
-        call = channel.unary_unary(
-            f"/{SERVICE_NAME}/StartStreaming", CloudEvent.SerializeToString, CloudEvent.FromString
-        )
+        call = channel.unary_unary(path, CloudEvent.SerializeToString, CloudEvent.FromString)
         with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await call(CloudEvent(), timeout=PATIENCE, metadata=credentials)
+    assert refused.value.code() == status
+
+
+async def test_the_line_of_a_call_without_credentials_names_its_method(door: Door, capsys: pytest.CaptureFixture[str]):
+    async with a_channel(door) as channel:
+        call = channel.unary_unary(f"/{SERVICE_NAME}/entityManage", CloudEvent.SerializeToString, CloudEvent.FromString)
+        with pytest.raises(grpc.aio.AioRpcError):
             await call(CloudEvent(), timeout=PATIENCE)
-    assert refused.value.code() == grpc.StatusCode.UNIMPLEMENTED
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "authentication_failed" in line]
+    assert f"method=/{SERVICE_NAME}/entityManage" in line
+
+
+async def test_strangers_who_go_on_and_on_are_one_line(door: Door, capsys: pytest.CaptureFixture[str]):
+    async with a_channel(door) as channel:
+        call = channel.unary_unary(f"/{SERVICE_NAME}/entityManage", CloudEvent.SerializeToString, CloudEvent.FromString)
+        for _ in range(50):
+            with pytest.raises(grpc.aio.AioRpcError):
+                await call(CloudEvent(), timeout=PATIENCE)
+    assert capsys.readouterr().out.count("authentication_failed") <= 5  # one in ten seconds
+    assert door.server.load.incidents["authentication_failed"] == 50
 
 
 async def test_localhost_listens_on_both_loopbacks():

@@ -46,7 +46,7 @@ async def failing(runtime: Runtime, failure: Exception) -> AsyncIterator[Call]:
         raise failure
 
     rpc = RpcMethod(
-        kind="test",
+        kind="entity",
         operations={"Fail": build_operation(Anything, fail, failing=always_respond(EntityResponse()))},
         unjoined=None,
     )

@@ -11,6 +11,7 @@ import grpc.aio
 import pytest
 
 from statewright.rpc import server as rpc
+from statewright.rpc.headers import CallRefused, RequestHeaders
 from statewright.tls import Tls, build_server_context
 from tests.certificates import Authority
 from tests.integration.rpc.echo import PATIENCE, Client, House, a_house, path, status, until
@@ -132,8 +133,9 @@ async def test_a_server_that_cannot_wait_says_so(authority: Authority):
 
 
 async def test_calls_that_are_not_authorized_find_nothing_out():
-    def authorize(method: str, metadata: tuple[tuple[str, str | bytes], ...]) -> bool:
-        return ("key", "right") in metadata
+    def authorize(call: RequestHeaders, peer: str) -> None:
+        if ("key", "right") not in call.metadata:
+            raise CallRefused(grpc.StatusCode.UNAUTHENTICATED, "forbidden")
 
     async with a_house(authorize=authorize) as house, grpc.aio.insecure_channel(f"127.0.0.1:{house.port}") as channel:
         for method in (path("say"), "/no.Such/method"):

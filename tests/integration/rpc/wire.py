@@ -49,7 +49,7 @@ class Answer:
 
     @property
     def messages(self) -> list[bytes]:
-        return MessageReader(limit=1 << 30).feed(bytes(self.data))
+        return [message.body for message in MessageReader(limit=1 << 30).feed(bytes(self.data))]
 
 
 class Wire:

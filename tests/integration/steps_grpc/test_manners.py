@@ -56,3 +56,23 @@ def test_the_service_is_healthy_and_describes_itself(service: RunningService) ->
         pool = DescriptorPool()
         for file in reversed(files):
             pool.Add(file)
+
+
+def texts_of(method: str) -> list[str]:
+    """The members of a request that are texts."""
+    fields = getattr(pb, f"{method}Request").DESCRIPTOR.fields
+    return [field.name for field in fields if field.type == field.TYPE_STRING]
+
+
+@pytest.mark.parametrize(("method", "member"), [(method, text) for method in METHODS for text in texts_of(method)])
+def test_no_text_has_a_nul_character(engine: Engine, method: str, member: str) -> None:
+    repeated = member == "job_types"
+    message = refused(engine, "INVALID_ARGUMENT", method, **{member: ["a\0b"] if repeated else "a\0b"})
+    assert message.endswith("contains a NUL character")
+
+
+@pytest.mark.parametrize("member", ["id", "name"])
+def test_no_text_of_a_definition_has_a_nul_character(engine: Engine, member: str) -> None:
+    texts = {"id": "nul", "name": "nul"} | {member: "a\0b"}
+    end = pb.WorkflowStep(id="end", type=pb.STEP_TYPE_END)
+    refused(engine, "INVALID_ARGUMENT", "UploadDefinition", definition=pb.WorkflowDefinition(**texts, steps=[end]))

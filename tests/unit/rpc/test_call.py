@@ -1,13 +1,16 @@
 """A call over a connection that keeps account of everything."""
 
 import asyncio
+import gzip
+import zlib
 from collections.abc import Callable
 
 import grpc
 import pytest
 
-from statewright.rpc.call import MAX_UNREAD_BYTES, MESSAGE_OVERHEAD_BYTES, Call, CallEnded
+from statewright.rpc.call import MAX_UNREAD_BYTES, MESSAGE_OVERHEAD_BYTES, MIN_GRANT_BYTES, Call, CallEnded
 from statewright.rpc.headers import CallRefused, Headers, RequestHeaders
+from statewright.rpc.memory import CALL_BYTES, MemoryAccount, MemoryBudget
 from statewright.rpc.messages import frame_message
 
 LIMIT = 4 * MAX_UNREAD_BYTES
@@ -24,6 +27,8 @@ class FakeStream:
         self.resets = 0
         self.granted = 0
         self.is_gone = False
+        self.memory = MemoryAccount(MemoryBudget(1 << 40), 1 << 40)
+        self.last_ping: float | None = None
         self._room = asyncio.Event()
 
     def begin(self, stream_id: int, headers: Headers) -> None:
@@ -57,13 +62,16 @@ class FakeStream:
     def release_window(self, stream_id: int, size: int) -> None:
         self.granted += size
 
+    def relieve_memory(self) -> bool:
+        return True
+
     @property
     def statuses(self) -> list[bytes]:
         return [dict(headers)[b"grpc-status"] for headers, _ in self.ended]
 
 
-def a_call(stream: FakeStream, *, timeout: float | None = None, limit: int = LIMIT) -> Call:
-    return Call(stream, 1, RequestHeaders(path="/s/m", metadata=(), timeout=timeout, encoding="identity"), limit=limit)
+def a_call(stream: FakeStream, *, timeout: float | None = None, limit: int = LIMIT, encoding: str = "identity") -> Call:
+    return Call(stream, 1, RequestHeaders(path="/s/m", metadata=(), timeout=timeout, encoding=encoding), limit=limit)
 
 
 def receive(call: Call, data: bytes, *, padding: int = 0) -> int:
@@ -118,7 +126,16 @@ async def test_half_a_message_at_the_end_is_refused_after_the_whole_ones():
 async def test_what_is_read_is_granted_again_with_its_padding():
     stream = FakeStream()
     call = a_call(stream)
-    took = receive(call, frame_message(b"a"), padding=7)
+    took = receive(call, frame_message(b"a"), padding=MIN_GRANT_BYTES)
+    assert stream.granted == took
+
+
+async def test_what_is_not_worth_a_frame_is_granted_with_what_follows():
+    stream = FakeStream()
+    call = a_call(stream)
+    took = receive(call, frame_message(b"a"), padding=MIN_GRANT_BYTES // 2)
+    assert stream.granted == 0
+    took += receive(call, frame_message(b"b"), padding=MIN_GRANT_BYTES // 2)
     assert stream.granted == took
 
 
@@ -126,9 +143,9 @@ async def test_a_client_is_held_up_behind_a_backlog_and_let_go_when_half_of_it_i
     stream = FakeStream()
     call = a_call(stream)
     piece = frame_message(bytes(MAX_UNREAD_BYTES // 8 - MESSAGE_OVERHEAD_BYTES))
-    took = [receive(call, piece) for _ in range(10)]
+    took = [receive(call, piece, padding=MIN_GRANT_BYTES) for _ in range(12)]
     assert stream.granted == sum(took[:8])
-    for _ in range(5):
+    for _ in range(7):
         await call.read()
     assert stream.granted == sum(took[:8])
     await call.read()
@@ -138,11 +155,8 @@ async def test_a_client_is_held_up_behind_a_backlog_and_let_go_when_half_of_it_i
 async def test_empty_messages_make_a_backlog_too():
     stream = FakeStream()
     call = a_call(stream)
-    many = frame_message(b"") * (MAX_UNREAD_BYTES // MESSAGE_OVERHEAD_BYTES)
-    took = receive(call, many)
-    assert stream.granted == took
-    receive(call, frame_message(b""))
-    assert stream.granted == took
+    receive(call, frame_message(b"") * (MAX_UNREAD_BYTES // MESSAGE_OVERHEAD_BYTES + 1), padding=MIN_GRANT_BYTES)
+    assert stream.granted == 0
     assert call.unread_bytes > MAX_UNREAD_BYTES
 
 
@@ -151,8 +165,64 @@ async def test_the_rest_of_a_message_longer_than_the_backlog_is_always_granted()
     call = a_call(stream)
     message = frame_message(bytes(3 * MAX_UNREAD_BYTES))
     took = sum(receive(call, message[at : at + 16_384]) for at in range(0, len(message) - 16_384, 16_384))
-    assert stream.granted == took
+    assert took - stream.granted < MIN_GRANT_BYTES
     assert call.unread_bytes == took
+
+
+async def test_a_message_counts_until_its_handler_asks_for_the_next_one():
+    stream = FakeStream()
+    call = a_call(stream)
+    before = stream.memory.held
+    receive(call, frame_message(bytes(1000)))
+    assert stream.memory.held == before + 1000 + MESSAGE_OVERHEAD_BYTES
+    await call.read()
+    assert stream.memory.held == before + 1000
+    call.receive_end()
+    await call.read()
+    assert stream.memory.held == before
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+async def test_a_compressed_message_counts_as_it_is_until_it_is_read_and_inflated_then(encoding: str):
+    stream = FakeStream()
+    call = a_call(stream, encoding=encoding)
+    before, large = stream.memory.held, bytes(LIMIT)
+    body = {"gzip": gzip.compress, "deflate": zlib.compress}[encoding](large)
+    receive(call, b"\1" + len(body).to_bytes(4) + body)
+    assert stream.memory.held < before + 10_000
+    assert await call.read() == large
+    assert stream.memory.held == before + len(large)
+
+
+async def test_a_message_counts_until_the_handler_has_ended_even_after_the_status():
+    stream = FakeStream()
+    call = a_call(stream)
+    receive(call, frame_message(bytes(1000)))
+    call.task = asyncio.create_task(forever(call))
+    await call.read()
+    call.abort(grpc.StatusCode.DEADLINE_EXCEEDED)
+    assert stream.memory.held >= 1000 + CALL_BYTES
+    call.release()
+    assert stream.memory.held == 0
+
+
+async def test_the_one_message_of_a_call_is_read_when_the_client_has_sent_all():
+    call = a_call(FakeStream())
+    receive(call, frame_message(b"a"))
+    reading = asyncio.create_task(call.read_single())
+    await turns()
+    assert not reading.done()
+    call.receive_end()
+    assert await reading == b"a"
+
+
+@pytest.mark.parametrize("octets", [b"", frame_message(b"a") * 2, frame_message(b"a") + b"\0"])
+async def test_a_call_of_one_message_has_one(octets: bytes):
+    call = a_call(FakeStream())
+    receive(call, octets)
+    call.receive_end()
+    with pytest.raises(CallRefused):
+        await call.read_single()
 
 
 ENDINGS: dict[str, Callable[[Call], None]] = {
@@ -165,15 +235,15 @@ ENDINGS: dict[str, Callable[[Call], None]] = {
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-async def test_windows_are_given_back_however_a_call_ends(ending: str):
+async def test_nothing_is_held_however_a_call_ends(ending: str):
     stream = FakeStream()
     call = a_call(stream)
-    took = receive(call, frame_message(bytes(2 * MAX_UNREAD_BYTES)))
-    assert stream.granted == 0
+    receive(call, frame_message(bytes(2 * MAX_UNREAD_BYTES)))
+    assert stream.memory.held > 2 * MAX_UNREAD_BYTES
     ENDINGS[ending](call)
-    assert stream.granted == took
+    assert stream.memory.held == 0
     ENDINGS[ending](call)
-    assert stream.granted == took
+    assert stream.memory.held == 0
 
 
 async def test_a_message_that_is_too_large_stops_the_handler():

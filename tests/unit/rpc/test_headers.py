@@ -46,7 +46,15 @@ def http_status(*more: tuple[bytes, bytes], **others: bytes) -> int:
 
 
 def test_a_call_says_its_method_and_nothing_else():
-    assert head() == RequestHeaders(path="/p.S/m", metadata=(), timeout=None, encoding="identity")
+    read = head()
+    assert read == RequestHeaders(
+        path="/p.S/m", metadata=(), timeout=None, encoding="identity", memory_bytes=read.memory_bytes
+    )
+
+
+def test_headers_take_more_memory_than_they_are_long():
+    more = head((b"x-long", b"y" * 1000)).memory_bytes - head().memory_bytes
+    assert 1006 < more < 1500
 
 
 @given(st.integers(0, 99_999_999), st.sampled_from(sorted(UNITS)))

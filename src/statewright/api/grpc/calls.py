@@ -2,7 +2,8 @@
 (docs/reference/grpc.md#authentication-and-roles).
 """
 
-from typing import TypeAlias, TypeVar
+from collections.abc import Mapping
+from typing import Final, TypeAlias, TypeVar
 
 import grpc
 import grpc.aio
@@ -11,6 +12,10 @@ from statewright import logs
 from statewright.auth import AuthenticationFailed, Authenticator
 from statewright.entity import Principal
 from statewright.proto.cloudevents_pb2 import CloudEvent
+from statewright.rpc.context import CallContext
+from statewright.rpc.headers import CallRefused, RequestHeaders
+from statewright.rpc.incidents import Incidents
+from statewright.rpc.server import Authorize
 
 log = logs.logger(__name__)
 
@@ -24,15 +29,60 @@ COMPUTE_ROLE = "ROLE_M2M"
 """The role that the principal of a calculation member must have."""
 
 
+REFUSAL: Final = "authentication failed"
+"""All that a caller is told."""
+
+
+def authorize_at_head(
+    authenticators: Mapping[str, Authenticator], default: Authenticator, public: frozenset[str], incidents: Incidents
+) -> Authorize:
+    """Authenticates calls before anything of a message is taken; the principal is the ``authorization`` of the call.
+
+    ``authenticators`` are by service, and the ``default`` decides on all others, those that do not exist too. The
+    services in ``public`` ask for no credentials.
+    """
+
+    def authorize(call: RequestHeaders, peer: str) -> Principal | None:
+        service = call.path[1:].rpartition("/")[0]
+        if service in public:
+            return None
+        given = next((value for name, value in call.metadata if name == "authorization"), None)
+        try:
+            return authenticators.get(service, default).authenticate(given if isinstance(given, str) else None)
+        except AuthenticationFailed as refused:
+            incidents.report(
+                "authentication_failed",
+                cause=f"{refused.reason} {peer.rpartition(':')[0]}",
+                is_warning=True,
+                reason=refused.reason,
+                detail=refused.detail_for_log,
+                peer=peer,
+                method=call.path,
+            )
+            raise CallRefused(grpc.StatusCode.UNAUTHENTICATED, REFUSAL) from refused
+
+    return authorize
+
+
 async def authenticate_call(
     context: grpc.aio.ServicerContext[RequestT, ReplyT], authenticator: Authenticator
 ) -> Principal:
-    """The principal of a call. Ends the call with ``UNAUTHENTICATED`` if it cannot be authenticated for any reason."""
+    """The principal of a call, who is known already unless it comes from another node. Ends the call with
+    ``UNAUTHENTICATED`` if it cannot be authenticated for any reason.
+    """
+    if isinstance(context, CallContext) and isinstance(context.authorization, Principal):
+        return context.authorization
     try:
         return authenticator.authenticate(get_first_value(context, "authorization"))
     except AuthenticationFailed as refused:
-        log.warning("authentication_failed", reason=refused.reason, detail=refused.detail_for_log, peer=context.peer())
-        await context.abort(grpc.StatusCode.UNAUTHENTICATED, "authentication failed")
+        log.warning(
+            "authentication_failed",
+            reason=refused.reason,
+            detail=refused.detail_for_log,
+            peer=context.peer(),
+            method=context.method if isinstance(context, CallContext) else "",
+        )
+        await context.abort(grpc.StatusCode.UNAUTHENTICATED, REFUSAL)
 
 
 def get_first_value(context: grpc.aio.ServicerContext[RequestT, ReplyT], key: str) -> str | None:

@@ -17,17 +17,17 @@ INTERNAL_STATUS = 500
 """Status of failures whose cause clients are not told."""
 
 
-def to_client_error(failure: Failure, event_type: str) -> Error:
-    """The error for an expected failure. ``event_type`` is that of the request, for the log."""
+def to_client_error(failure: Failure, method: str, event_type: str) -> Error:
+    """The error for an expected failure. ``method`` and ``event_type`` are those of the request, for the log."""
     if failure.status == INTERNAL_STATUS:
-        return to_server_error(failure, event_type)
-    log.info("request_refused", type=event_type, code=failure.code, message=failure.message)
+        return to_server_error(failure, method, event_type)
+    log.info("request_refused", method=method, type=event_type, code=failure.code, message=failure.message)
     return Error("CLIENT_ERROR", failure.detail, True if failure.retryable else UNSET)
 
 
-def to_server_error(error: BaseException, event_type: str) -> Error:
+def to_server_error(error: BaseException, method: str, event_type: str) -> Error:
     """A defect: a ticket to the client, the cause to the log."""
-    ticket = log.error_with_ticket("internal_error", type=event_type, exc_info=error)
+    ticket = log.error_with_ticket("internal_error", method=method, type=event_type, exc_info=error)
     return Error("SERVER_ERROR", f"SERVER_ERROR: internal error [ticket: {ticket}]")
 
 

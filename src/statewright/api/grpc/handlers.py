@@ -36,11 +36,12 @@ TX_TOKEN: Final = "tx-token"  # noqa: S105 - its name
 
 METHODS: Final = {
     "entity": "entityManage",
+    "model": "entityModelManage",
     "collection": "entityManageCollection",
     "search": "entitySearch",
     "search collection": "entitySearchCollection",
 }
-"""The methods that accept transaction tokens, by kind."""
+"""The methods by kind."""
 
 
 class InvalidCall(Exception):
@@ -171,20 +172,22 @@ class RequestHandler:
                 caller = Caller(principal, self._runtime.transactions.find(token, principal))
             except Failure as refused:
                 return _encode_responses(
-                    unjoined_id, [_mark_failed(rpc.unjoined, to_client_error(refused, event.type))]
+                    unjoined_id, [_mark_failed(rpc.unjoined, to_client_error(refused, METHODS[rpc.kind], event.type))]
                 )
-        outcome = await self._run(_prepare(rpc, event), caller, event.type)
+        outcome = await self._run(_prepare(rpc, event), caller, METHODS[rpc.kind], event.type)
         return _encode_responses(event.id, outcome.responses, outcome.warnings)
 
-    async def _run(self, prepared: PreparedRequest, caller: Caller, event_type: str) -> Outcome:
+    async def _run(self, prepared: PreparedRequest, caller: Caller, method: str, event_type: str) -> Outcome:
         try:
             return await prepared.run(self._runtime, caller)
         except InvalidCall:
             raise
         except Failure as failure:
-            return Outcome([_mark_failed(prepared.blank, to_client_error(failure, event_type))], failure.warnings)
+            return Outcome(
+                [_mark_failed(prepared.blank, to_client_error(failure, method, event_type))], failure.warnings
+            )
         except Exception as error:  # whatever went wrong, the client gets a response without details
-            return Outcome([_mark_failed(prepared.blank, to_server_error(error, event_type))])
+            return Outcome([_mark_failed(prepared.blank, to_server_error(error, method, event_type))])
 
 
 def _prepare(rpc: RpcMethod, event: CloudEvent) -> PreparedRequest:

@@ -15,7 +15,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import suppress
-from typing import Final
+from typing import Final, Protocol
 from uuid import uuid4
 
 import grpc
@@ -39,6 +39,8 @@ from statewright.auth import Authenticator
 from statewright.compute.members import Member, Members, PendingCallout
 from statewright.entity import Principal
 from statewright.proto.cloudevents_pb2 import CloudEvent
+from statewright.rpc.context import CallContext
+from statewright.rpc.headers import CallRefused
 
 log = logs.logger(__name__)
 
@@ -103,7 +105,13 @@ class MemberStreams:
     async def _run_session(
         self, principal: Principal, events: AsyncIterator[CloudEvent], context: Context
     ) -> StreamStatus:
-        opening = await anext(events, None)
+        try:
+            async with asyncio.timeout(self._keep_alive.timeout):
+                opening = await anext(events, None)
+        except TimeoutError:
+            return SILENT
+        except CallRefused as torn:
+            return StreamStatus(torn.code, str(torn))
         if opening is None:
             return HALF_CLOSED
         tags = _check_join(opening, principal)
@@ -118,9 +126,9 @@ class MemberStreams:
             log.info("member_left", tenant=member.tenant, member=member.id)
 
     async def _run_stream(self, member: Member, events: AsyncIterator[CloudEvent], context: Context) -> StreamStatus:
-        liveness = Liveness(self._keep_alive.timeout)
+        liveness = Liveness(self._keep_alive.timeout, context if isinstance(context, CallContext) else None)
         return await wait_first_status(
-            _read(member, liveness, events), _write(member, context), self._ping(member, liveness)
+            _read(member, liveness, events), _write(member, liveness, context), self._ping(member, liveness)
         )
 
     async def _ping(self, member: Member, liveness: "Liveness") -> StreamStatus:
@@ -141,19 +149,44 @@ class MemberStreams:
         log.warning("member_stuck", status=status.text)
 
 
-class Liveness:
-    """When a member last gave a sign of life, joining included. ``timeout`` in seconds."""
+class Connected(Protocol):
+    """What is known of a member's connection."""
 
-    def __init__(self, timeout: float) -> None:
+    @property
+    def last_ping(self) -> float | None:
+        """When the member has sent an HTTP/2 ping, by ``time.monotonic``."""
+        ...
+
+
+class Liveness:
+    """When a member last gave a sign of life. ``timeout`` in seconds.
+
+    Joining is one, its events are, and so are HTTP/2 pings by which it keeps its ``connection`` alive, as long as
+    nothing was asked of it that it did not answer: pings come from a library that goes on when its program hangs.
+    """
+
+    def __init__(self, timeout: float, connection: Connected | None) -> None:
         self._timeout = timeout
+        self._connection = connection
         self._last = time.monotonic()
+        self._asked: float | None = None
+        """When something was asked of it for the first time after its last event."""
 
     def renew(self) -> None:
+        """The member has sent an event."""
         self._last = time.monotonic()
+        self._asked = None
+
+    def ask(self) -> None:
+        """The member was sent a callout."""
+        if self._asked is None:
+            self._asked = time.monotonic()
 
     @property
     def is_expired(self) -> bool:
-        return time.monotonic() - self._last > self._timeout
+        pinged = self._connection.last_ping if self._connection is not None else None
+        last = max(self._last, min(pinged or 0.0, self._asked or pinged or 0.0))
+        return time.monotonic() - last > self._timeout
 
 
 async def wait_first_status(*parts: Coroutine[None, None, StreamStatus]) -> StreamStatus:
@@ -190,8 +223,11 @@ def _invalid_status(text: str) -> StreamStatus:
 
 
 async def _read(member: Member, liveness: Liveness, events: AsyncIterator[CloudEvent]) -> StreamStatus:
-    async for event in events:
-        _accept(event, member, liveness)
+    try:
+        async for event in events:
+            _accept(event, member, liveness)
+    except CallRefused as torn:
+        return StreamStatus(torn.code, str(torn))
     return HALF_CLOSED
 
 
@@ -213,7 +249,7 @@ def _accept(event: CloudEvent, member: Member, liveness: Liveness) -> None:
         log.warning("member_event_unusable", tenant=member.tenant, member=member.id, type=event.type, reason=str(error))
 
 
-async def _write(member: Member, context: Context) -> StreamStatus:
+async def _write(member: Member, liveness: Liveness, context: Context) -> StreamStatus:
     while True:
         message = await member.outbox.take()
         try:
@@ -229,3 +265,4 @@ async def _write(member: Member, context: Context) -> StreamStatus:
             return BROKEN
         if isinstance(message, PendingCallout):
             message.mark_written()
+            liveness.ask()

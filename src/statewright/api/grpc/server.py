@@ -8,20 +8,19 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Final
 
-import grpc
-import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from msgspec import Struct
 
 from statewright import logs
-from statewright.api.grpc.calls import Context
+from statewright.api.grpc.calls import Context, authorize_at_head
 from statewright.api.grpc.collections import ENTITY_MANAGE_COLLECTION
 from statewright.api.grpc.entities import ENTITY_MANAGE
 from statewright.api.grpc.handlers import MembersOnly, RpcHandler
 from statewright.api.grpc.members import MemberStreams
 from statewright.api.grpc.models import ENTITY_MODEL_MANAGE
 from statewright.api.grpc.search import ENTITY_SEARCH, ENTITY_SEARCH_COLLECTION
+from statewright.auth import Authenticator
 from statewright.compute.dispatch import Dispatcher
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.proto.cyoda_cloud_api_pb2 import DESCRIPTOR
@@ -35,12 +34,16 @@ from statewright.proto.workflow.v1.engine_pb2_grpc import (
     add_WorkflowEngineServicer_to_server,
 )
 from statewright.rpc.http2 import Limits
-from statewright.rpc.server import Server
+from statewright.rpc.incidents import Incidents
+from statewright.rpc.server import PortLoad, Server
 
 log = logs.logger(__name__)
 
 SERVICE_NAME: Final = DESCRIPTOR.services_by_name["CloudEventsService"].full_name
 STEPS_NAME: Final = engine_pb2.DESCRIPTOR.services_by_name["WorkflowEngine"].full_name
+
+PUBLIC_SERVICES: Final = frozenset({health.SERVICE_NAME, reflection.SERVICE_NAME})
+"""Services that ask for no credentials."""
 
 STREAM_END_TIMEOUT_S: Final = 5.0
 """Seconds that streams have to end in, after the time for callouts in flight."""
@@ -52,14 +55,14 @@ class GrpcListenConfig(Struct, frozen=True, kw_only=True):
     """Where and how the server listens.
 
     ``host`` is an address, ``localhost`` for both loopbacks, or empty for all interfaces. ``port`` 0 takes a free
-    one. ``max_receive_bytes`` limits what a client may send in one event. With ``reuse_port`` several processes of a
+    one. ``limits`` are those of clients. With ``reuse_port`` several processes of a
     host share a port, and the kernel spreads connections over them; without, a port that is taken stops the start.
     ``tls`` offers ``h2`` by ALPN; None: plaintext.
     """
 
     host: str = "localhost"
     port: int = 9090
-    max_receive_bytes: int = 16 * 1024 * 1024
+    limits: Limits = Limits(message_bytes=16 * 1024 * 1024)
     reuse_port: bool = False
     tls: ssl.SSLContext | None = None
 
@@ -95,10 +98,15 @@ class CloudEventsService(CloudEventsServiceServicer):
 class GrpcServer:
     """A running server, made by :func:`start_grpc_server`."""
 
-    def __init__(self, server: grpc.aio.Server, health_status: health.aio.HealthServicer, *, port: int) -> None:
+    def __init__(self, server: Server, health_status: health.aio.HealthServicer, *, port: int) -> None:
         self.port = port
         self._server = server
         self._health = health_status
+
+    @property
+    def load(self) -> PortLoad:
+        """What the clients of the port take at the moment."""
+        return self._server.load
 
     async def stop(self, streams: MemberStreams, dispatcher: Dispatcher, *, grace: float) -> None:
         """Takes no new calls, lets calls and callouts in flight finish for ``grace`` seconds, then ends member streams.
@@ -117,16 +125,28 @@ class GrpcServer:
 
 
 async def start_grpc_server(
-    service: CloudEventsService, config: GrpcListenConfig, *, steps: WorkflowEngineServicer | None = None
+    service: CloudEventsService,
+    config: GrpcListenConfig,
+    authenticator: Authenticator,
+    *,
+    steps: tuple[WorkflowEngineServicer, Authenticator] | None = None,
 ) -> GrpcServer:
-    """Starts serving, the step engine too if there is one. Raises ``OSError`` when the address is taken or is none of
-    this machine's.
+    """Starts serving, the step engine too if there is one, whose callers may be others. Raises ``OSError`` when the
+    address is taken or is none of this machine's.
     """
-    server = Server(Limits(message_bytes=config.max_receive_bytes), reuse_port=config.reuse_port, tls=config.tls)
+    incidents = Incidents()
+    authenticators = {STEPS_NAME: steps[1]} if steps is not None else {}
+    server = Server(
+        config.limits,
+        reuse_port=config.reuse_port,
+        tls=config.tls,
+        authorize=authorize_at_head(authenticators, authenticator, PUBLIC_SERVICES, incidents),
+        incidents=incidents,
+    )
     add_CloudEventsServiceServicer_to_server(service, server)
     offered = [SERVICE_NAME]
     if steps is not None:
-        add_WorkflowEngineServicer_to_server(steps, server)
+        add_WorkflowEngineServicer_to_server(steps[0], server)
         offered.append(STEPS_NAME)
     statuses = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(statuses, server)

@@ -8,7 +8,6 @@ other processes. That method is why the minor version is bounded in pyproject.to
 
 import asyncio
 import os
-import resource
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -28,10 +27,6 @@ from statewright.background import ShutdownBudget
 from statewright.tls import Tls
 
 BACKLOG: Final = 2048
-MAX_CONNECTIONS: Final = 10_000
-RESERVED_FILES: Final = 256
-"""Files that connections may not take: pools, logs, and the other listeners need some."""
-
 CANCEL_TIMEOUT_S: Final = 2.0
 """In which requests that were cut off say so to their clients."""
 
@@ -43,8 +38,9 @@ _LOGGING: Final = {"version": 1, "incremental": True, "handlers": {}, "loggers":
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """What a client may take; times in seconds."""
+    """What clients may take; times in seconds. ``connections`` is how many of theirs there may be."""
 
+    connections: int = 1000
     head_bytes: int = 64 * 1024
     head_timeout_s: float = 15.0
     body_timeout_s: float = 60.0
@@ -61,7 +57,7 @@ class _Server(Server):
             http=HTTPModes.auto,
             websockets=False,
             backlog=BACKLOG,
-            backpressure=_max_connections(),
+            backpressure=limits.connections,
             http1_settings=HTTP1Settings(
                 header_read_timeout=round(limits.head_timeout_s * 1000),
                 max_buffer_size=max(limits.head_bytes, _MIN_HEAD_BYTES),
@@ -128,8 +124,3 @@ async def serve_http(
         for task in (serving, *watching):
             task.cancel()
         listener.close()
-
-
-def _max_connections() -> int:
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return min(MAX_CONNECTIONS, max(128, files - RESERVED_FILES))

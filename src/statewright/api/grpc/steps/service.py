@@ -11,6 +11,8 @@ from time import perf_counter
 from typing import Final, TypeVar
 
 import grpc.aio
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct
 from grpc import StatusCode
 
@@ -74,7 +76,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
                 id=stored.id, version=stored.version, uploaded_at=to_timestamp(stored.uploaded_at)
             )
 
-        return await self._run("UploadDefinition", context, work)
+        return await self._run("UploadDefinition", request, context, work)
 
     async def GetDefinition(  # noqa: N802
         self,
@@ -86,7 +88,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
             found = await definitions.get_version(self._runtime, caller, request.id, request.version)
             return pb.GetDefinitionResponse(definition=definition_message(found.process.definition, found.version))
 
-        return await self._run("GetDefinition", context, work)
+        return await self._run("GetDefinition", request, context, work)
 
     async def ListDefinitions(  # noqa: N802
         self,
@@ -100,7 +102,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
             )
             return pb.ListDefinitionsResponse(definitions=map(summary_message, found.items), total=found.total)
 
-        return await self._run("ListDefinitions", context, work)
+        return await self._run("ListDefinitions", request, context, work)
 
     async def StartInstance(  # noqa: N802
         self,
@@ -121,7 +123,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
                 instance=instance_message(await instances.start(self._runtime, caller, start))
             )
 
-        return await self._run("StartInstance", context, work)
+        return await self._run("StartInstance", request, context, work)
 
     async def GetInstance(  # noqa: N802
         self,
@@ -133,7 +135,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
             found = await instances.get_instance(self._runtime, caller, request.id)
             return pb.GetInstanceResponse(instance=instance_message(found))
 
-        return await self._run("GetInstance", context, work)
+        return await self._run("GetInstance", request, context, work)
 
     async def GetInstanceHistory(  # noqa: N802
         self,
@@ -146,7 +148,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
             executions = [execution_message(line, found.process) for line in found.lines]
             return pb.GetInstanceHistoryResponse(executions=executions)
 
-        return await self._run("GetInstanceHistory", context, work)
+        return await self._run("GetInstanceHistory", request, context, work)
 
     async def CancelInstance(  # noqa: N802
         self,
@@ -158,7 +160,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
             cancelled = await instances.cancel(self._runtime, caller, request.id, request.reason)
             return pb.CancelInstanceResponse(instance=instance_message(cancelled))
 
-        return await self._run("CancelInstance", context, work)
+        return await self._run("CancelInstance", request, context, work)
 
     async def ListInstances(  # noqa: N802
         self,
@@ -178,7 +180,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
             )
             return pb.ListInstancesResponse(instances=map(instance_message, found.items), total=found.total)
 
-        return await self._run("ListInstances", context, work)
+        return await self._run("ListInstances", request, context, work)
 
     async def PollJobs(  # noqa: N802
         self,
@@ -198,7 +200,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
             )
             return pb.PollJobsResponse(jobs=map(job_message, await jobs.claim(self._runtime, caller, claim)))
 
-        return await self._run("PollJobs", context, work)
+        return await self._run("PollJobs", request, context, work)
 
     async def CompleteJob(  # noqa: N802
         self,
@@ -211,7 +213,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
             await jobs.complete(self._runtime, caller, request.job_id, result, worker_id=request.worker_id)
             return pb.CompleteJobResponse()
 
-        return await self._run("CompleteJob", context, work)
+        return await self._run("CompleteJob", request, context, work)
 
     async def ExtendJobLease(  # noqa: N802
         self,
@@ -239,7 +241,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
             await jobs.fail(self._runtime, caller, request.job_id, report)
             return pb.FailJobResponse()
 
-        return await self._run("FailJob", context, work)
+        return await self._run("FailJob", request, context, work)
 
     async def CompleteUserTask(  # noqa: N802
         self,
@@ -260,7 +262,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
             )
             return pb.CompleteUserTaskResponse()
 
-        return await self._run("CompleteUserTask", context, work)
+        return await self._run("CompleteUserTask", request, context, work)
 
     async def SignalWait(  # noqa: N802
         self,
@@ -275,7 +277,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
             await instances.signal(self._runtime, caller, request.instance_id, request.wait_step_id, variables)
             return pb.SignalWaitResponse()
 
-        return await self._run("SignalWait", context, work)
+        return await self._run("SignalWait", request, context, work)
 
     async def RetryStep(  # noqa: N802
         self,
@@ -288,11 +290,12 @@ class WorkflowEngineService(WorkflowEngineServicer):
             retried = await instances.retry(self._runtime, caller, request.instance_id, request.step_id, variables)
             return pb.RetryStepResponse(instance=instance_message(retried))
 
-        return await self._run("RetryStep", context, work)
+        return await self._run("RetryStep", request, context, work)
 
     async def _run(
         self,
         method: str,
+        request: Message,
         context: grpc.aio.ServicerContext[RequestT, ReplyT],
         work: Callable[[Caller], Awaitable[ReplyT]],
     ) -> ReplyT:
@@ -302,6 +305,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
             caller = Caller(await authenticate_call(context, self._authenticator))
             code = StatusCode.CANCELLED
             try:
+                _refuse_nul(request)
                 answer = await work(caller)
             except Failure as failure:
                 code, message = to_status(failure, method)
@@ -313,6 +317,17 @@ class WorkflowEngineService(WorkflowEngineServicer):
             await context.abort(code, message)
         finally:
             self._observe(method, code.name, perf_counter() - begun)
+
+
+def _refuse_nul(request: Message) -> None:
+    """Raises ``ProcessBadRequest`` for a text with a NUL character, which PostgreSQL does not take; those of documents
+    are looked at where these are read.
+    """
+    for field, value in request.ListFields():
+        if field.type == FieldDescriptor.TYPE_STRING:
+            texts = (value,) if isinstance(value, str) else value
+            if any("\0" in text for text in texts):
+                raise ProcessBadRequest(f"{field.json_name} contains a NUL character")
 
 
 def _read_optional_object(variables: Struct) -> "JsonObject | None":
