@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.processes import HOST, SERVICE_TENANT, Starter, free_ports, service_settings
-from statewright.app.service import tune_garbage_collection
+from statewright.app.garbage import tune_garbage_collection
 from statewright.conditions import SearchCompiler, TemplateCache, parse_sort, read_search_condition
 from statewright.ids import TenantId, model_id
 from statewright.instants import from_rfc3339, to_rfc3339

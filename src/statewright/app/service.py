@@ -1,7 +1,6 @@
 """A whole service, from its first listener to its last, and ``statewright serve`` in one process."""
 
 import asyncio
-import gc
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -14,6 +13,7 @@ from statewright import logs
 from statewright.app.authentication import build_authentication
 from statewright.app.background import run_scheduler, run_step_engine
 from statewright.app.database import StartFailed, migrate_database, open_database
+from statewright.app.garbage import collect_garbage, tune_garbage_collection
 from statewright.app.listeners import Listeners, bind_http, serve_admin
 from statewright.app.open_files import raise_file_limit
 from statewright.app.readiness import Readiness
@@ -28,11 +28,6 @@ from statewright.services.runtime import Runtime
 from statewright.settings import Settings
 from statewright.storage.startup_errors import StartRefused
 from statewright.tls import check_tls
-
-GC_THRESHOLDS = (50_000, 20, 100)
-"""Allocations between collections. What lives after start-up is frozen; the default thresholds would triple the p99 of
-a read.
-"""
 
 log = logs.logger(__name__)
 
@@ -84,6 +79,7 @@ async def run_service(
         stack.callback(node.drain)
         stack.callback(grace.begin)
         tune_garbage_collection()
+        await begin(collect_garbage())
         log.info("ready", http=http_port, grpc=grpc_port, admin=admin_port)
         yield Service(
             http_port=http_port,
@@ -109,13 +105,6 @@ async def run_without_listeners(settings: Settings) -> AsyncIterator[Runtime]:
         build_runtime(settings, database, node, grace) as runtime,
     ):
         yield runtime
-
-
-def tune_garbage_collection() -> None:
-    """To be called when everything that stays is there."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
 
 
 # Where and as what this process is a node of the cluster.

@@ -1,0 +1,62 @@
+"""When the process looks for reference cycles.
+
+What lives when the service is ready is frozen: no collection looks at it again. Young objects are looked at as they
+come. Old ones wait for a full collection, which CPython starts by itself only when so many objects have become old that
+a service would not see one in days; with the default thresholds full collections would triple the p99 of a read. So one
+is made about every minute, and less often when it takes long.
+"""
+
+import gc
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from time import perf_counter
+from typing import Final
+
+from statewright import logs
+from statewright.background import repeat, run_in_background
+
+log = logs.logger(__name__)
+
+THRESHOLDS: Final = (50_000, 20, 100)
+"""Allocations between collections, and collections of the young that make one of the old."""
+
+COLLECT_INTERVAL: Final = timedelta(minutes=1)
+
+MAX_SHARE: Final = 0.0005
+"""Of all time, that full collections may take."""
+
+
+def tune_garbage_collection() -> None:
+    """To be called when everything that stays is there."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*THRESHOLDS)
+
+
+class FullCollections:
+    """Full collections, not more often than they may be. ``clock`` gives seconds."""
+
+    def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
+        self._clock = clock
+        self._next_at = 0.0
+
+    async def collect(self) -> None:
+        """Collect all garbage, unless the last time took so long that it is too soon."""
+        begun = self._clock()
+        if begun < self._next_at:
+            return
+        found = gc.collect()
+        taken = self._clock() - begun
+        self._next_at = begun + taken / MAX_SHARE
+        log.debug("garbage_collected", objects=found, ms=round(taken * 1000, 1))
+
+
+@asynccontextmanager
+async def collect_garbage(interval: timedelta = COLLECT_INTERVAL) -> AsyncIterator[None]:
+    """Full collections are made inside the block."""
+    collections = repeat(
+        FullCollections().collect, interval, log=log, failure="garbage_collection_failed", waits_first=True
+    )
+    async with run_in_background({"garbage": collections}):
+        yield
