@@ -67,11 +67,19 @@ def test_an_unknown_step_type_is_a_violation_like_any_other() -> None:
     assert 'step "end" boundaryEvents[0]: unsupported type "7" (only TIMER is in scope)' in text
 
 
-def test_a_table_of_the_wrong_shape_is_named() -> None:
+@pytest.mark.parametrize("removed", ["default_next_step", "then"])
+def test_members_that_tables_have_no_more_are_refused(removed: str) -> None:
     message = definition_message(from_text(json.dumps(TABLE)), 1)
-    message.steps[0].decision_table.CopyFrom(to_proto_struct({"rules": "all"}))
-    with pytest.raises(ProcessBadRequest, match="cannot unmarshal string"):
+    table = message.steps[0].decision_table
+    setattr(table if removed == "default_next_step" else table.rules[0], removed, "end")
+    with pytest.raises(ProcessBadRequest, match="is no longer supported"):
         read_definition(message)
+
+
+def test_a_table_has_the_numbers_of_the_public_engine() -> None:
+    fields = {field.name: field.number for field in pb.WorkflowStep.DESCRIPTOR.fields}
+    assert (fields["decision_table"], fields["hit_policy"]) == (60, 61)
+    assert [field.number for field in pb.DecisionTableRule.DESCRIPTOR.fields] == [1, 2, 3]
 
 
 def test_integral_doubles_are_read_as_integers() -> None:

@@ -138,7 +138,7 @@ def _step_document(step: pb.WorkflowStep) -> JsonObject:
         "retryCount": step.retry_count,
         "boundaryEvents": [_event_document(event) for event in step.boundary_events],
         "hitPolicy": step.hit_policy,
-        "decisionTable": to_json_object(step.decision_table) if step.HasField("decision_table") else None,
+        "decisionTable": _table_document(step.decision_table) if step.HasField("decision_table") else None,
     }
 
 
@@ -167,7 +167,7 @@ def _step_message(step: Step) -> pb.WorkflowStep:
         retry_count=_clamp_int32(step.retry_count),
         boundary_events=[_event_message(event) for event in step.boundary_events],
         hit_policy=step.hit_policy,
-        decision_table=None if step.decision_table is None else to_proto_struct(_table_document(step.decision_table)),
+        decision_table=None if step.decision_table is None else _table_message(step.decision_table),
     )
 
 
@@ -180,8 +180,28 @@ def _event_message(event: BoundaryEvent) -> pb.BoundaryEvent:
     )
 
 
-def _table_document(table: DecisionTable) -> JsonObject:
-    return {"rules": [{"when": dict(rule.when.items()), "outputs": rule.outputs} for rule in table.rules]}
+def _table_document(table: pb.DecisionTable) -> JsonObject:
+    return {
+        "rules": [
+            {
+                "when": {key: rule.when[key] for key in _sort_by_bytes(rule.when)},
+                "then": rule.then or None,
+                "outputs": {key: to_json_value(rule.outputs[key]) for key in _sort_by_bytes(rule.outputs)},
+            }
+            for rule in table.rules
+        ],
+        "defaultNextStep": table.default_next_step or None,
+    }
+
+
+def _table_message(table: DecisionTable) -> pb.DecisionTable:
+    rules = [
+        pb.DecisionTableRule(
+            when=dict(rule.when), outputs={name: to_proto_value(value) for name, value in rule.outputs.items()}
+        )
+        for rule in table.rules
+    ]
+    return pb.DecisionTable(rules=rules)
 
 
 def _read_enum_name(known: Mapping[int, object], number: int, prefix: str) -> str:

@@ -90,7 +90,7 @@ class WorkflowDefinition(_message.Message):
     def __init__(self, id: _Optional[str] = ..., version: _Optional[int] = ..., name: _Optional[str] = ..., description: _Optional[str] = ..., auto_start_next_workflow: _Optional[bool] = ..., next_workflow_id: _Optional[str] = ..., steps: _Optional[_Iterable[_Union[WorkflowStep, _Mapping]]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
 
 class WorkflowStep(_message.Message):
-    __slots__ = ("id", "name", "type", "description", "next_step", "parallel_next_steps", "join_step", "conditional_next_steps", "transformations", "job_type", "delegate_class", "retry_count", "boundary_events", "hit_policy", "decision_table")
+    __slots__ = ("id", "name", "type", "description", "next_step", "parallel_next_steps", "join_step", "conditional_next_steps", "transformations", "job_type", "delegate_class", "retry_count", "boundary_events", "decision_table", "hit_policy")
     class ConditionalNextStepsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -118,8 +118,8 @@ class WorkflowStep(_message.Message):
     DELEGATE_CLASS_FIELD_NUMBER: _ClassVar[int]
     RETRY_COUNT_FIELD_NUMBER: _ClassVar[int]
     BOUNDARY_EVENTS_FIELD_NUMBER: _ClassVar[int]
-    HIT_POLICY_FIELD_NUMBER: _ClassVar[int]
     DECISION_TABLE_FIELD_NUMBER: _ClassVar[int]
+    HIT_POLICY_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     type: StepType
@@ -133,9 +133,41 @@ class WorkflowStep(_message.Message):
     delegate_class: str
     retry_count: int
     boundary_events: _containers.RepeatedCompositeFieldContainer[BoundaryEvent]
+    decision_table: DecisionTable
     hit_policy: str
-    decision_table: _struct_pb2.Struct
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., type: _Optional[_Union[StepType, str]] = ..., description: _Optional[str] = ..., next_step: _Optional[str] = ..., parallel_next_steps: _Optional[_Iterable[str]] = ..., join_step: _Optional[str] = ..., conditional_next_steps: _Optional[_Mapping[str, str]] = ..., transformations: _Optional[_Mapping[str, _struct_pb2.Value]] = ..., job_type: _Optional[str] = ..., delegate_class: _Optional[str] = ..., retry_count: _Optional[int] = ..., boundary_events: _Optional[_Iterable[_Union[BoundaryEvent, _Mapping]]] = ..., hit_policy: _Optional[str] = ..., decision_table: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., type: _Optional[_Union[StepType, str]] = ..., description: _Optional[str] = ..., next_step: _Optional[str] = ..., parallel_next_steps: _Optional[_Iterable[str]] = ..., join_step: _Optional[str] = ..., conditional_next_steps: _Optional[_Mapping[str, str]] = ..., transformations: _Optional[_Mapping[str, _struct_pb2.Value]] = ..., job_type: _Optional[str] = ..., delegate_class: _Optional[str] = ..., retry_count: _Optional[int] = ..., boundary_events: _Optional[_Iterable[_Union[BoundaryEvent, _Mapping]]] = ..., decision_table: _Optional[_Union[DecisionTable, _Mapping]] = ..., hit_policy: _Optional[str] = ...) -> None: ...
+
+class DecisionTable(_message.Message):
+    __slots__ = ("rules", "default_next_step")
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    DEFAULT_NEXT_STEP_FIELD_NUMBER: _ClassVar[int]
+    rules: _containers.RepeatedCompositeFieldContainer[DecisionTableRule]
+    default_next_step: str
+    def __init__(self, rules: _Optional[_Iterable[_Union[DecisionTableRule, _Mapping]]] = ..., default_next_step: _Optional[str] = ...) -> None: ...
+
+class DecisionTableRule(_message.Message):
+    __slots__ = ("when", "then", "outputs")
+    class WhenEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class OutputsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: _struct_pb2.Value
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ...) -> None: ...
+    WHEN_FIELD_NUMBER: _ClassVar[int]
+    THEN_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    when: _containers.ScalarMap[str, str]
+    then: str
+    outputs: _containers.MessageMap[str, _struct_pb2.Value]
+    def __init__(self, when: _Optional[_Mapping[str, str]] = ..., then: _Optional[str] = ..., outputs: _Optional[_Mapping[str, _struct_pb2.Value]] = ...) -> None: ...
 
 class BoundaryEvent(_message.Message):
     __slots__ = ("type", "duration", "interrupting", "target_step_id")
