@@ -226,7 +226,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
             until = await jobs.renew(self._runtime, caller, request.job_id, worker_id=request.worker_id, lease=lease)
             return pb.ExtendJobLeaseResponse(accepted=True, lock_expires_at=to_timestamp(until))
 
-        return await self._run("ExtendJobLease", context, work)
+        return await self._run("ExtendJobLease", request, context, work)
 
     async def FailJob(  # noqa: N802
         self,
