@@ -262,3 +262,12 @@ def test_a_timeout_is_a_decimal_int64(api: Api, entity: str, text: str) -> None:
 @pytest.mark.parametrize("word", ["1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"])
 def test_booleans_have_twelve_spellings(api: Api, entity: str, word: str) -> None:
     done(api.put(f"/entity/JSON/{entity}?waitForConsistencyAfter={word}&transactionTimeoutMillis=-1", SAMPLE))
+
+
+def test_a_transition_without_a_document_is_told_how_it_can_be_fired(api: Api, entity: str) -> None:
+    """Finding C12."""
+    problem = refused(api.put(f"/entity/JSON/{entity}/APPROVE", ""), 400, "BAD_REQUEST")
+    assert "PUT /platform-api/entity/transition?entityId=…&transitionName=…" in problem["detail"]
+    assert "platform-api" not in refused(api.put(f"/entity/JSON/{entity}", ""), 400, "BAD_REQUEST")["detail"]
+    done(api.put(f"/platform-api/entity/transition?entityId={entity}&transitionName=APPROVE"))
+    assert api.state(entity) == "Approved"

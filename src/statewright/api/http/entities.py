@@ -1,5 +1,7 @@
 """Entities over REST (docs/reference/entities.md#create, docs/reference/entities.md#change-history)."""
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from statewright.api.http import entity_collections, entity_patches
@@ -58,21 +60,33 @@ async def list_entities(request: Request) -> Response:
     return Response(encode_entities(found, key, instant=instant))
 
 
+KEEPS_DOCUMENT: Final = (
+    "without a new document a transition is fired by PUT /platform-api/entity/transition?entityId=…&transitionName=…"
+)
+"""What a client may want that fires a transition and sends nothing along."""
+
+
 async def update_entity(request: Request) -> Response:
     """Replace an entity's document; with a transition in the path, fire it."""
     entity_id = request.entity_id()
     bind_write_parameters(request)
     if_match = request.header(b"if-match") or None
     body = await request.body(MAX_BODY_BYTES)
-    saved = await entities.update(
-        request.runtime,
-        request.caller,
-        entity_id,
-        media=request.path_params["format"],
-        body=body,
-        transition=request.path_params.get("transition"),
-        if_match=if_match,
-    )
+    transition = request.path_params.get("transition")
+    try:
+        saved = await entities.update(
+            request.runtime,
+            request.caller,
+            entity_id,
+            media=request.path_params["format"],
+            body=body,
+            transition=transition,
+            if_match=if_match,
+        )
+    except BadRequest as malformed:
+        if transition is None or body.strip():
+            raise
+        raise BadRequest(f"{malformed.message}; {KEEPS_DOCUMENT}") from malformed
     return Response(encode_saved(saved), headers=build_warning_headers(saved.warnings))
 
 

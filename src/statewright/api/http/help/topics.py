@@ -7,6 +7,7 @@ outdated.
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib import metadata
 from typing import Final
 
@@ -184,6 +185,7 @@ def _name_section_topic(section: str) -> str:
     return f"config.{SECTION_TOPICS.get(section) or section.lower().replace(' ', '-')}"
 
 
+@cache
 def _encode_settings() -> bytes:
     """The defaults of this program, never what is set."""
     defaults = Settings()
@@ -222,6 +224,7 @@ def _build_event_topic() -> Topic:
     return Topic(id="cloudevents", title="Event payloads", body=_format_page("Event payloads", text), actions=actions)
 
 
+@cache
 def _encode_event_schemas() -> bytes:
     head = {"schema": SCHEMA, "version": read_version(), "specVersion": DIALECT, "baseId": BASE_ID}
     return _encode(head | {"schemas": read_event_schemas()}) + b"\n"
@@ -234,6 +237,7 @@ def _build_version_topic() -> Topic:
     return Topic(id="workflows.schema-version", title=title, body=_format_page(title, text), actions=actions)
 
 
+@cache
 def _encode_workflow_schema() -> bytes:
     return _encode(build_workflow_schema()) + b"\n"
 
