@@ -175,6 +175,33 @@ def test_what_is_created_inside_is_seen_inside_only_until_the_transition_is_made
     assert note.transaction_id == ids["transaction"]
 
 
+def test_what_was_read_inside_can_be_demanded_again_inside(world: World) -> None:
+    """Of committed versions and of those that the transaction has written itself."""
+    kept = world.outside.create("note", 1, {"text": "kept", "n": 1})
+
+    def work(client: Client) -> None:
+        changed = client.patch(kept.id, {"n": 2}, if_match=kept.transaction_id)
+        client.patch(kept.id, {"n": 3}, if_match=client.get(kept.id).transaction_id)
+        client.update(kept.id, {"text": "kept", "n": 4}, if_match=changed.transaction_id)
+        with pytest.raises(Modified):
+            client.patch(kept.id, {"n": 5}, if_match=kept.transaction_id)
+
+    world.inside(work)
+    assert world.outside.get(kept.id).view(Note).n == 4
+
+
+def test_all_entities_are_read_page_by_page_inside_and_outside(world: World) -> None:
+    world.outside.create("note", 1, {"text": "a"})
+
+    def work(client: Client) -> None:
+        client.create_many("note", 1, [{"text": "b"}, {"text": "c"}])
+        assert texts(list(client.iterate("note", 1, size=2))) == ["a", "b", "c"]
+        assert texts(list(world.outside.iterate("note", 1, size=2))) == ["a"]
+
+    world.inside(work)
+    assert texts(list(world.outside.iterate("note", 1))) == ["a", "b", "c"]
+
+
 def test_what_was_written_inside_is_undone_when_the_function_fails(world: World) -> None:
     kept = world.outside.create("note", 1, {"text": "kept", "n": 1}).id
 
