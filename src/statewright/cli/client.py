@@ -217,12 +217,14 @@ def explain_call(failure: "CallFailed") -> str:
 
     if isinstance(failure, Unreachable) and not isinstance(failure, TokenUnavailable) and not failure.was_sent:
         return f"{failure}. Is the service running? --url or STATEWRIGHT_URL says where"
-    if isinstance(failure, Refused) and not failure.code and failure.status < _FIRST_SERVER_ERROR:
+    if isinstance(failure, Refused) and failure.code in _FOREIGN_CODES and failure.status < _FIRST_SERVER_ERROR:
         return f"no API of Statewright there, it answered {failure}: --url or STATEWRIGHT_URL says where the service is"
     return str(failure)
 
 
 _FIRST_SERVER_ERROR: Final = 500
+_FOREIGN_CODES: Final = ("", "NOT_FOUND")
+"""Of answers that no operation gives: those of other programs, and of a service for a path that it does not have."""
 
 
 def fail(problem: str) -> NoReturn:
