@@ -12,7 +12,7 @@ from tests.builders import SEED_IMPORT
 from tests.e2e.program import environment, started
 from tests.service import done
 
-GUIDES = Path(__file__).parents[2] / "docs" / "guides"
+DOCS = Path(__file__).parents[2] / "docs"
 
 pytestmark = pytest.mark.skipif(
     not all(map(shutil.which, ("bash", "curl", "openssl", "tar"))), reason="bash, curl, openssl or tar is missing"
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(
 
 def blocks(page: str) -> list[str]:
     """The commands of a page, block by block."""
-    return re.findall(r"```bash\n(.*?)```", (GUIDES / page).read_text(), re.DOTALL)
+    return re.findall(r"```bash\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
 
 
 def run(script: str, home: Path, **variables: str) -> str:
@@ -47,7 +47,7 @@ def exported(script: str, home: Path) -> Mapping[str, str]:
 
 
 def test_a_backup_of_the_embedded_server_brings_back_what_was_lost(tmp_path: Path) -> None:
-    back_up, restore = blocks("backup.md")
+    back_up, restore = blocks("guides/backup.md")
     data = tmp_path / "data"
     with started(tmp_path, DATA_DIRECTORY=str(data)) as program:
         api = program.ready().api()
@@ -71,7 +71,7 @@ def test_a_backup_of_the_embedded_server_brings_back_what_was_lost(tmp_path: Pat
 
 
 def test_the_guide_to_authentication_leads_to_a_token(tmp_path: Path) -> None:
-    settings, use = blocks("authentication.md")
+    settings, use = blocks("guides/authentication.md")
     given = dict(exported(settings, tmp_path))
     assert given["REQUIRE_JWT"] == "true"
     with started(tmp_path, DATA_DIRECTORY=str(tmp_path / "data"), **given) as program:
@@ -79,4 +79,14 @@ def test_the_guide_to_authentication_leads_to_a_token(tmp_path: Path) -> None:
         told = run(use.replace("localhost:8080", f"127.0.0.1:{program.ports['HTTP']}"), tmp_path)
         assert '"id":"acme"' in told
         assert program.api().get("/account").status_code == 401
+        assert program.terminate() == 0
+
+
+def test_the_quick_start_leads_to_a_paid_order(tmp_path: Path) -> None:
+    script = "\n".join(blocks("help/quickstart.md")).replace("curl ", "curl -sSf ")
+    with started(tmp_path, DATA_DIRECTORY=str(tmp_path / "data")) as program:
+        program.ready()
+        told = run(script.replace("localhost:8080", f"127.0.0.1:{program.ports['HTTP']}"), tmp_path)
+        assert '"state":"PAID"' in told
+        assert '"total":130.5' in told
         assert program.terminate() == 0

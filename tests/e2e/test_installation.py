@@ -108,6 +108,14 @@ def test_definitions_are_checked_and_played_without_a_service(python: Path, tmp_
         assert (told.returncode, told.stderr) == (0, ""), command
 
 
+def test_the_documentation_is_read_without_the_server(python: Path, tmp_path: Path) -> None:
+    told = run(python, tmp_path, "-c", ENTRY, "help", "workflows")
+    assert (told.returncode, told.stderr) == (0, "")
+    assert told.stdout.startswith("# Workflows")
+    schema = run(python, tmp_path, "-c", ENTRY, "workflows", "schema")
+    assert "Transition" in json.loads(schema.stdout)["$defs"]
+
+
 @contextmanager
 def a_node(python: Path, home: Path, program: Program) -> Iterator[None]:
     """A calculation node as a process of that installation, joined to the service."""

@@ -23,7 +23,7 @@ def find_docs() -> Traversable:
     packaged = files("statewright") / "docs"
     if packaged.is_dir():
         return packaged
-    repository = Path(__file__).parents[3] / "docs"
+    repository = Path(__file__).resolve().parents[3] / "docs"
     if repository.is_dir():
         return repository
     raise PageNotInstalled("the documentation is not installed")
