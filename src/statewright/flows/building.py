@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from statewright.flows.declarations import Declarations
 from statewright.flows.failures import InvalidFlow, Position
 from statewright.flows.graph import MAX_EDGES, MAX_NODES, Edge, FlowGraph, FlowNode, NodeKind
-from statewright.flows.guards import BadGuard, parse_guard
+from statewright.flows.guards import MalformedGuard, parse_guard
 from statewright.flows.lexer import MAX_DEPTH
 from statewright.flows.parsing import parse
 from statewright.flows.paths import find_back_edges, list_warnings
@@ -231,10 +231,10 @@ class _Scope:
         position, expression = step.guard.position, step.guard.expression
         try:
             guard = parse_guard(expression)
-        except BadGuard as defect:
+        except MalformedGuard as defect:
             reason = f"Cannot parse guard `{expression}`: {defect}"
             raise InvalidFlow("GUARD", position, reason, piece=expression) from defect
-        if guard.is_mixed:
+        if guard.mixes_operators:
             text = "the guard mixes and with or, which binds tighter: write brackets"
             self._builder.warnings.append(f"{position.line}:{position.column} {text}")
 

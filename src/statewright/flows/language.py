@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from statewright.flows.graph import FlowGraph, FlowNode
-from statewright.flows.guards import BadGuard, GuardTooCostly, parse_guard, selects
+from statewright.flows.guards import GuardTooBroad, MalformedGuard, parse_guard
 from statewright.flows.paths import describe
 from statewright.flows.values import combine, merge, to_flow_value
 from statewright.jsonval.merging import merge_shallow
@@ -60,8 +60,8 @@ class FlowLanguage(Language):
     def evaluate_guard(self, guard: str, data: JsonObject, visit: Visit) -> bool | Problem:
         """Whether the query selects anything of the input."""
         try:
-            return selects(parse_guard(guard), visit.input)
-        except (BadGuard, GuardTooCostly) as defect:
+            return parse_guard(guard).holds(visit.input)
+        except (MalformedGuard, GuardTooBroad) as defect:
             return Problem(f"GUARD: {defect}")
 
     def collect(self, data: JsonObject, visit: Visit, results: Sequence[ElementResult]) -> JsonValue:

@@ -5,7 +5,7 @@ element, by evaluating its part of the graph on its own. Tasks answer a function
 """
 
 from statewright.flows import FlowGraph
-from statewright.flows.guards import parse_guard, selects
+from statewright.flows.guards import parse_guard
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonValue
 
@@ -63,14 +63,14 @@ class Oracle:
         if node.kind == "literal":
             return node.value
         if not node.is_iterated:
-            if node.condition is not None and not selects(parse_guard(node.condition), given):
+            if node.condition is not None and not parse_guard(node.condition).holds(given):
                 return given
             return self._do(index, given)[0]
         items = given if isinstance(given, list) else [given]
         columns = self._count_columns(index)
         rows = []
         for item in items:
-            if node.condition is not None and not selects(parse_guard(node.condition), item):
+            if node.condition is not None and not parse_guard(node.condition).holds(item):
                 rows.append([item] * columns)
             else:
                 rows.append(self._do(index, item, columns, is_element=True))
