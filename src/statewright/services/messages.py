@@ -22,8 +22,8 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from statewright.background import run_by_size
 from statewright.entity import Principal
 from statewright.failures import BadRequest, EntityNotFound
-from statewright.jsonval.codec import MalformedJson, require_usable_numbers
 from statewright.jsonval.compact import compact_json
+from statewright.jsonval.scanning import MalformedJson, require_usable_numbers
 from statewright.jsonval.values import extend_path
 from statewright.services.runtime import Runtime
 from statewright.storage import messages

@@ -1,0 +1,292 @@
+"""Large JSON texts, decoded and encoded in pieces, so that no single call holds the interpreter for long.
+
+The decoder and the encoder are C functions, and other threads stand still until one returns: ten mebibytes take up to
+half a second. Here a text is cut at commas outside of strings, every few kilobytes. A piece is completed to a text of
+its own: before it the containers that were open at its start, after it the ends of those that are open at its end. What
+it decodes to is then taken apart again, and added to the containers that are being built.
+
+``[1,{"a":[2,3,4],"b":5},6]`` may be cut behind ``3``: the pieces are ``[1,{"a":[2,3`` + ``]}]``, and
+``[{"…":[0,`` + ``4],"b":5},6]``, where the 0 and the name stand for what came before.
+"""
+
+import heapq
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from statewright.jsonval.values import JsonObject, JsonValue
+
+PIECE_BYTES: Final = 64 * 1024
+"""Of text: one to five milliseconds of work."""
+
+_MAX_PASSES: Final = 8
+"""Levels of nesting for which taking away all pairs is quicker than looking at each bracket."""
+
+_ESCAPE = re.compile(rb"\\.", re.DOTALL)
+_BRACKETS = re.compile(rb"([\]}]*)([\[{]*)")
+_OTHER_BYTES: Final = bytes(set(range(256)) - set(b"[]{}"))
+_ENDS: Final = {"[": b"]", "{": b"}"}
+_OPENINGS: Final = {ord("]"): ord("["), ord("}"): ord("{")}
+_NEEDING_VALUE: Final = (b"", b"[", b"{")
+"""Ends of a part after which no comma may stand."""
+
+Container: TypeAlias = "list[JsonValue] | JsonObject"
+
+
+class Piece(Struct, frozen=True):
+    """A part of a text as a text of its own. ``open`` are the containers it goes on with, outermost first.
+
+    ``head`` and ``tail`` were put around the part, which begins at byte ``start``; ``filler`` is the name that stands
+    for members that came before. Head and tail are as compact as encoders write them.
+    """
+
+    text: bytes
+    head: bytes
+    tail: bytes
+    start: int
+    open: tuple[Container, ...]
+    filler: str
+
+
+class NotSplittable(Exception):
+    """The text is malformed in a way that leaves no pieces."""
+
+
+class RepeatedName(Exception):
+    """An object names a member in two pieces. ``containers`` are those around the second one, outermost first."""
+
+    def __init__(self, containers: tuple[Container, ...], name: str) -> None:
+        super().__init__(name)
+        self.containers = containers
+        self.name = name
+
+
+def decode_pieces(data: bytes, decode: Callable[[Piece], JsonValue], size: int = PIECE_BYTES) -> JsonValue:
+    """The value of a text, of which ``decode`` decodes each piece. Raises what that raises, ``NotSplittable`` and
+    ``RepeatedName``.
+    """
+    filler = uuid.uuid4().hex
+    root: JsonValue = None
+    opened: tuple[Container, ...] = ()
+    start = 0
+    while True:
+        end = _find_cut(data, start, size)
+        part = data[start:end]
+        head = _build_head(opened, filler)
+        if end == len(data):
+            value = decode(Piece(head + part, head, b"", start, opened, filler))
+            return _add(opened, value, filler) if opened else value
+        closed, openings = _count_brackets(part)
+        if len(closed) > len(opened) or (len(closed) == len(opened) and not openings):
+            raise NotSplittable
+        kept = opened[: len(opened) - len(closed)]
+        tail = b"".join(map(_get_end, reversed((*map(_get_bracket, kept), *openings))))
+        if part.rstrip()[-1:] in _NEEDING_VALUE:
+            tail = b"," + tail  # so that the defect is in the piece
+        value = decode(Piece(head + part + tail, head, tail, start, opened, filler))
+        if opened:
+            _add(opened, value, filler)
+        else:
+            root = value
+        opened = _open(root, kept, len(openings))
+        start = end + 1
+
+
+def _add(opened: tuple[Container, ...], value: JsonValue, filler: str) -> JsonValue:
+    """Add what a piece holds to the containers it goes on with; the outermost of them."""
+    parts = _split(opened, value, filler)
+    for depth, (container, part) in enumerate(zip(opened, parts, strict=True)):
+        if isinstance(container, dict) and not container.keys().isdisjoint(part):
+            raise RepeatedName(opened[: depth + 1], next(str(name) for name in part if name in container))
+    for container, part in zip(opened, parts, strict=True):
+        if isinstance(container, list) and isinstance(part, list):
+            container.extend(part)
+        elif isinstance(container, dict) and isinstance(part, dict):
+            container.update(part)
+    return opened[0]
+
+
+def _split(opened: tuple[Container, ...], value: JsonValue, filler: str) -> list[Container]:
+    """What a piece holds for each of the containers it goes on with."""
+    parts = list[Container]()
+    for container in opened:
+        if isinstance(container, list) and isinstance(value, list):
+            parts.append(value)
+            value = value.pop(0)
+        elif isinstance(container, dict) and isinstance(value, dict):
+            parts.append(value)
+            value = value.pop(filler)
+        else:
+            raise NotSplittable
+    return parts
+
+
+def _open(root: JsonValue, kept: tuple[Container, ...], count: int) -> tuple[Container, ...]:
+    """The containers that stay open, and those that were opened last, each the last value of the one before."""
+    opened = list(kept)
+    for _ in range(count):
+        if not opened:
+            value = root
+        else:
+            around = opened[-1]
+            value = around[-1] if isinstance(around, list) else next(reversed(around.values()))
+        if not isinstance(value, list | dict):
+            raise NotSplittable
+        opened.append(value)
+    return tuple(opened)
+
+
+def _build_head(opened: tuple[Container, ...], filler: str) -> bytes:
+    if not opened:
+        return b""
+    name = b'{"%b":' % filler.encode()
+    outer = b"".join(b"[" if isinstance(container, list) else name for container in opened[:-1])
+    return outer + (b"[0," if isinstance(opened[-1], list) else name + b"0,")
+
+
+def _get_bracket(container: Container) -> str:
+    return "[" if isinstance(container, list) else "{"
+
+
+def _get_end(bracket: str) -> bytes:
+    return _ENDS[bracket]
+
+
+def _find_cut(data: bytes, start: int, size: int) -> int:
+    """The position of a comma outside of strings, about ``size`` bytes behind ``start``, which is outside, too; the end
+    of the text when there is none.
+    """
+    while start + size < len(data):
+        text = _ESCAPE.sub(b"__", data[start : start + size])
+        comma = text.rfind(b",")
+        while comma >= 0 and text.count(b'"', 0, comma) % 2:
+            comma = text.rfind(b",", 0, text.rfind(b'"', 0, comma))
+        if comma > 0:
+            return start + comma
+        size *= 2
+    return len(data)
+
+
+def _count_brackets(part: bytes) -> tuple[bytes, str]:
+    """The ends of containers that a part does not begin, and the beginnings of those that it does not end."""
+    outside = b"".join(_ESCAPE.sub(b"", part).split(b'"')[::2])
+    brackets = outside.translate(None, _OTHER_BYTES)
+    for _ in range(_MAX_PASSES):
+        fewer = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        if len(fewer) == len(brackets):
+            break
+        brackets = fewer
+    else:
+        brackets = _match_brackets(brackets)
+    found = _BRACKETS.fullmatch(brackets)
+    if found is None:
+        raise NotSplittable
+    return found[1], found[2].decode()
+
+
+def _match_brackets(brackets: bytes) -> bytes:
+    """What is left when all pairs are taken away, however deep."""
+    left = bytearray()
+    for bracket in brackets:
+        if left and _OPENINGS.get(bracket) == left[-1]:
+            left.pop()
+        else:
+            left.append(bracket)
+    return bytes(left)
+
+
+# Encoding.
+
+_MAX_WEIGHT: Final = 10_000
+"""Values that are encoded in one go; a long text counts as several."""
+
+_CHARS_PER_WEIGHT: Final = 64
+_SLICE: Final = 2048
+_CONTAINERS: Final = frozenset((dict, list))
+_SORTED_AT_ONCE: Final = 10_000
+
+
+def encode_pieces(value: JsonValue, encode: Callable[[JsonValue], bytes]) -> Iterator[bytes]:
+    """The encoding of a value in pieces, with names in order; ``encode`` encodes small values."""
+    if not isinstance(value, list | dict) or weigh(value) <= _MAX_WEIGHT:
+        yield encode(value)
+    elif isinstance(value, list):
+        yield from _encode_array(value, encode)
+    else:
+        yield from _encode_object(value, encode)
+
+
+def _encode_array(items: list[JsonValue], encode: Callable[[JsonValue], bytes]) -> Iterator[bytes]:
+    separator = b"["
+    for start in range(0, len(items), _SLICE):
+        for piece in _encode_items(items[start : start + _SLICE], encode):
+            yield separator
+            yield from piece
+            separator = b","
+    yield b"]"
+
+
+def _encode_items(items: list[JsonValue], encode: Callable[[JsonValue], bytes]) -> Iterator[Iterable[bytes]]:
+    """The encodings of some items, many in one where they are light."""
+    if weigh(items) <= _MAX_WEIGHT:
+        yield (encode(items)[1:-1],)
+    elif len(items) == 1:
+        yield encode_pieces(items[0], encode)
+    else:
+        middle = len(items) // 2
+        yield from _encode_items(items[:middle], encode)
+        yield from _encode_items(items[middle:], encode)
+
+
+def _encode_object(members: JsonObject, encode: Callable[[JsonValue], bytes]) -> Iterator[bytes]:
+    separator = b"{"
+    names = _sort_names(members)
+    while some := list(islice(names, _SLICE)):
+        for piece in _encode_members(members, some, encode):
+            yield separator
+            yield from piece
+            separator = b","
+    yield b"}"
+
+
+def _encode_members(
+    members: JsonObject, names: list[str], encode: Callable[[JsonValue], bytes]
+) -> Iterator[Iterable[bytes]]:
+    some = {name: members[name] for name in names}
+    if weigh(some) <= _MAX_WEIGHT:
+        yield (encode(some)[1:-1],)
+    elif len(names) == 1:
+        yield chain((encode(names[0]) + b":",), encode_pieces(members[names[0]], encode))
+    else:
+        middle = len(names) // 2
+        yield from _encode_members(members, names[:middle], encode)
+        yield from _encode_members(members, names[middle:], encode)
+
+
+def _sort_names(members: JsonObject) -> Iterator[str]:
+    """In order of their code points, which is that of their bytes."""
+    if len(members) <= _SORTED_AT_ONCE:
+        return iter(sorted(members))
+    names = iter(members)
+    runs = iter(lambda: sorted(islice(names, _SORTED_AT_ONCE)), [])
+    return heapq.merge(*runs)
+
+
+def weigh(value: JsonValue, most: int = _MAX_WEIGHT) -> int:
+    """How many values there are, in short texts; when it is more than ``most``, at least how many."""
+    total, level = 0, [value]
+    while level and total <= most:
+        total += len(level) + sum([len(item) for item in level if type(item) is str]) // _CHARS_PER_WEIGHT
+        inner = [item for item in level if type(item) in _CONTAINERS]
+        level = list(islice(chain.from_iterable(map(_list_values, inner)), most + 1))
+    return total
+
+
+def _list_values(container: JsonValue) -> Iterable[JsonValue]:
+    if isinstance(container, dict):
+        return chain(container, container.values())  # names can be long, too
+    return container if isinstance(container, list) else ()
