@@ -65,6 +65,24 @@ async def run_in_thread(compute: Callable[[], _Result]) -> _Result:
     return await asyncio.get_running_loop().run_in_executor(_operations, compute)
 
 
+SLICE_S = 0.004
+"""How long the event loop works on many small things before others get their turn."""
+
+
+class TimeSlices:
+    """Gives others on the event loop their turn between the parts of a long work."""
+
+    def __init__(self) -> None:
+        self._clock = asyncio.get_running_loop().time
+        self._until = self._clock() + SLICE_S
+
+    async def yield_if_due(self) -> None:
+        """To be called after each part; waits only now and then."""
+        if self._clock() > self._until:
+            await asyncio.sleep(0)
+            self._until = self._clock() + SLICE_S
+
+
 DEFAULT_SPREAD = (0.9, 1.1)
 """Pauses vary so much, that processes which were started together do not work in step."""
 

@@ -119,6 +119,13 @@ class Page(Struct, frozen=True, kw_only=True):
         return self.size * self.number
 
 
+class Portion(Struct, frozen=True):
+    """Some of the entities of a page, and whether they are the last ones."""
+
+    entities: list[Entity]
+    is_last: bool
+
+
 class EntityCount(Struct, frozen=True, kw_only=True):
     """How many entities a model has; ``state`` is None when all of them are counted."""
 

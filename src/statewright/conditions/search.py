@@ -27,7 +27,7 @@ from statewright.conditions.sorting import (
     sort_items,
 )
 from statewright.conditions.sql_terms import Argument
-from statewright.conditions.syntax import Condition, Group
+from statewright.conditions.syntax import Condition, Group, MalformedCondition
 from statewright.conditions.templates import Operand, SqlCondition, Template, build_template, read_shape
 from statewright.conditions.wire import parse
 from statewright.entity import EntityMeta
@@ -70,9 +70,37 @@ class SearchCondition:
 
 def read_search_condition(raw: JsonValue) -> SearchCondition:
     """The condition that a JSON value describes. Raises ``MalformedCondition``."""
+    _require_budget(raw)
     operands: list[Operand] = []
     shape = read_shape(raw, operands)
     return SearchCondition(raw, shape=shape, operands=operands, tree=parse(raw) if shape is None else None)
+
+
+MAX_PARTS: Final = 1000
+"""Groups and comparisons of one condition (docs/reference/conditions.md#limits)."""
+
+MAX_VALUES: Final = 10_000
+"""Operands and members of one condition, all together."""
+
+
+def _require_budget(raw: JsonValue) -> None:
+    """Refuse a condition that takes too long to compile."""
+    parts, values, level = 0, 0, [raw]
+    while level:
+        inner = list[JsonValue]()
+        for value in level:
+            if isinstance(value, dict):
+                parts += 1
+                values += len(value)
+                inner += [member for member in value.values() if isinstance(member, list | dict)]
+            elif isinstance(value, list):
+                values += len(value)
+                inner += [item for item in value if isinstance(item, list | dict)]
+        if parts > MAX_PARTS:
+            raise MalformedCondition(f"a condition has at most {MAX_PARTS} groups and comparisons")
+        if values > MAX_VALUES:
+            raise MalformedCondition(f"a condition has at most {MAX_VALUES} operands and members")
+        level = inner
 
 
 class CompiledSearch(Struct, frozen=True, eq=False):

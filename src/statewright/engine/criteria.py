@@ -1,7 +1,10 @@
 """Evaluating criteria: in memory, or by a calculation member (docs/reference/workflows.md#criteria)."""
 
+from functools import partial
+
 from msgspec import Struct
 
+from statewright.background import MAX_INLINE_BYTES, run_by_size
 from statewright.compute.callout import CalloutResult
 from statewright.conditions import EvaluationError, Function
 from statewright.engine.callouts import CalloutDispatcher, build_criterion_spec
@@ -48,7 +51,10 @@ class CriterionEvaluator(Struct, frozen=True, kw_only=True):
             return CriterionResult(True)
         if isinstance(criterion.condition, Function):
             return await self._ask(run, draft, criterion.condition, transition)
-        return CriterionResult(evaluate_in_memory(run.model, criterion, draft))
+        if len(draft.text) <= MAX_INLINE_BYTES:
+            return CriterionResult(evaluate_in_memory(run.model, criterion, draft))
+        holds = partial(evaluate_in_memory, run.model, criterion, draft)
+        return CriterionResult(await run_by_size(len(draft.text), holds))
 
     async def _ask(
         self, run: Run, draft: EntityDraft, function: Function, transition: Transition | None

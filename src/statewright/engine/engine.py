@@ -6,11 +6,13 @@ and stages. A run that fails raises; its unit of work is then dropped, and nothi
 """
 
 from difflib import get_close_matches
+from functools import partial
 from typing import assert_never
 
 from msgspec import Struct
 
 from statewright import logs
+from statewright.background import MAX_INLINE_BYTES, run_by_size
 from statewright.conditions import EvaluationError
 from statewright.engine import criteria, events
 from statewright.engine.callouts import CalloutDispatcher
@@ -238,7 +240,11 @@ class Engine:
         """Fire automated transitions until none does."""
         position = Position.start_at(draft.state)
         while True:
-            move = self._decide_next_move(run, position, draft)
+            if len(draft.text) <= MAX_INLINE_BYTES:
+                move = self._decide_next_move(run, position, draft)
+            else:
+                decide = partial(self._decide_next_move, run, position, draft)
+                move = await run_by_size(len(draft.text), decide)
             match move:
                 case Settled(declined):
                     _record_declined(run, draft, declined)

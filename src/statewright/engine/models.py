@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from statewright.background import MAX_INLINE_BYTES, run_by_size
 from statewright.conditions import Predicate, compile_predicate
 from statewright.engine.unit import Unit
 from statewright.entity import ModelKey
@@ -42,23 +43,39 @@ class DocumentRules(Struct, frozen=True, kw_only=True, eq=False):
     extend: Extender | None = None
     unique_keys: tuple[UniqueKey, ...] = ()
 
-    def accept(self, unit: Unit, document: JsonValue) -> None:
-        """Accept a document strictly, or as far as the change level goes; growth of the schema is staged in the unit.
+    def accept(self, unit: Unit, document: JsonValue, *, strictly: bool = False) -> None:
+        """Accept a document as far as the change level goes, or only without growth: ``strictly``, and where there is
+        no level. Growth of the schema is staged in the unit.
 
         Raises ``IncompatibleType``, ``BadRequest``, ``PolymorphicSlot``, ``InvalidUniqueKeyDefinition``.
         """
-        if self.level is None or self.extend is None:
-            self.accept_strictly(unit, document)
+        self._stage(unit, document, self._find_growth(unit, document, strictly=strictly))
+
+    async def accept_by_size(self, unit: Unit, document: JsonValue, size: int, *, strictly: bool = False) -> None:
+        """The same for a document whose text has ``size`` characters: a large one is examined off the event loop,
+        while the unit waits.
+        """
+        if size <= MAX_INLINE_BYTES:
+            self.accept(unit, document, strictly=strictly)
             return
+        found = await run_by_size(size, lambda: self._find_growth(unit, document, strictly=strictly))
+        self._stage(unit, document, found)
+
+    def _stage(self, unit: Unit, document: JsonValue, grown: "_Growth | None") -> None:
+        if grown is not None:
+            unit.growth.add(self.model, document, grown.schema, grown.extend)
+
+    def _find_growth(self, unit: Unit, document: JsonValue, *, strictly: bool) -> "_Growth | None":
+        if strictly or self.level is None or self.extend is None:
+            self._require_valid(unit, document)
+            return None
         grown = unit.growth.find(self.model)
         known = self.schema if grown is None else grown.schema
         extend = self.extend if grown is None else grown.extend
         extended = (extend or self._compile_extender(known, self.level))(document)
-        if extended is not known:
-            unit.growth.add(self.model, document, extended, self._compile_extender(extended, self.level))
+        return None if extended is known else _Growth(extended, self._compile_extender(extended, self.level))
 
-    def accept_strictly(self, unit: Unit, document: JsonValue) -> None:
-        """Accept a document only if the schema needs no growth for it. Raises ``IncompatibleType``, ``BadRequest``."""
+    def _require_valid(self, unit: Unit, document: JsonValue) -> None:
         grown = unit.growth.find(self.model)
         violations = self.validate(document) if grown is None else validate(grown.schema, document)
         if violations:
@@ -74,6 +91,13 @@ class DocumentRules(Struct, frozen=True, kw_only=True, eq=False):
         when the value of one cannot be part of a key.
         """
         return read_claims(self.unique_keys, document, refusal=refusal) if self.unique_keys else None
+
+
+class _Growth(Struct, frozen=True):
+    """The schema after a document."""
+
+    schema: SchemaNode
+    extend: Extender
 
 
 class Model(Struct, frozen=True, kw_only=True, eq=False):

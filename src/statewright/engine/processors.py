@@ -1,11 +1,13 @@
 """The pipeline of processors of a firing transition (docs/reference/workflows.md#execution-modes)."""
 
 import asyncio
+from functools import partial
 from typing import assert_never
 
 from msgspec import UNSET, Struct
 
 from statewright import logs
+from statewright.background import run_by_size
 from statewright.compute.callout import CalloutResult, CalloutTimeout
 from statewright.engine import events
 from statewright.engine.callouts import CalloutDispatcher, build_processor_spec
@@ -53,7 +55,7 @@ class ProcessorRunner(Struct, frozen=True, kw_only=True):
         match processor.mode:
             case "SYNC" | "ASYNC_SAME_TX":
                 reply = await self._ask(run, draft, transition, processor)
-                draft, warnings = self._apply_and_check(run, processor, reply, draft), reply.warnings
+                draft, warnings = await self._apply_and_check(run, processor, reply, draft), reply.warnings
             case "ASYNC_NEW_TX":
                 reason, warnings = await self._ask_in_savepoint(run, draft, transition, processor)
             case "COMMIT_BEFORE_DISPATCH":
@@ -86,7 +88,9 @@ class ProcessorRunner(Struct, frozen=True, kw_only=True):
         async with run.unit.open_savepoint() as savepoint:
             try:
                 reply = await self._ask(run.with_unit(savepoint), draft, transition, processor)
-                apply_reply(processor, reply, draft)  # the document is discarded, and has to be valid all the same
+                await apply_reply(
+                    processor, reply, draft
+                )  # the document is discarded, and has to be valid all the same
                 await savepoint.commit()
             except Failure as failure:
                 run.unit.warnings += savepoint.warnings
@@ -114,7 +118,7 @@ class ProcessorRunner(Struct, frozen=True, kw_only=True):
         try:
             reply = await self._ask_with_retries(run, draft, transition, processor)
             answer = _require_success(run, processor, reply)
-            return self._apply_and_check(run, processor, answer, draft), answer.warnings
+            return await self._apply_and_check(run, processor, answer, draft), answer.warnings
         except (DispatchTimeout, ComputeMemberDisconnected) as error:
             failure: Failure = _build_failure(processor, error.message, cause=error.code)
         except NoComputeMember as error:
@@ -126,12 +130,14 @@ class ProcessorRunner(Struct, frozen=True, kw_only=True):
         )
         raise failure
 
-    def _apply_and_check(self, run: Run, processor: Processor, reply: CalloutResult, draft: EntityDraft) -> EntityDraft:
+    async def _apply_and_check(
+        self, run: Run, processor: Processor, reply: CalloutResult, draft: EntityDraft
+    ) -> EntityDraft:
         """The draft with the processor's document, which must fit the model if that is demanded (decision W13)."""
-        updated = apply_reply(processor, reply, draft)
+        updated = await apply_reply(processor, reply, draft)
         if self.checks_output and updated is not draft:
             try:
-                run.model.documents.accept(run.unit, updated.document)
+                await run.model.documents.accept_by_size(run.unit, updated.document, len(updated.text))
             except Failure as misfit:
                 reason = f"the returned document does not fit the model: {misfit.message}"
                 raise _build_failure(processor, reason, cause=misfit.code) from misfit
@@ -164,7 +170,7 @@ def was_never_delivered(failure: Failure) -> bool:
     )
 
 
-def apply_reply(processor: Processor, reply: CalloutResult, draft: EntityDraft) -> EntityDraft:
+async def apply_reply(processor: Processor, reply: CalloutResult, draft: EntityDraft) -> EntityDraft:
     """The draft with the document the processor returned; without a new one it stays as it is
     (docs/reference/workflows.md#results-of-processors).
 
@@ -173,7 +179,7 @@ def apply_reply(processor: Processor, reply: CalloutResult, draft: EntityDraft) 
     if reply.data is UNSET:
         return draft
     try:
-        return draft.with_document(reply.data)
+        return await run_by_size(len(reply.data), partial(draft.with_document, reply.data))
     except MalformedJson as defect:
         raise _build_failure(processor, f"the returned document cannot be used: {defect}") from defect
 

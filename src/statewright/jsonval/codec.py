@@ -48,7 +48,7 @@ EXPANDS_TOO_FAR: Final = f"numbers with large exponents have more than {MAX_EXPA
 
 _DIGIT_STRIDE: Final = MAX_DIGITS // 10
 _SAMPLED_DIGITS = re.compile(rb"[0-9]{10}")
-_LONG_WHOLE = re.compile(rb"[0-9]{%d}" % (MAX_DIGITS + 1))
+_LONG_WHOLE = re.compile(rb"(?<![0-9])[0-9]{%d}" % (MAX_DIGITS + 1))  # looked for at the first digit only
 _DECODER_OF_STORED = msgspec.json.Decoder(float_hook=Decimal)
 _SCANNER_OF_STORED = json.JSONDecoder(parse_int=read_stored_whole, parse_float=Decimal)
 

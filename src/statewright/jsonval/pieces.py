@@ -80,7 +80,7 @@ def decode_pieces(data: bytes, decode: Callable[[Piece], JsonValue], size: int =
         if end == len(data):
             value = decode(Piece(head + part, head, b"", start, opened, filler))
             return _add(opened, value, filler) if opened else value
-        closed, openings = _count_brackets(part)
+        closed, openings = _count_brackets(data, start, end)
         if len(closed) > len(opened) or (len(closed) == len(opened) and not openings):
             raise NotSplittable
         kept = opened[: len(opened) - len(closed)]
@@ -160,21 +160,39 @@ def _find_cut(data: bytes, start: int, size: int) -> int:
     """The position of a comma outside of strings, about ``size`` bytes behind ``start``, which is outside, too; the end
     of the text when there is none.
     """
-    while start + size < len(data):
-        text = _ESCAPE.sub(b"__", data[start : start + size])
+    at, inside = start, 0
+    for text in _mask_escapes(data, start, len(data), size):
+        if at + len(text) >= len(data):
+            break
         comma = text.rfind(b",")
-        while comma >= 0 and text.count(b'"', 0, comma) % 2:
-            comma = text.rfind(b",", 0, text.rfind(b'"', 0, comma))
-        if comma > 0:
-            return start + comma
-        size *= 2
+        while comma >= 0 and (text.count(b'"', 0, comma) + inside) % 2:
+            quote = text.rfind(b'"', 0, comma)
+            comma = text.rfind(b",", 0, quote) if quote >= 0 else -1
+        if comma >= 0:
+            return at + comma
+        at += len(text)
+        inside ^= text.count(b'"') % 2
     return len(data)
 
 
-def _count_brackets(part: bytes) -> tuple[bytes, str]:
+def _mask_escapes(data: bytes, start: int, end: int, size: int) -> Iterator[bytes]:
+    """A part of a text in windows, with other characters for all escapes."""
+    while start < end:
+        window = data[start : min(start + max(size, 2), end)]
+        if window.endswith(b"\\") and (len(window) - len(window.rstrip(b"\\"))) % 2 and start + len(window) < end:
+            window = window[:-1]
+        yield _ESCAPE.sub(b"__", window)
+        start += len(window)
+
+
+def _count_brackets(data: bytes, start: int, end: int) -> tuple[bytes, str]:
     """The ends of containers that a part does not begin, and the beginnings of those that it does not end."""
-    outside = b"".join(_ESCAPE.sub(b"", part).split(b'"')[::2])
-    brackets = outside.translate(None, _OTHER_BYTES)
+    inside, found_brackets = 0, list[bytes]()
+    for text in _mask_escapes(data, start, end, PIECE_BYTES):
+        outside = b"".join(text.split(b'"')[inside::2])
+        found_brackets.append(outside.translate(None, _OTHER_BYTES))
+        inside ^= text.count(b'"') % 2
+    brackets = b"".join(found_brackets)
     for _ in range(_MAX_PASSES):
         fewer = brackets.replace(b"[]", b"").replace(b"{}", b"")
         if len(fewer) == len(brackets):
@@ -204,6 +222,7 @@ def _match_brackets(brackets: bytes) -> bytes:
 _MAX_WEIGHT: Final = 10_000
 """Values that are encoded in one go; a long text counts as several."""
 
+_BYTES_PER_WEIGHT: Final = 16
 _CHARS_PER_WEIGHT: Final = 64
 _SLICE: Final = 2048
 _CONTAINERS: Final = frozenset((dict, list))
@@ -274,6 +293,11 @@ def _sort_names(members: JsonObject) -> Iterator[str]:
     names = iter(members)
     runs = iter(lambda: sorted(islice(names, _SORTED_AT_ONCE)), [])
     return heapq.merge(*runs)
+
+
+def estimate_size(value: JsonValue) -> int:
+    """About how many bytes a value is encoded to, for large ones at least how many."""
+    return weigh(value) * _BYTES_PER_WEIGHT
 
 
 def weigh(value: JsonValue, most: int = _MAX_WEIGHT) -> int:

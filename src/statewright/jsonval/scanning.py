@@ -103,7 +103,7 @@ class _RepeatedMembers(dict[str, object]):
     name = ""
 
 
-_SUSPICIOUS_NUMBER = re.compile(rb"[0-9][eE][+-]?0*[0-9]{4}|[0-9]{%d}" % (MAX_DIGITS // 2))
+_SUSPICIOUS_NUMBER = re.compile(rb"[0-9][eE][+-]?0*[0-9]{4}|(?<![0-9])[0-9]{%d}" % (MAX_DIGITS // 2))
 _OVERLAP_BYTES: Final = MAX_DIGITS
 _SEARCHED_BYTES: Final = 64 * 1024
 

@@ -8,7 +8,7 @@ Objects and arrays offered to a leaf are refused as wrong containers. The refere
 an accident. Here they get a 400 that names the place, as under a change level.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Final
 
@@ -38,10 +38,33 @@ class Violation(Struct, frozen=True, kw_only=True):
 
 
 def validate(node: SchemaNode, document: JsonValue) -> tuple[Violation, ...]:
-    """Everything that is wrong with the document, in document order; empty when it is valid."""
-    found = list[Violation]()
+    """What is wrong with the document, in document order; empty when it is valid.
+
+    Of more than :data:`MAX_FOUND` the rest is left out, but for the first one about the type of a scalar.
+    """
+    found = _Findings()
     _examine(node, document, "", 0, found)
-    return tuple(found)
+    return tuple(found.violations)
+
+
+MAX_FOUND: Final = 1000
+"""Violations that are kept: a document may have as many as values, which is millions."""
+
+
+class _Findings:
+    def __init__(self) -> None:
+        self.violations = list[Violation]()
+        self._has_type = False
+
+    def append(self, violation: Violation) -> None:
+        is_first_type = violation.actual is not None and not self._has_type
+        if len(self.violations) < MAX_FOUND or is_first_type:
+            self.violations.append(violation)
+            self._has_type = self._has_type or is_first_type
+
+    def extend(self, violations: Iterable[Violation]) -> None:
+        for violation in violations:
+            self.append(violation)
 
 
 MAX_DESCRIBED: Final = 100
@@ -50,8 +73,10 @@ MAX_DESCRIBED: Final = 100
 
 def describe_violations(violations: Sequence[Violation]) -> str:
     """``<path>: <message>; <path>: <message>``, and how many more there are."""
-    more = len(violations) - MAX_DESCRIBED
-    return "; ".join([*map(str, violations[:MAX_DESCRIBED]), *([f"and {more} more"] if more > 0 else [])])
+    described = [*map(str, violations[:MAX_DESCRIBED])]
+    if len(violations) > MAX_DESCRIBED:
+        described.append("and more" if len(violations) >= MAX_FOUND else f"and {len(violations) - MAX_DESCRIBED} more")
+    return "; ".join(described)
 
 
 def build_validation_failure(violations: Sequence[Violation], model: ModelKey) -> Failure:
@@ -73,7 +98,7 @@ def _build_properties(violation: Violation, actual: DataType, model: ModelKey) -
     }
 
 
-def _examine(node: SchemaNode, value: JsonValue, path: str, depth: int, found: list[Violation]) -> None:
+def _examine(node: SchemaNode, value: JsonValue, path: str, depth: int, found: _Findings) -> None:
     if depth >= MAX_DEPTH:
         found.append(Violation(path=path, message=f"validation depth exceeded (max {MAX_DEPTH})"))
     elif node.kind is Kind.LEAF:

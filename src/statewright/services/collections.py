@@ -5,9 +5,9 @@ Items are cut, in order, into chunks. Each chunk is one transaction; chunks foll
 the request: the first with its failure, a later one with an element that reports it, since the ones before are durable.
 """
 
-import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import TypeVar
 
@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from statewright import logs
+from statewright.background import MAX_INLINE_BYTES, TimeSlices, run_by_size
 from statewright.engine import events
 from statewright.engine.engine import CreateEntity, UpdateEntity
 from statewright.engine.run import record
@@ -23,6 +24,7 @@ from statewright.entity import LOOPBACK, Entity, ModelKey
 from statewright.failures import BadRequest, Conflict, EntityModified, Failure, ModelNotFound
 from statewright.ids import EntityId
 from statewright.jsonval.codec import MalformedJson, decode
+from statewright.jsonval.pieces import estimate_size
 from statewright.jsonval.values import JsonValue
 from statewright.services.definitions import ModelDefinition
 from statewright.services.entities import get_for_update, get_governing_definition
@@ -46,9 +48,6 @@ T = TypeVar("T")
 MAX_ITEMS = 10_000
 """Of one request (docs/reference/entities.md#limits): more take so long that their client gives up."""
 
-MAX_ITEMS_BETWEEN_YIELDS = 32
-"""Items worked on before others get their turn: a few milliseconds."""
-
 log = logs.logger(__name__)
 
 
@@ -64,10 +63,11 @@ Results = list[Saved | FailedChunk]
 
 
 class NewItem(Struct, frozen=True, kw_only=True):
-    """An entity to create: of which model, and how to come by its document."""
+    """An entity to create: of which model, and how to come by its document, from about ``size`` bytes."""
 
     key: ModelKey | None
     document: Callable[[], Document]
+    size: int
 
 
 class ChangedItem(Struct, frozen=True, kw_only=True):
@@ -118,7 +118,8 @@ def _require_limit(items: Sequence[object]) -> None:
 
 def read_array(raw: bytes, key: ModelKey) -> list[NewItem]:
     """The items of an array body, all of one model. Raises ``BadRequest``."""
-    return [NewItem(key=key, document=_make_converter(value)) for value in _decode_array(raw)]
+    is_large = len(raw) > MAX_INLINE_BYTES
+    return [_make_item(key, value, estimate_size(value) if is_large else 0) for value in _decode_array(raw)]
 
 
 def read_new_items(raw: bytes) -> list[NewItem]:
@@ -127,7 +128,10 @@ def read_new_items(raw: bytes) -> list[NewItem]:
         items = msgspec.convert(_decode_array(raw), list[_NewItem])
     except msgspec.ValidationError as malformed:
         raise BadRequest(f"invalid collection: {malformed}") from malformed
-    return [NewItem(key=_to_model_key(item.model), document=_make_reader(item.payload)) for item in items]
+    return [
+        NewItem(key=_to_model_key(item.model), document=_make_reader(item.payload), size=len(item.payload))
+        for item in items
+    ]
 
 
 def read_changed_items(raw: bytes) -> list[ChangedItem]:
@@ -156,6 +160,7 @@ def _decode_array(raw: bytes) -> list[JsonValue]:
         raise BadRequest(f"invalid JSON: {malformed}") from malformed
     if not isinstance(value, list):
         raise BadRequest("a collection is a JSON array")
+    _require_limit(value)
     return value
 
 
@@ -163,8 +168,8 @@ def _to_model_key(model: _Key | None) -> ModelKey | None:
     return None if model is None else ModelKey(model.name, model.version)
 
 
-def _make_converter(value: JsonValue) -> Callable[[], Document]:
-    return lambda: to_document(value)
+def _make_item(key: ModelKey, value: JsonValue, size: int) -> NewItem:
+    return NewItem(key=key, document=lambda: to_document(value, size), size=size)
 
 
 def _make_reader(payload: str) -> Callable[[], Document]:
@@ -202,10 +207,11 @@ async def _create_chunk(runtime: Runtime, caller: Caller, items: Sequence[NewIte
     """Check all items, then run and store them all."""
     async with runtime.open_unit(caller) as unit:
         validated: list[tuple[ModelDefinition, CreateEntity]] = []
+        slices = TimeSlices()
         for number, item in enumerate(items):
             with _ItemErrors(number):
                 validated.append(await _validate_item(runtime, unit, item))
-            await _yield_to_loop(number)
+            await slices.yield_if_due()
         may_segment = any(may_segment_on_create(definition.model) for definition, _ in validated)
         await run_and_commit(runtime, unit, _create_items(runtime, unit, validated), may_segment=may_segment)
         return to_saved(unit, [request.id for _, request in validated])
@@ -215,8 +221,8 @@ async def _validate_item(runtime: Runtime, unit: UnitOfWork, item: NewItem) -> t
     if item.key is None:
         raise ModelNotFound("model not found")
     definition = await get_locked_definition(runtime, unit.tenant, item.key)
-    document = item.document()
-    definition = await validate_and_stage(runtime, unit, definition, document.value)
+    document = await run_by_size(item.size, item.document)
+    definition = await validate_and_stage(runtime, unit, definition, document)
     require_complete_keys(definition, document.value)
     return definition, CreateEntity(id=runtime.ids.new_entity_id(), document=document.value, text=document.text)
 
@@ -224,15 +230,20 @@ async def _validate_item(runtime: Runtime, unit: UnitOfWork, item: NewItem) -> t
 async def _create_items(
     runtime: Runtime, unit: UnitOfWork, validated: Sequence[tuple[ModelDefinition, CreateEntity]]
 ) -> None:
+    slices = TimeSlices()
     for number, (definition, request) in enumerate(validated):
         with _ItemErrors(number):
             await runtime.engine.create(unit, definition.model, request)
-        await _yield_to_loop(number)
+        await slices.yield_if_due()
 
 
 async def _update_chunk(runtime: Runtime, caller: Caller, items: Sequence[ChangedItem]) -> Saved:
     """Read all items, then update one entity after the other; later ones see what earlier ones did."""
-    updates = [_read_update(number, item) for number, item in enumerate(items)]
+    updates: list[_PlannedUpdate] = []
+    slices = TimeSlices()
+    for number, item in enumerate(items):
+        updates.append(await run_by_size(len(item.payload), partial(_read_update, number, item)))
+        await slices.yield_if_due()
     async with runtime.open_unit(caller) as unit:
         chunk = _Chunk(runtime, caller, unit)
         may_segment = await chunk.prepare(updates)
@@ -293,13 +304,14 @@ class _Chunk:
     async def update(self, updates: Sequence[_PlannedUpdate]) -> list[StaleItem]:
         """Update them all; those that were left out because their ``ifMatch`` is stale."""
         failed: list[StaleItem] = []
+        slices = TimeSlices()
         for number, update in enumerate(updates):
             with _ItemErrors(number):
                 if update.item.if_match is None:
                     await self._update(self._unit, await get_for_update(self._unit, update.entity_id), update)
                 elif not await self._update_in_savepoint(update):
                     failed.append(StaleItem(entity_id=update.entity_id, index=number))
-            await _yield_to_loop(number)
+            await slices.yield_if_due()
         return failed
 
     async def _update_in_savepoint(self, update: _PlannedUpdate) -> bool:
@@ -323,7 +335,7 @@ class _Chunk:
         self._runtime.builtin.refuse_entities(entity.model)
         definition = await get_governing_definition(self._runtime, self._caller, entity)
         require_complete_keys(definition, document.value)
-        definition = await validate_and_stage(self._runtime, unit, definition, document.value)
+        definition = await validate_and_stage(self._runtime, unit, definition, document)
         request = UpdateEntity(
             entity=entity,
             document=document.value,
@@ -340,12 +352,6 @@ class _Chunk:
             item.transition or LOOPBACK, entity.state, expected=stale.expected or "", actual=stale.actual or ""
         )
         record(self._unit, entity.id, aborted)
-
-
-async def _yield_to_loop(number: int) -> None:
-    """Others on the event loop get their turn now and then: an item without callouts waits for nothing by itself."""
-    if number % MAX_ITEMS_BETWEEN_YIELDS == MAX_ITEMS_BETWEEN_YIELDS - 1:
-        await asyncio.sleep(0)
 
 
 class _ItemErrors:

@@ -7,13 +7,14 @@ when the safety net finds a newer revision (an announcement can be lost with its
 import asyncio
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from random import Random
 
 import msgspec
 from msgspec import Struct
 
 from statewright import logs
-from statewright.background import repeat
+from statewright.background import repeat, run_by_size
 from statewright.conditions import SearchCompiler, TemplateCache
 from statewright.engine.models import DocumentRules, Model
 from statewright.entity import ModelKey
@@ -151,13 +152,18 @@ class DefinitionCache:
         task = asyncio.current_task()
         try:
             stored = await models.fetch_model_definitions(self._pool, *key)
-            definition = None if stored is None else compile_model_definition(stored, self._builtin, self._templates)
+            definition = None if stored is None else await self._compile(stored)
             if definition is not None and self._loading.get(key) is task:  # not forgotten meanwhile
                 self._remember(key, definition)
             return definition
         finally:
             if self._loading.get(key) is task:
                 del self._loading[key]
+
+    async def _compile(self, stored: models.ModelDefinitions) -> ModelDefinition:
+        """The definition of large schemas and workflows takes a while to compile."""
+        size = len(stored.model.schema) + (len(stored.workflows.text) if stored.workflows else 0)
+        return await run_by_size(size, partial(compile_model_definition, stored, self._builtin, self._templates))
 
     def _remember(self, key: tuple[TenantId, ModelId], definition: ModelDefinition) -> None:
         # The lease is jittered, so that models loaded together at start-up do not all expire together.

@@ -2,7 +2,8 @@
 (docs/reference/entities.md#entities-and-messages).
 """
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
 
 from msgspec import Struct
 
@@ -10,7 +11,7 @@ from statewright.background import run_by_size
 from statewright.engine.engine import CreateEntity, UpdateEntity, list_declared_transitions
 from statewright.engine.run import check_if_match
 from statewright.engine.segments import may_segment_on_create, may_segment_on_update
-from statewright.entity import Entity, EntityChange, ModelKey, Page
+from statewright.entity import Entity, EntityChange, ModelKey, Page, Portion
 from statewright.failures import BadRequest, EntityNotFound, ModelNotFound
 from statewright.ids import EntityId, ModelId, TransactionId
 from statewright.jsonval.codec import decode_stored
@@ -53,7 +54,7 @@ async def create(runtime: Runtime, caller: Caller, *, key: ModelKey, media: str,
     definition = await get_locked_definition(runtime, caller.tenant, key)
     document = await read_document_by_size(body, media)
     async with runtime.open_unit(caller) as unit:
-        definition = await validate_and_stage(runtime, unit, definition, document.value)
+        definition = await validate_and_stage(runtime, unit, definition, document)
         require_complete_keys(definition, document.value)
         request = CreateEntity(id=runtime.ids.new_entity_id(), document=document.value, text=document.text)
         run = runtime.engine.create(unit, definition.model, request)
@@ -85,10 +86,15 @@ async def read_by_transaction(
     )
 
 
-async def list_page(
+async def list_page(runtime: Runtime, caller: Caller, key: ModelKey, page: Page) -> list[Entity]:
+    """One page of a model's entities by ascending id, as a whole. Raises as ``list_portions`` does."""
+    return [entity async for portion in list_portions(runtime, caller, key, page) for entity in portion.entities]
+
+
+async def list_portions(
     runtime: Runtime, caller: Caller, key: ModelKey, page: Page, *, instant: int | None = None
-) -> list[Entity]:
-    """One page of a model's entities by ascending id.
+) -> AsyncGenerator[Portion]:
+    """One page of a model's entities by ascending id, in one portion or more.
 
     Raises ``BadRequest`` for limits, then ``ModelNotFound``, then ``HistoryPruned``.
     """
@@ -98,10 +104,12 @@ async def list_page(
         raise BadRequest(f"pageNumber must be between 0 and {MAX_PAGE_NUMBER}")
     model = (await runtime.get_definition(caller.tenant, key)).stored.id
     if page.size == 0:
-        return []
-    if caller.transaction is not None and instant is None:
-        return await _list_page_in_transaction(runtime, caller, model, page)
-    return await entities.fetch_entities(runtime.pool, caller.tenant, model, page, instant=instant)
+        yield Portion([], is_last=True)
+    elif caller.transaction is not None and instant is None:
+        yield Portion(await _list_page_in_transaction(runtime, caller, model, page), is_last=True)
+    else:
+        async for portion in entities.fetch_entities(runtime.pool, caller.tenant, model, page, instant=instant):
+            yield portion
 
 
 async def _list_page_in_transaction(runtime: Runtime, caller: Caller, model: ModelId, page: Page) -> list[Entity]:
@@ -141,7 +149,7 @@ async def update(
             fire_request = FireRequest(entity=entity, transition=transition, document=document.value, if_match=if_match)
             return await _fire_builtin_transition(runtime, caller, fire_request)
         definition = await get_governing_definition(runtime, caller, entity)
-        definition = await validate_and_stage(runtime, unit, definition, document.value)
+        definition = await validate_and_stage(runtime, unit, definition, document)
         require_complete_keys(definition, document.value)
         request = UpdateEntity(
             entity=entity, document=document.value, text=document.text, transition=transition, if_match=if_match
@@ -173,8 +181,8 @@ async def patch(
         runtime.builtin.refuse_entities(entity.model)
         definition = await get_governing_definition(runtime, caller, entity)
         size += len(entity.document)
-        document = await run_by_size(size, lambda: to_document(change(decode_stored(entity.document))))
-        definition = await validate_and_stage(runtime, unit, definition, document.value, strictly=True)
+        document = await run_by_size(size, lambda: to_document(change(decode_stored(entity.document)), size))
+        definition = await validate_and_stage(runtime, unit, definition, document, strictly=True)
         require_complete_keys(definition, document.value)
         request = UpdateEntity(
             entity=entity, document=document.value, text=document.text, transition=transition, if_match=if_match
@@ -258,7 +266,8 @@ async def fire_transition(runtime: Runtime, caller: Caller, entity_id: EntityId,
                 runtime, caller, FireRequest(entity=entity, transition=transition, document={})
             )
         definition = await get_governing_definition(runtime, caller, entity)
-        document, text = decode_stored(entity.document), entity.document
+        text = entity.document
+        document = await run_by_size(len(text), partial(decode_stored, text))
         request = UpdateEntity(entity=entity, document=document, text=text, transition=transition)
         run = runtime.engine.update(unit, definition.model, request)
         may_segment = may_segment_on_update(definition.model, entity, transition)

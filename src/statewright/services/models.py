@@ -20,7 +20,7 @@ from statewright.failures import (
 )
 from statewright.ids import ModelId, model_id
 from statewright.jsonval.codec import MalformedJson, decode, encode
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonValue
 from statewright.schema import (
     EXPORTS,
     ChangeLevel,
@@ -41,8 +41,7 @@ from statewright.schema import (
     schema_to_stored,
     xml_to_json,
 )
-from statewright.schema import reading as schema_reading
-from statewright.schema.reading import IMPORTS, MalformedSchema
+from statewright.schema.reading import IMPORTS, MalformedSchema, find_lost_keywords
 from statewright.services.runtime import Runtime
 from statewright.storage import models
 from statewright.storage.models import ModelEdit, StoredModel
@@ -58,10 +57,22 @@ class Validation(Struct, frozen=True):
 
 
 class ImportedModel(Struct, frozen=True):
-    """What an import brings. ``unique_keys`` is None when it says nothing about them."""
+    """What an import brings, merged into the schema before it, and that as it is stored.
+
+    ``unique_keys`` is None when it says nothing about them.
+    """
 
     schema: SchemaNode
-    unique_keys: tuple[UniqueKey, ...] | None = None
+    unique_keys: tuple[UniqueKey, ...] | None
+    lost_keywords: tuple[str, ...]
+    text: str
+
+
+class SavedImport(Struct, frozen=True):
+    """What an import has made, and what of a JSON Schema the model does not keep (decision S15)."""
+
+    model: ModelId
+    lost_keywords: tuple[str, ...]
 
 
 class _Key(Struct):
@@ -75,7 +86,7 @@ class _Keys(Struct, rename="camel"):
 
 async def import_model(
     runtime: Runtime, principal: Principal, *, key: ModelKey, converter: str, media: str, body: bytes
-) -> ModelId:
+) -> SavedImport:
     """Create a model from a sample or an export, or merge it into an unlocked model
     (docs/reference/models.md#import).
     """
@@ -89,31 +100,17 @@ async def import_model(
             text = f"cannot save {name} because this model has already been registered"
             raise ModelAlreadyLocked(text, to_properties(key))
         before = None if model is None else _decode_schema(model)
-        imported = await run_by_size(len(body), lambda: _read_import(converter, media, body, before))
-        schema = normalise(imported.schema if before is None else merge(before, imported.schema))
-        require_field_limit(schema, before)
+        imported = await run_by_size(len(body), lambda: _read_and_merge(converter, media, body, before))
+        schema = imported.schema
         known = () if model is None else _decode_unique_keys(model.unique_keys)
         if fault := find_definition_fault(known, schema):
             text = f"re-import invalidates existing unique key definitions: {fault}"
             raise InvalidUniqueKeyDefinition(text, to_properties(key))
-        await edit.save_schema(encode(schema_to_stored(schema)).decode())
+        await edit.save_schema(imported.text)
         if imported.unique_keys is not None:
             await _set_unique_keys(edit, imported.unique_keys, schema)
     runtime.definitions.forget(principal.tenant, edit.id)
-    return edit.id
-
-
-def find_lost_keywords(converter: str, body: bytes) -> tuple[str, ...]:
-    """What an import has not kept of a JSON Schema that it has read (decision S15)."""
-    if converter != "JSON_SCHEMA":
-        return ()
-    value = decode(body)
-    return schema_reading.find_lost_keywords(_unwrap_export(value) if isinstance(value, dict) else value)
-
-
-def _unwrap_export(value: JsonObject) -> JsonValue:
-    """The model of an export, or what stands alone."""
-    return value["model"] if "currentState" in value and "model" in value else value
+    return SavedImport(edit.id, imported.lost_keywords)
 
 
 async def export(runtime: Runtime, principal: Principal, *, key: ModelKey, converter: str) -> bytes:
@@ -251,21 +248,35 @@ async def _refuse_entities(edit: ModelEdit, verb: str) -> None:
         )
 
 
-def _read_import(converter: str, media: str, body: bytes, before: SchemaNode | None) -> ImportedModel:
-    """What the body of an import brings. Exports are JSON, and may stand alone or in their envelope."""
-    read = IMPORTS.get(converter)
-    if media not in {"JSON", "XML"} or (read and media != "JSON"):
+def _read_and_merge(converter: str, media: str, body: bytes, before: SchemaNode | None) -> ImportedModel:
+    """What the body of an import makes of a schema. Raises ``BadRequest``."""
+    value = _decode_import(converter, media, body)
+    unique_keys = None
+    if converter in IMPORTS and isinstance(value, dict) and "currentState" in value and "model" in value:
+        unique_keys, value = _parse_unique_keys(value), value["model"]
+    read = _read_import(converter, value, before)
+    schema = normalise(read if before is None else merge(before, read))
+    require_field_limit(schema, before)
+    lost_keywords = find_lost_keywords(value) if converter == "JSON_SCHEMA" else ()
+    return ImportedModel(schema, unique_keys, lost_keywords, encode(schema_to_stored(schema)).decode())
+
+
+def _decode_import(converter: str, media: str, body: bytes) -> JsonValue:
+    """The value of the body. Exports are JSON, and may stand alone or in their envelope."""
+    if media not in {"JSON", "XML"} or (converter in IMPORTS and media != "JSON"):
         raise BadRequest(f"unsupported data format: {media}")
     try:
-        value = decode(body) if media == "JSON" else xml_to_json(body)
+        return decode(body) if media == "JSON" else xml_to_json(body)
     except (MalformedJson, MalformedXml) as malformed:
         raise BadRequest(f"parse {media}: {malformed}") from malformed
+
+
+def _read_import(converter: str, value: JsonValue, before: SchemaNode | None) -> SchemaNode:
+    read = IMPORTS.get(converter)
     if read is None:
-        return ImportedModel(infer(value, find_sample_limit(before)))
+        return infer(value, find_sample_limit(before))
     try:
-        if isinstance(value, dict) and "currentState" in value and "model" in value:
-            return ImportedModel(read(value["model"]), _parse_unique_keys(value))
-        return ImportedModel(read(value))
+        return read(value)
     except MalformedSchema as malformed:
         raise BadRequest(f"parse {converter}: {malformed}") from malformed
 

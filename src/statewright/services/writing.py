@@ -9,11 +9,18 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from statewright.background import run_by_size
+from statewright.background import MAX_INLINE_BYTES, run_by_size
 from statewright.entity import ModelKey
 from statewright.failures import BadRequest, Failure, ModelNotLocked, RunCutOff
 from statewright.ids import EntityId, TenantId, TransactionId
-from statewright.jsonval.codec import EXPANDS_TOO_FAR, MalformedJson, canonicalise, encode, expands_too_far
+from statewright.jsonval.codec import (
+    EXPANDS_TOO_FAR,
+    MalformedJson,
+    canonicalise,
+    encode,
+    encode_large,
+    expands_too_far,
+)
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.schema import INCOMPLETE, MalformedXml, xml_to_json
 from statewright.schema.validation import kind_of
@@ -35,7 +42,7 @@ def read_document(raw: bytes | str, media: str) -> Document:
         raise BadRequest(f"unsupported format: {media}")
     try:
         if media == "XML":
-            return to_document(xml_to_json(raw if isinstance(raw, bytes) else raw.encode()))
+            return to_document(xml_to_json(raw if isinstance(raw, bytes) else raw.encode()), len(raw))
         value, text = canonicalise(raw)
     except (MalformedJson, MalformedXml) as malformed:
         raise BadRequest(f"invalid {media}: {malformed}") from malformed
@@ -47,11 +54,12 @@ async def read_document_by_size(raw: bytes, media: str) -> Document:
     return await run_by_size(len(raw), partial(read_document, raw, media))
 
 
-def to_document(value: JsonValue) -> Document:
+def to_document(value: JsonValue, size: int = 0) -> Document:
     """A value that must be a document. Raises ``BadRequest`` for what is no object (decision S6), or would be too long
-    when its numbers are written out.
+    when its numbers are written out. ``size`` is about that of its text.
     """
-    document, text = _require_object(value), encode(value)
+    document = _require_object(value)
+    text = encode_large(value) if size > MAX_INLINE_BYTES else encode(value)
     if expands_too_far(document, text):
         raise BadRequest(f"validation failed: {EXPANDS_TOO_FAR}")
     return Document(document, text.decode())
@@ -75,19 +83,19 @@ async def get_locked_definition(runtime: Runtime, tenant: TenantId, key: ModelKe
 
 
 async def validate_and_stage(
-    runtime: Runtime, unit: UnitOfWork, definition: ModelDefinition, document: JsonValue, *, strictly: bool = False
+    runtime: Runtime, unit: UnitOfWork, definition: ModelDefinition, document: Document, *, strictly: bool = False
 ) -> ModelDefinition:
     """Accept a document, and stage what it teaches its model unless ``strictly``; the definition it was held against.
 
     A refusal is certain only when it comes from the model as it is now. Raises what ``DocumentRules.accept`` raises.
     """
     try:
-        _validate(unit, definition, document, strictly=strictly)
+        await definition.model.documents.accept_by_size(unit, document.value, len(document.text), strictly=strictly)
     except Failure:
         refreshed = await runtime.definitions.refresh(definition)
         if refreshed is None:
             raise
-        _validate(unit, refreshed, document, strictly=strictly)
+        await refreshed.model.documents.accept_by_size(unit, document.value, len(document.text), strictly=strictly)
         return refreshed
     return definition
 
@@ -97,14 +105,6 @@ def require_complete_keys(definition: ModelDefinition, document: JsonValue) -> N
     ``InvalidUniqueKey``.
     """
     definition.model.documents.compute_claims(document, refusal=INCOMPLETE)
-
-
-def _validate(unit: UnitOfWork, definition: ModelDefinition, document: JsonValue, *, strictly: bool) -> None:
-    documents = definition.model.documents
-    if strictly:
-        documents.accept_strictly(unit, document)
-    else:
-        documents.accept(unit, document)
 
 
 T = TypeVar("T")

@@ -1,12 +1,12 @@
 """Reading entities: current versions, coalesced by id; versions of the past; pages of a model."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, Final, cast
 
 import asyncpg
 
-from statewright.entity import Actor, ChangeType, Entity, EntityChange, EntityView, Page
+from statewright.entity import Actor, ChangeType, Entity, EntityChange, EntityView, Page, Portion
 from statewright.failures import HistoryPruned
 from statewright.ids import EntityId, ModelId, TenantId, TransactionId
 from statewright.storage.columns import ENTITY_COLUMNS
@@ -169,15 +169,26 @@ async def fetch_entity_by_transaction(
     return None if row is None or row["document"] is None else to_entity(row)
 
 
-# The subquery walks (tenant, model, id) for the page only; OFFSET never fetches a document that is not returned.
+MAX_PORTION = 500
+"""Entities that are read by one statement of a page."""
+
+MAX_PORTION_BYTES = 1024 * 1024
+"""Of documents as they are stored, mostly compressed, after which a portion ends; the first one is always in it."""
+
+
+# The innermost query walks (tenant, model, id) for the page only; OFFSET never fetches a document that is not returned.
+# What a document takes on the disk is known without reading it.
 PAGE = f"""
-    SELECT {COLUMNS}
-      FROM entity
-      JOIN (SELECT id AS wanted FROM entity
-             WHERE tenant = $1 AND model = $2 AND id > $5
-             ORDER BY id LIMIT $3 OFFSET $4) AS page
-        ON entity.id = page.wanted
-     WHERE tenant = $1
+    SELECT candidates, {COLUMNS}
+      FROM (SELECT {COLUMNS}, count(*) OVER () AS candidates,
+                   sum(pg_column_size(document)) OVER (ORDER BY id) - pg_column_size(document) AS bytes_before
+              FROM entity
+              JOIN (SELECT id AS wanted FROM entity
+                     WHERE tenant = $1 AND model = $2 AND id > $5
+                     ORDER BY id LIMIT $3 OFFSET $4) AS page
+                ON entity.id = page.wanted
+             WHERE tenant = $1) AS candidate
+     WHERE bytes_before < {MAX_PORTION_BYTES}
      ORDER BY id
 """  # noqa: S608
 
@@ -185,7 +196,11 @@ PAGE = f"""
 # later. So ids are walked in order, through entity_model and entity_history_deleted, and versions are looked up for the
 # page only. Each branch is cut on its own, or the planner sorts all ids. A version that is not found has been pruned.
 PAGE_AT = f"""
-    SELECT known.id AS wanted, version.*
+    SELECT candidates, {COLUMNS}
+      FROM (
+    SELECT known.id AS wanted, version.*, count(*) OVER () AS candidates,
+           coalesce(sum(pg_column_size(version.document)) OVER (ORDER BY known.id), 0)
+           - coalesce(pg_column_size(version.document), 0) AS bytes_before
       FROM (SELECT id FROM (
                 (SELECT id
                    FROM entity
@@ -204,32 +219,39 @@ PAGE_AT = f"""
              UNION ALL
             SELECT {COLUMNS} FROM entity_history
              WHERE tenant = $1 AND id = known.id AND valid_from <= $5 AND valid_to > $5
-             LIMIT 1) AS version ON true
-     ORDER BY known.id
+             LIMIT 1) AS version ON true) AS candidate
+     WHERE bytes_before < {MAX_PORTION_BYTES}
+     ORDER BY wanted
 """  # noqa: S608
 
 
 async def fetch_entities(
     pool: Pool, tenant: TenantId, model: ModelId, page: Page, *, instant: int | None = None
-) -> list[Entity]:
-    """A part of a model's entities in ascending order of id, as they are now or were at ``instant``.
+) -> AsyncGenerator[Portion]:
+    """A part of a model's entities in ascending order of id, as they are now or were at ``instant``: one portion or
+    more, so that a page of large documents need not be in memory as a whole. No connection is held between portions.
 
     Raises ``HistoryPruned``.
     """
     if instant is not None:
-        return await _fetch_entities_at(pool, tenant, model, page, instant)
-    async with pool.connection() as connection:
-        rows = await connection.fetch(PAGE, tenant, model, page.size, page.offset, page.after)
-    return [to_entity(row) for row in rows]
-
-
-async def _fetch_entities_at(pool: Pool, tenant: TenantId, model: ModelId, page: Page, instant: int) -> list[Entity]:
-    await wait_until_visible(pool, instant)
-    async with pool.connection() as connection:
-        rows = await connection.fetch(PAGE_AT, tenant, model, page.size, page.offset, instant, page.after)
-    if any(row["id"] is None for row in rows):
-        raise HistoryPruned(instant)
-    return [to_entity(row[1:]) for row in rows]
+        await wait_until_visible(pool, instant)
+    left, offset, after = page.size, page.offset, page.after
+    while True:
+        wanted = min(left, MAX_PORTION)
+        async with pool.connection() as connection:
+            if instant is None:
+                rows = await connection.fetch(PAGE, tenant, model, wanted, offset, after)
+            else:
+                rows = await connection.fetch(PAGE_AT, tenant, model, wanted, offset, instant, after)
+        if instant is not None and any(row["id"] is None for row in rows):
+            raise HistoryPruned(instant)
+        found = [to_entity(row[1:]) for row in rows]
+        left -= len(found)
+        is_last = not left or len(found) == (rows[0]["candidates"] if rows else 0) < wanted
+        yield Portion(found, is_last)
+        if is_last:
+            return
+        offset, after = 0, found[-1].id
 
 
 CHANGES = f"""

@@ -23,6 +23,15 @@ def export(api: Api, converter: str, model: str = "prize/1") -> str:
     return api.get(f"/model/export/{converter}/{model}").text
 
 
+def test_what_a_model_does_not_keep_of_a_schema_is_listed_on_request(api: Api) -> None:
+    schema = {"type": "object", "required": ["a"], "properties": {"a": {"type": "integer", "minimum": 1}}}
+    plain = done(api.post("/model/import/JSON/JSON_SCHEMA/prize/1", schema))
+    told = done(api.post("/model/import/JSON/JSON_SCHEMA/prize/1?warnings=true", schema))
+    assert told == {"modelId": plain, "warnings": ["minimum at $.a", "required at $"]}
+    sample = done(api.post("/model/import/JSON/SAMPLE_DATA/prize/1?warnings=true", {"a": 1}))
+    assert sample == {"modelId": plain, "warnings": []}
+
+
 @pytest.mark.parametrize("converter", ["JSON_SCHEMA", "SIMPLE_VIEW"])
 def test_an_export_carried_to_another_tenant_is_exported_there_byte_for_byte(
     api: Api, service: RunningService, tenant: str, converter: str

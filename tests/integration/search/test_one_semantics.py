@@ -27,12 +27,11 @@ from statewright.conditions.sql import SqlFilter, compile_sql
 from statewright.conditions.vocabulary import COMPARISONS, RANGES, TEXT_OPERATORS
 from statewright.entity import EntityMeta
 from statewright.failures import Failure
-from statewright.jsonval.codec import encode
+from statewright.jsonval.codec import decode_stored, encode
 from statewright.jsonval.temporals import TEMPORAL_TYPES
 from statewright.jsonval.values import DataType, JsonObject, JsonValue
 from statewright.schema.flatten import DeclaredField
 from statewright.storage import migrate
-from statewright.storage.search.matching import decode_stored_document
 from tests.database import connected, database_url, drop_database, new_name
 from tests.integration.search.random_cases import (
     GLOBS,
@@ -223,7 +222,7 @@ def a_row(record: asyncpg.Record) -> Row:
         transition=record["transition"],
         transaction_id=str(record["transaction_id"]),
     )
-    return Row(decode_stored_document(record["document"]), meta)
+    return Row(decode_stored(record["document"]), meta)
 
 
 async def compare(connection: asyncpg.Connection, cases: Sequence[Case], rows: Sequence[Row]) -> int:

@@ -194,6 +194,13 @@ def test_numbers_that_expand_to_more_than_the_database_gives_out_are_refused(lit
     assert refusal.reason == f"numbers with large exponents have more than {MAX_EXPANSION} digits together"
 
 
+def test_many_of_the_longest_numbers_cost_their_length():
+    text = b"[" + b",".join([b"7" * 4000] * 200) + b"]"
+    taken = time.process_time()
+    assert encode(decode(text)) == text
+    assert time.process_time() - taken < 5  # looked for digit by digit, it would be minutes
+
+
 def test_texts_that_look_like_exponents_expand_to_nothing():
     text = encode(["E+"] * 100_000)
     assert encode(decode(text)) == text

@@ -82,7 +82,7 @@ async def delete_all(runtime: Runtime, caller: Caller, request: DeleteAll) -> Ou
 
 def _to_item(new: NewEntity) -> NewItem:
     body = bytes(new.data)
-    return NewItem(key=(new.model or NO_MODEL).key, document=lambda: read_document(body, "JSON"))
+    return NewItem(key=(new.model or NO_MODEL).key, document=lambda: read_document(body, "JSON"), size=len(body))
 
 
 async def _update(runtime: Runtime, caller: Caller, new: NewVersion) -> Saved:

@@ -1,6 +1,7 @@
 """Single entities over gRPC (docs/reference/grpc.md#entitymanage)."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, Literal
 
 from msgspec import Raw, Struct
@@ -26,6 +27,7 @@ from statewright.api.grpc.responses import (
     single_response,
     write_response,
 )
+from statewright.background import run_by_size
 from statewright.failures import BadRequest, PreconditionRequired
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.patches import PatchFailed, apply_json_patch, apply_merge_patch
@@ -137,12 +139,13 @@ async def patch(runtime: Runtime, caller: Caller, request: Patch) -> Outcome:
     change = request.payload or NO_CHANGE
     if not change.if_match:
         raise PreconditionRequired("ifMatch must be the transactionId of the last read, or * for any version")
+    size = len(bytes(change.patch))
     saved = await entities.patch(
         runtime,
         caller,
         parse_entity_id(change.entity_id),
-        change=_make_patch(DIALECTS[request.patch_format], change.patch),
-        size=len(bytes(change.patch)),
+        change=await run_by_size(size, partial(_make_patch, DIALECTS[request.patch_format], change.patch)),
+        size=size,
         transition=change.transition or None,
         if_match=None if change.if_match == ANY_VERSION else change.if_match,
     )

@@ -15,6 +15,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Final, Protocol
 from uuid import uuid4
 
@@ -36,6 +37,7 @@ from statewright.api.grpc.envelope import (
     read_response,
 )
 from statewright.auth import Authenticator
+from statewright.background import run_by_size
 from statewright.compute.members import Member, Members, PendingCallout
 from statewright.entity import Principal
 from statewright.proto.cloudevents_pb2 import CloudEvent
@@ -225,13 +227,13 @@ def _invalid_status(text: str) -> StreamStatus:
 async def _read(member: Member, liveness: Liveness, events: AsyncIterator[CloudEvent]) -> StreamStatus:
     try:
         async for event in events:
-            _accept(event, member, liveness)
+            await _accept(event, member, liveness)
     except CallRefused as torn:
         return StreamStatus(torn.code, str(torn))
     return HALF_CLOSED
 
 
-def _accept(event: CloudEvent, member: Member, liveness: Liveness) -> None:
+async def _accept(event: CloudEvent, member: Member, liveness: Liveness) -> None:
     """Handle one event of a member; one that cannot be read is skipped and the stream goes on
     (docs/reference/grpc.md#unusable-events).
     """
@@ -242,7 +244,7 @@ def _accept(event: CloudEvent, member: Member, liveness: Liveness) -> None:
         data = get_data(event)
         liveness.renew()
         if event.type in RESPONSE_TYPES:
-            answer = read_response(data)
+            answer = await run_by_size(len(data), partial(read_response, data))
             member.answer(answer.request_id, answer.result)
     except UnusableEvent as error:
         # Its callout is unknown, and will run into its time limit.

@@ -71,7 +71,7 @@ async def import_sample(runtime: Runtime, caller: Caller, request: Import) -> Ou
     key = request.spec.key
     if not key.name:
         raise BadRequest("model name is empty")
-    found = await models.import_model(
+    imported = await models.import_model(
         runtime,
         caller.principal,
         key=key,
@@ -79,7 +79,7 @@ async def import_sample(runtime: Runtime, caller: Caller, request: Import) -> Ou
         media=request.data_format,
         body=document_bytes(request.payload, request.data_format),
     )
-    return single_response(EntityModelImportResponse(model_id=found))
+    return single_response(EntityModelImportResponse(model_id=imported.model))
 
 
 async def export(runtime: Runtime, caller: Caller, request: Export) -> Outcome:

@@ -3,6 +3,7 @@ docs/reference/grpc.md#entitysearchcollection; docs/reference/search.md#searchin
 """
 
 from contextlib import suppress
+from functools import partial
 from typing import Final, Literal
 
 from msgspec import Raw, Struct
@@ -32,6 +33,7 @@ from statewright.api.grpc.responses import (
     single_response,
     state_count_response,
 )
+from statewright.background import run_by_size
 from statewright.conditions import MalformedCondition, SearchCondition, SortKey, check_keys, read_search_condition
 from statewright.entity import Page
 from statewright.failures import BadRequest, SearchJobAlreadyTerminal, SearchJobNotFound
@@ -169,7 +171,7 @@ async def get_all(runtime: Runtime, caller: Caller, request: GetAll) -> Outcome:
 
 async def find(runtime: Runtime, caller: Caller, request: DirectSearch) -> Outcome:
     """Search directly: all matching entities."""
-    asked = _read_search(runtime, request)
+    asked = await _read_search(runtime, request)
     limit = search.check_limit(search.DEFAULT_LIMIT if request.limit is None else request.limit)
     tracking = bool(request.tracking_read)
     found = await search.run_direct_search(runtime, caller, asked, limit=limit, tracking=tracking)
@@ -178,7 +180,7 @@ async def find(runtime: Runtime, caller: Caller, request: DirectSearch) -> Outco
 
 async def submit(runtime: Runtime, caller: Caller, request: SnapshotSearch) -> Outcome:
     """Begin a search in the background."""
-    job = await search_jobs.submit(runtime, caller, _read_search(runtime, request))
+    job = await search_jobs.submit(runtime, caller, await _read_search(runtime, request))
     return single_response(
         EntitySnapshotSearchResponse(status=SnapshotStatus(snapshot_id=job, status="RUNNING", entities_count=0))
     )
@@ -207,7 +209,8 @@ async def get_results(runtime: Runtime, caller: Caller, request: GetSnapshot) ->
     if size < 0:
         raise BadRequest("invalid pageSize")
     page = await search_jobs.read_page(runtime, caller, request.job, size=size, number=request.page_number or 0)
-    return Outcome(entity_response(entity, page.key) for entity in page.entities)
+    found = [entity async for portion in page.portions for entity in portion]
+    return Outcome(entity_response(entity, page.key) for entity in found)
 
 
 async def count(runtime: Runtime, caller: Caller, request: Count) -> Outcome:
@@ -242,11 +245,11 @@ def check_page_number(number: int) -> None:
         raise BadRequest(f"pageNumber exceeds maximum {entities.MAX_PAGE_NUMBER}")
 
 
-def _read_search(runtime: Runtime, request: SnapshotSearch) -> Search:
+async def _read_search(runtime: Runtime, request: SnapshotSearch) -> Search:
     """The search that a request describes. Raises :class:`InvalidCall` for what is no condition, then the failures of
     sort keys.
     """
-    condition = _read_condition(request.condition)
+    condition = await run_by_size(len(bytes(request.condition)), partial(_read_condition, request.condition))
     sort = tuple(order.key for order in request.order_by or ())
     if len(sort) > runtime.max_sort_keys:
         raise BadRequest(f"too many sort keys: {len(sort)} exceeds maximum {runtime.max_sort_keys}")

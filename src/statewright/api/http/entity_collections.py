@@ -2,10 +2,13 @@
 docs/reference/entities.md#update-a-collection).
 """
 
+from functools import partial
+
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json, encode_results
 from statewright.api.http.router import bind_window, bind_write_parameters, check_window
 from statewright.api.http.warnings import build_warning_headers
+from statewright.background import run_by_size
 from statewright.entity import ModelKey
 from statewright.failures import BadRequest
 from statewright.services import collections, deletions
@@ -16,13 +19,14 @@ async def create_collection(request: Request) -> Response:
     """Create entities of any models; ``{format}`` is not looked at."""
     bind_write_parameters(request)
     window = check_window(bind_window(request))
-    items = collections.read_new_items(await request.body())
+    body = await request.body()
+    items = await run_by_size(len(body), partial(collections.read_new_items, body))
     return _respond(await collections.create_all(request.runtime, request.caller, items, window=window))
 
 
 async def create_array(request: Request, key: ModelKey, body: bytes, window: int) -> Response:
     """Create the items of an array body, all of one model."""
-    items = collections.read_array(body, key)
+    items = await run_by_size(len(body), partial(collections.read_array, body, key))
     return _respond(await collections.create_all(request.runtime, request.caller, items, window=window))
 
 
@@ -34,7 +38,8 @@ async def update_collection(request: Request) -> Response:
     if media != "JSON":
         raise BadRequest(f"unsupported format: {media}")
     check_window(window)
-    items = collections.read_changed_items(await request.body())
+    body = await request.body()
+    items = await run_by_size(len(body), partial(collections.read_changed_items, body))
     return _respond(await collections.update_all(request.runtime, request.caller, items, window=window))
 
 
@@ -54,7 +59,8 @@ async def delete_entities(request: Request) -> Response:
     key = request.model_key()
     request.query_int32("transactionSize", 1000)
     verbose, instant = request.query_flag("verbose"), request.query_instant("pointInTime")
-    condition = deletions.read_optional_condition(await request.body(MAX_CONDITION_BYTES))
+    body = await request.body(MAX_CONDITION_BYTES)
+    condition = await run_by_size(len(body), partial(deletions.read_optional_condition, body))
     deletion = await deletions.delete_all(request.runtime, request.caller, key, condition=condition, instant=instant)
     result = {
         "numberOfEntitites": deletion.found,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import MODEL, Route
+from statewright.api.http.router import MODEL, Query, Route
 from statewright.api.http.warnings import build_warning_headers
 from statewright.entity import ModelKey
 from statewright.ids import ModelId
@@ -33,19 +33,20 @@ async def list_models(request: Request) -> Response:
 
 async def import_model(request: Request) -> Response:
     """Infer a model from a sample document, or take over an exported one."""
-    key, converter, body = request.model_key(), request.path_params["converter"], await request.body()
-    model = await models.import_model(
+    key, tells_warnings = request.model_key(), request.query_flag("warnings")
+    imported = await models.import_model(
         request.runtime,
         request.principal,
         key=key,
-        converter=converter,
+        converter=request.path_params["converter"],
         media=request.path_params["dataFormat"],
-        body=body,
+        body=await request.body(),
     )
-    warnings = _describe_lost(models.find_lost_keywords(converter, body))
-    if key.version < 0:
-        warnings.append(f"the model has the negative version {key.version}")
-    return Response(encode_json(model), headers=build_warning_headers(warnings))
+    negative = [f"the model has the negative version {key.version}"] if key.version < 0 else []
+    if tells_warnings:
+        return Response(encode_json({"modelId": imported.model, "warnings": [*imported.lost_keywords, *negative]}))
+    warnings = [*_describe_lost(imported.lost_keywords), *negative]
+    return Response(encode_json(imported.model), headers=build_warning_headers(warnings))
 
 
 def _describe_lost(keywords: Sequence[str]) -> list[str]:
@@ -131,7 +132,8 @@ MODELS: tuple[Route, ...] = (
         tag="Models",
         summary="Infer a model from a sample document or take over an export; an unlocked model learns from it",
         body="Document",
-        reply="ModelId",
+        query=(Query("warnings", "boolean", "ours: list in the answer which keywords the model does not keep"),),
+        reply="ModelImportResult",
         problems=("BAD_REQUEST", "MODEL_ALREADY_LOCKED", "INVALID_UNIQUE_KEY_DEFINITION"),
     ),
     Route(

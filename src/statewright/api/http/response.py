@@ -9,6 +9,7 @@ Bodies are compact JSON with ascending keys and one trailing newline (docs/refer
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Final, Self
 
 import msgspec
@@ -25,9 +26,10 @@ from statewright.api.http.asgi import (
     Send,
     cancel_on_disconnect,
 )
+from statewright.background import MAX_INLINE_BYTES, TimeSlices, run_by_size
 from statewright.entity import EntityView, ModelKey
 from statewright.instants import to_rfc3339
-from statewright.jsonval.codec import decode_stored, encode
+from statewright.jsonval.codec import decode_stored, encode, encode_large
 from statewright.services.collections import FailedChunk
 from statewright.services.writing import Saved
 
@@ -173,14 +175,24 @@ def encode_envelope(entity: EntityView, model: ModelKey, *, instant: int | None 
     return b'{"data":%b,"meta":{%b},"type":"ENTITY"}' % (_encode_document(entity.document), meta.encode())
 
 
-def encode_entity(entity: EntityView, model: ModelKey) -> bytes:
-    """One entity."""
-    return encode_envelope(entity, model) + b"\n"
+async def encode_envelope_by_size(entity: EntityView, model: ModelKey, *, instant: int | None = None) -> bytes:
+    """The same, off the event loop for a large document."""
+    size = len(entity.document)
+    if size <= MAX_INLINE_BYTES:
+        return encode_envelope(entity, model, instant=instant)
+    return await run_by_size(size, partial(encode_envelope, entity, model, instant=instant))
 
 
-def encode_entities(entities: Iterable[EntityView], model: ModelKey, *, instant: int | None = None) -> bytes:
-    """A list of entities of one model."""
-    return b"[" + b",".join(encode_envelope(entity, model, instant=instant) for entity in entities) + b"]\n"
+async def encode_envelopes(
+    entities: Sequence[EntityView], model: ModelKey, *, instant: int | None = None, separator: bytes = b","
+) -> bytes:
+    """Entities of one model, separated; ten thousand of them take a while, in which others get their turn."""
+    slices = TimeSlices()
+    envelopes = list[bytes]()
+    for entity in entities:
+        envelopes.append(await encode_envelope_by_size(entity, model, instant=instant))
+        await slices.yield_if_due()
+    return separator.join(envelopes)
 
 
 def encode_saved(saved: Saved) -> bytes:
@@ -219,7 +231,8 @@ def _describe_failed(refused: FailedChunk) -> dict[str, object]:
 
 def _encode_document(stored: str) -> bytes:
     """A stored document with its keys in order."""
-    return encode(decode_stored(stored))
+    value = decode_stored(stored)
+    return encode(value) if len(stored) <= MAX_INLINE_BYTES else encode_large(value)
 
 
 def _quote(text: str) -> str:

@@ -1,13 +1,14 @@
 """Searching over REST (docs/reference/search.md#order-of-checks, docs/reference/search.md#direct-search)."""
 
-import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 from statewright.api.http import search_indexes
 from statewright.api.http.request import Request, uuid_text
-from statewright.api.http.response import JSON, Response, encode_envelope, encode_json
+from statewright.api.http.response import JSON, Response, encode_envelopes, encode_json
 from statewright.api.http.router import MODEL, POINT_IN_TIME, Query, Route
+from statewright.background import run_by_size
 from statewright.conditions import SearchCondition, SortKey, parse_sort
 from statewright.entity import EntityView, ModelKey
 from statewright.failures import BadRequest, BodyTooLarge, InvalidParameter
@@ -20,8 +21,8 @@ from statewright.services.search_jobs import ResultPage
 EXPLANATIONS = {"plan": False, "analyze": True}
 """Whether the statement is run."""
 
-ENVELOPES_PER_YIELD = 200
-"""Envelopes between two looks at what else there is to do."""
+MAX_AT_ONCE = 200
+"""Envelopes that are sent in one part: all of most searches."""
 
 NDJSON = "application/x-ndjson"
 
@@ -39,26 +40,28 @@ async def search_direct(request: Request) -> Response:
     explain = request.query("explain")
     if explain is not None:
         return await _explain_search(request, key, explain)
-    lines = await encode_envelopes(await _run_search(request, key), key)
-    return Response(b"".join(line + b"\n" for line in lines), media_type=NDJSON)
+    found = await _run_search(request, key)
+    if len(found) <= MAX_AT_ONCE:
+        lines = await encode_envelopes(found, key, separator=b"\n")
+        return Response(lines + b"\n" if lines else b"", media_type=NDJSON)
+    return Response(_stream_envelopes(found, key, separator=b"\n", tail=b"\n"), media_type=NDJSON)
 
 
 async def search_as_array(request: Request) -> Response:
     """The same as one JSON array, for older clients (docs/reference/search.md#paths-for-older-clients)."""
     key = request.model_key()
     found = await _run_search(request, key, search.read_older_condition)
-    return Response(b"[" + b",".join(await encode_envelopes(found, key)) + b"]\n")
+    return Response(_stream_envelopes(found, key, head=b"[", tail=b"]\n"))
 
 
-async def encode_envelopes(entities: Sequence[EntityView], key: ModelKey) -> list[bytes]:
-    """The envelopes; ten thousand of them take a while, in which others get their turn."""
-    if len(entities) <= ENVELOPES_PER_YIELD:
-        return [encode_envelope(entity, key) for entity in entities]
-    envelopes: list[bytes] = []
-    for start in range(0, len(entities), ENVELOPES_PER_YIELD):
-        envelopes += [encode_envelope(entity, key) for entity in entities[start : start + ENVELOPES_PER_YIELD]]
-        await asyncio.sleep(0)
-    return envelopes
+async def _stream_envelopes(
+    entities: list[EntityView], key: ModelKey, *, head: bytes = b"", separator: bytes = b",", tail: bytes
+) -> AsyncIterator[bytes]:
+    """Envelopes in parts; of large documents, each encoding is gone when it was sent."""
+    for start in range(0, len(entities), MAX_AT_ONCE):
+        yield head + await encode_envelopes(entities[start : start + MAX_AT_ONCE], key, separator=separator)
+        head = separator
+    yield tail if entities else head + tail
 
 
 async def _explain_search(request: Request, key: ModelKey, kind: str) -> Response:
@@ -94,7 +97,7 @@ async def read_condition(request: Request, read: ConditionReader = search.read_c
         body = await request.body()
     except BodyTooLarge as refused:
         raise BodyTooLarge(f"failed to read request body: {refused.message}") from refused
-    return read(body)
+    return await run_by_size(len(body), partial(read, body))
 
 
 def read_sort(request: Request) -> tuple[SortKey, ...]:
@@ -133,7 +136,7 @@ async def get_job_status(request: Request) -> Response:
 async def get_job_results(request: Request) -> Response:
     """A page of the matches."""
     page = await _read_page(request)
-    return Response(b'{"content":[%b],"page":%b}\n' % (await _encode_content(page), _encode_page(page)))
+    return Response(_stream_page(page, b'{"content":[', b'],"page":%b}\n' % _encode_page(page)))
 
 
 async def cancel_job(request: Request) -> Response:
@@ -157,8 +160,8 @@ async def get_snapshot_status(request: Request) -> Response:
 async def get_snapshot_results(request: Request) -> Response:
     """A page of the matches, for older clients."""
     page = await _read_page(request)
-    content = b'{"_embedded":{"objectNodes":[%b]},"page":%b}\n' % (await _encode_content(page), _encode_page(page))
-    return Response(content, media_type=HAL)
+    body = _stream_page(page, b'{"_embedded":{"objectNodes":[', b']},"page":%b}\n' % _encode_page(page))
+    return Response(body, media_type=HAL)
 
 
 def _read_job_id(request: Request) -> JobId:
@@ -183,8 +186,11 @@ def _describe_progress(request: Request, job: SearchJob) -> dict[str, object]:
     }
 
 
-async def _encode_content(page: ResultPage) -> bytes:
-    return b",".join(await encode_envelopes(page.entities, page.key))
+async def _stream_page(page: ResultPage, head: bytes, tail: bytes) -> AsyncIterator[bytes]:
+    async for entities in page.portions:
+        yield head + await encode_envelopes(entities, page.key)
+        head = b","
+    yield tail if head == b"," else head + tail
 
 
 def _encode_page(page: ResultPage) -> bytes:

@@ -1,9 +1,12 @@
 """Statistics over REST (docs/reference/entities.md#counts, docs/reference/entities.md#grouped-statistics)."""
 
+from functools import partial
+
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import POINT_IN_TIME, Query, Route
 from statewright.api.http.warnings import build_warning_headers
+from statewright.background import run_by_size
 from statewright.entity import EntityCount, EntityGroup
 from statewright.failures import BodyTooLarge
 from statewright.services import statistics
@@ -45,7 +48,8 @@ async def group_entities(request: Request) -> Response:
     (docs/reference/entities.md#the-request-of-a-grouped-statistic).
     """
     body = await request.body(excess=BodyTooLarge)
-    wanted = read_query(body, max_limit=request.runtime.max_stats_groups)
+    read = partial(read_query, body, max_limit=request.runtime.max_stats_groups)
+    wanted = await run_by_size(len(body), read)
     groups, warnings = await statistics.group_entities(
         request.runtime,
         request.caller,

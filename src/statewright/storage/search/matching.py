@@ -1,13 +1,14 @@
 """Matches of a search in memory: rows judged one by one, and entities put in order."""
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Final, Generic, TypeVar
 
 import asyncpg
 from msgspec import Struct
 
+from statewright.background import MAX_INLINE_BYTES, TimeSlices, run_by_size
 from statewright.conditions import CompiledSearch, Predicate
 from statewright.entity import EntityMeta, EntityView
 from statewright.jsonval.codec import decode_stored
@@ -15,9 +16,6 @@ from statewright.jsonval.values import JsonValue
 
 PORTION = 500
 """Rows judged between two looks at the database."""
-
-SLICE_S = 0.004
-"""How long rows are judged before others on the event loop get their turn."""
 
 Found = TypeVar("Found", bound=EntityView)
 
@@ -32,16 +30,19 @@ class Match(Struct, Generic[Found], frozen=True):
 async def judge_rows(
     rows: Sequence[asyncpg.Record], holds: Predicate
 ) -> AsyncIterator[tuple[asyncpg.Record, JsonValue]]:
-    """The rows that match, with their documents; others get their turn every ``SLICE_S``."""
-    clock = asyncio.get_running_loop().time
-    until = clock() + SLICE_S
+    """The rows that match, with their documents; others get their turn meanwhile."""
+    slices = TimeSlices()
     for row in rows:
-        document = decode_stored(row["document"])
-        if holds(document, row_to_meta(row)):
+        text = row["document"]
+        if len(text) <= MAX_INLINE_BYTES:
+            document = decode_stored(text)
+            matches = holds(document, row_to_meta(row))
+        else:
+            document = await run_by_size(len(text), partial(decode_stored, text))
+            matches = await run_by_size(len(text), partial(holds, document, row_to_meta(row)))
+        if matches:
             yield row, document
-        if clock() > until:
-            await asyncio.sleep(0)
-            until = clock() + SLICE_S
+        await slices.yield_if_due()
 
 
 def sort_matches(matches: Sequence[Match[Found]], search: CompiledSearch) -> list[Found]:

@@ -31,6 +31,10 @@ MODELS: Final[Document] = {
     ),
     "Models": define_array(ref("Model")),
     "ModelId": UUID,
+    "ModelImportResult": {
+        "oneOf": [ref("ModelId"), define_object("modelId warnings", modelId=UUID, warnings=define_array(TEXT))],
+        "description": "the id alone, but an object with ?warnings=true",
+    },
     "ModelExport": define_object(
         "currentState model", currentState=TEXT, model={"type": "object"}, uniqueKeys=define_array({"type": "object"})
     ),

@@ -5,12 +5,14 @@ ignored, a wrong type refused (docs/reference/steps.md#rest). Responses keep the
 """
 
 from decimal import Decimal
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response
+from statewright.background import run_by_size
 from statewright.failures import BodyTooLarge, ProcessBadRequest
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.members import MemberReader, WantedType
@@ -30,13 +32,13 @@ def reply(value: JsonValue, status: int = 200) -> Response:
 
 async def read(request: Request) -> "RequestMembers":
     """The body of a request that needs one. Raises ``ProcessBadRequest``."""
-    return RequestMembers(_decode_body(await request.body(excess=BodyTooLarge)))
+    return await _read_members(await request.body(excess=BodyTooLarge))
 
 
 async def read_optional(request: Request) -> "RequestMembers":
     """The body of a request that may go without: no bytes are an empty object. Raises ``ProcessBadRequest``."""
     raw = await request.body(excess=BodyTooLarge)
-    return RequestMembers(_decode_body(raw)) if raw else RequestMembers(None)
+    return await _read_members(raw) if raw else RequestMembers(None)
 
 
 async def read_lenient(request: Request) -> "RequestMembers":
@@ -76,6 +78,10 @@ class RequestMembers(MemberReader):
         if not isinstance(item, str):
             raise _build_type_error(item, f"{name}[]", "string")
         return item
+
+
+async def _read_members(raw: bytes) -> RequestMembers:
+    return RequestMembers(await run_by_size(len(raw), partial(_decode_body, raw)))
 
 
 def _decode_body(raw: bytes) -> JsonValue:
