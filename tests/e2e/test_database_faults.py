@@ -161,10 +161,15 @@ def test_a_postmaster_that_stands_still_stops_no_request(clients: Clients, data:
 
 
 def test_a_database_that_falls_silent_is_answered_for_in_time(program: Program, clients: Clients, data: Path) -> None:
-    with working(clients):
+    created = clients.api.create()
+    reads = ["", f"?transactionId={created.transaction}", "?pointInTime=2100-01-01T00:00:00Z", "/changes"]
+    paths = [*(f"/entity/{created.id}{read}" for read in reads), f"/audit/entity/{created.id}"]
+    with working(clients), ThreadPoolExecutor(len(paths)) as readers:
         postmaster = get_postmaster(data)
         with stopped(postmaster, *list_backends(postmaster)):
             clients.over.set()
+            reading = [readers.submit(clients.patient.get, f"{clients.api.url}{path}") for path in paths]
+            assert [read.result(ANSWER_LIMIT_S).status_code for read in reading] == [503] * len(paths)
             eventually(lambda: len(clients.told) == len(clients.asked), within_s=2 * ANSWER_LIMIT_S)
     assert clients.slowest_s < ANSWER_LIMIT_S
     eventually(lambda: program.admin.get("/readyz").status_code == 200)

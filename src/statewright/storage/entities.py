@@ -10,7 +10,7 @@ from statewright.entity import Actor, ChangeType, Entity, EntityChange, EntityVi
 from statewright.failures import HistoryPruned
 from statewright.ids import EntityId, ModelId, TenantId, TransactionId
 from statewright.storage.columns import ENTITY_COLUMNS
-from statewright.storage.pool import Pool
+from statewright.storage.pool import SHORT_READ, Pool
 from statewright.storage.read_barrier import wait_until_visible
 from statewright.storage.shared_reads import SharedReads
 
@@ -135,7 +135,7 @@ async def fetch_entity_at(pool: Pool, tenant: TenantId, entity_id: EntityId, ins
     Raises ``HistoryPruned``.
     """
     await wait_until_visible(pool, instant)
-    async with pool.connection() as connection:
+    async with pool.connection(limit=SHORT_READ) as connection:
         row = await connection.fetchrow(AT_INSTANT, tenant, entity_id, instant)
         if row is None:
             await _refuse_pruned(connection, tenant, entity_id, instant)
@@ -164,7 +164,7 @@ async def fetch_entity_by_transaction(
     pool: Pool, tenant: TenantId, entity_id: EntityId, transaction: TransactionId
 ) -> Entity | None:
     """The version that ``transaction`` left behind; None also for the transaction of a deletion."""
-    async with pool.connection() as connection:
+    async with pool.connection(limit=SHORT_READ) as connection:
         row = await connection.fetchrow(BY_TRANSACTION, tenant, entity_id, transaction)
     return None if row is None or row["document"] is None else to_entity(row)
 
@@ -276,7 +276,7 @@ async def fetch_changes(
     """
     if until != FOREVER:
         await wait_until_visible(pool, until)
-    async with pool.connection() as connection:
+    async with pool.connection(limit=SHORT_READ) as connection:
         rows = await connection.fetch(CHANGES, tenant, entity_id, until, limit)
         if not rows and until != FOREVER:
             await _refuse_pruned(connection, tenant, entity_id, until)
@@ -302,7 +302,7 @@ EXISTED = """
 
 async def has_existed(pool: Pool, tenant: TenantId, entity_id: EntityId) -> bool:
     """Whether the tenant has, or ever had, such an entity."""
-    async with pool.connection() as connection:
+    async with pool.connection(limit=SHORT_READ) as connection:
         found: bool = await connection.fetchval(EXISTED, tenant, entity_id)
     return found
 
@@ -314,6 +314,6 @@ async def fetch_first_ids(
     pool: Pool, tenant: TenantId, model: ModelId, *, limit: int, after: EntityId
 ) -> list[EntityId]:
     """The first ids of a model's entities ``after`` one, in ascending order."""
-    async with pool.connection() as connection:
+    async with pool.connection(limit=SHORT_READ) as connection:
         rows = await connection.fetch(FIRST_IDS, tenant, model, limit, after)
     return [EntityId(str(row["id"])) for row in rows]

@@ -35,6 +35,9 @@ from statewright.storage.faults import StorageFaults
 ACQUIRE_TIMEOUT = timedelta(seconds=5)
 """How long to wait for a connection unless told otherwise."""
 
+SHORT_READ = timedelta(seconds=20)
+"""The limit of what reads some rows by a key: a database that takes longer has stopped answering (decision S14)."""
+
 IDLE_TIMEOUT = timedelta(minutes=5)
 """After so long a connection above ``keep`` is closed."""
 
@@ -109,12 +112,13 @@ class Pool:
         """How the pool is doing now."""
         return PoolState(size=self._size, open=self._open, idle=len(self._idle), waiting=len(self._waiters))
 
-    def connection(self, *, within: timedelta = ACQUIRE_TIMEOUT) -> "ConnectionLease":
+    def connection(self, *, within: timedelta = ACQUIRE_TIMEOUT, limit: timedelta | None = None) -> "ConnectionLease":
         """A connection for the length of an ``async with`` block.
 
-        Entering raises ``StorageUnavailable`` when none is to be had ``within`` that time.
+        Entering raises ``StorageUnavailable`` when none is to be had ``within`` that time. A block that lasts longer
+        than ``limit`` loses its connection; None for one that may take its time.
         """
-        return ConnectionLease(self, within)
+        return ConnectionLease(self, within, limit)
 
     async def acquire(self, within: timedelta) -> DatabaseConnection:
         """A connection that the caller must ``release``; prefer ``connection()``, which does so."""
@@ -300,20 +304,27 @@ class ConnectionGuard:
 class ConnectionLease:
     """``async with lease as connection``: the connection is the block's alone."""
 
-    __slots__ = ("_guard", "_pool", "_within")
+    __slots__ = ("_guard", "_limit", "_limiter", "_pool", "_within")
 
-    def __init__(self, pool: Pool, within: timedelta) -> None:
+    def __init__(self, pool: Pool, within: timedelta, limit: timedelta | None) -> None:
         self._pool = pool
         self._within = within
+        self._limit = limit
+        self._limiter: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> DatabaseConnection:
         connection = await self._pool.acquire(self._within)
         self._guard = ConnectionGuard(self._pool, connection)
+        if self._limit is not None:
+            loop = asyncio.get_running_loop()
+            self._limiter = loop.call_later(self._limit.total_seconds(), connection.terminate)
         return connection
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._limiter is not None:
+            self._limiter.cancel()
         self._guard.__exit__(kind, error, trace)
 
 

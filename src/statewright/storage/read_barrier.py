@@ -19,7 +19,7 @@ import time
 from datetime import timedelta
 
 from statewright.failures import StorageUnavailable
-from statewright.storage.pool import Pool
+from statewright.storage.pool import SHORT_READ, Pool
 
 SETTLED_WINDOW = timedelta(minutes=10)
 """Before the time of this machine. No statement that writes versions takes so long, nor do clocks differ so much."""
@@ -62,6 +62,6 @@ async def wait_until_visible(pool: Pool, instant: int) -> None:
 
 
 async def _fetch_writers(pool: Pool) -> tuple[int, set[str]]:
-    async with pool.connection() as connection:
+    async with pool.connection(limit=SHORT_READ) as connection:
         [(now, writers)] = await connection.fetch(NOW_AND_WRITERS)
     return now, set(writers)

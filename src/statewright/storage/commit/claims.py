@@ -16,7 +16,7 @@ from statewright.failures import UniqueViolation
 from statewright.ids import EntityId, ModelId, TenantId
 from statewright.schema import Claim
 from statewright.storage.commit.submission import ClaimRow, Submission, Write
-from statewright.storage.pool import Pool
+from statewright.storage.pool import SHORT_READ, Pool
 
 HASH_BYTES = 16
 """As long as a UUID, which is how it is stored; claims are equal when their hashes are."""
@@ -100,7 +100,7 @@ HOLDERS = """
 
 async def fetch_holders(pool: Pool, tenant: TenantId, hashes: Sequence[str]) -> dict[str, EntityId]:
     """Who holds the claims that are taken, as last committed."""
-    async with pool.connection() as connection:
+    async with pool.connection(limit=SHORT_READ) as connection:
         rows = await connection.fetch(HOLDERS, tenant, hashes)
     return {row["hash"].hex: EntityId(str(row["entity"])) for row in rows}
 
