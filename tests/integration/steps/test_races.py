@@ -243,6 +243,20 @@ async def test_starts_that_meet_ask_for_the_latest_version_with_one_statement(ho
     assert len({instance.id for instance in await asyncio.gather(*starts)}) == 100
 
 
+async def test_a_version_that_many_ask_for_is_loaded_once(host: Host, database: str):
+    await host.upload(THREE_STEPS)
+    processes = find_steps(host.runtime).processes
+    async with connected(database) as connection, connected(database) as observer, connection.transaction():
+        await connection.execute("LOCK TABLE process_definition IN ACCESS EXCLUSIVE MODE")
+        asked = [asyncio.ensure_future(processes.find(host.caller.tenant, "chain", 1)) for _ in range(100)]
+        async with asyncio.timeout(30):
+            while not await observer.fetchval(WAITING):
+                pass
+        asked[0].cancel()
+        assert {await observer.fetchval(WAITING) for _ in range(20)} == {1}
+    assert len({id(found) for found in await asyncio.gather(*asked[1:])}) == 1
+
+
 WAITING = """
     SELECT count(*) FROM pg_stat_activity
      WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%FROM process_definition%'

@@ -94,16 +94,29 @@ class ProcessCache(Generic[P]):
         self._language = language
         self._compiler = compiler
         self._latest = definitions.LatestVersions(pool)
+        self._loading: dict[tuple[TenantId, str, int], asyncio.Task[PublishedDefinition[P] | None]] = {}
         self._entries: LruCache[tuple[TenantId, str, int], PublishedDefinition[P]] = LruCache(
             MAX_CACHED_NODES, lambda published: compiler.count_nodes(published.process)
         )
 
     async def find(self, tenant: TenantId, definition_id: str, version: int) -> PublishedDefinition[P] | None:
-        """One version; None when there is none."""
+        """One version; None when there is none. Those who ask while it is being loaded wait for the same."""
         key = (tenant, definition_id, version)
         known = self._entries.get(key)
         if known is not None:
             return known
+        loading = self._loading.get(key)
+        if loading is not None and (loaded := await asyncio.shield(loading)) is not None:
+            return loaded  # one that found nothing may have looked before the version was stored
+        return await asyncio.shield(self._loading.get(key) or self._begin_loading(key))
+
+    def _begin_loading(self, key: tuple[TenantId, str, int]) -> "asyncio.Task[PublishedDefinition[P] | None]":
+        """A task, since who asked first may leave while others wait."""
+        loading = self._loading[key] = asyncio.create_task(self._load(*key), name="definition-load")
+        loading.add_done_callback(lambda _: self._loading.pop(key, None))
+        return loading
+
+    async def _load(self, tenant: TenantId, definition_id: str, version: int) -> PublishedDefinition[P] | None:
         stored = await definitions.fetch_version(self._pool, tenant, self._language, definition_id, version)
         if stored is None:
             return None
@@ -115,7 +128,7 @@ class ProcessCache(Generic[P]):
             version=version,
             uploaded_at=stored.uploaded_at,
         )
-        self._entries.put(key, published)
+        self._entries.put((tenant, definition_id, version), published)
         return published
 
     async def find_latest(self, tenant: TenantId, definition_id: str) -> PublishedDefinition[P] | None:
