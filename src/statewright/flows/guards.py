@@ -7,23 +7,32 @@ the parts; the library gives the tree, its root and the way back to it.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextvars import ContextVar
 from functools import lru_cache
 from itertools import product
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from jsonpath_ng.jsonpath import DatumInContext, JSONPath, Root, This
 from lark import Lark, Token, Transformer, v_args
 from lark.exceptions import UnexpectedInput, VisitError
 from msgspec import Struct
 
+from statewright.flows.guard_values import (
+    ARGUMENT_COUNTS,
+    COMPARISONS,
+    FUNCTIONS,
+    MAX_SELECTED,
+    budget,
+    get_element,
+    get_member,
+    iter_children,
+    iter_descendants,
+    spend,
+)
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonValue
 
 MAX_CHARACTERS: Final = 4096
 MAX_DEPTH: Final = 32
-MAX_SELECTED: Final = 100_000
-"""Values and pairs of values that one guard may look at."""
 
 _GRAMMAR: Final = r"""
     guard: "$" part*
@@ -82,22 +91,10 @@ _GRAMMAR: Final = r"""
 """
 
 Predicate = Callable[[DatumInContext], bool]
-Function = Callable[..., Iterable[JsonValue]]
-
-_Value = TypeVar("_Value")
-
-_left: ContextVar[list[int]] = ContextVar("values that a guard may still select")
 
 
 class MalformedGuard(ValueError):
     """A text that is no guard; the message says why."""
-
-
-class GuardTooBroad(ValueError):
-    """A guard that selects more of an input than one may."""
-
-    def __init__(self) -> None:
-        super().__init__(f"the guard selects more than {MAX_SELECTED} values")
 
 
 class Guard(Struct, frozen=True):
@@ -109,11 +106,11 @@ class Guard(Struct, frozen=True):
 
     def holds(self, value: JsonValue) -> bool:
         """Whether anything is selected. Raises :class:`GuardTooBroad`."""
-        token = _left.set([MAX_SELECTED])
+        token = budget.set([MAX_SELECTED])
         try:
             return bool(self.path.find(value))
         finally:
-            _left.reset(token)
+            budget.reset(token)
 
 
 @lru_cache(maxsize=4096)
@@ -144,7 +141,7 @@ class _Part(JSONPath):
     def find(self, data: Any) -> list[DatumInContext]:
         """The selected values, each in the context of the given one."""
         parent = DatumInContext.wrap(data)
-        return [DatumInContext(value, path=This(), context=parent) for value in _spend(self._select(parent))]
+        return [DatumInContext(value, path=This(), context=parent) for value in spend(self._select(parent))]
 
 
 class _Chain(JSONPath):
@@ -208,7 +205,7 @@ class _PathBuilder(Transformer[Token, JSONPath]):
         return _select_index(_read_int(number))
 
     def every(self) -> JSONPath:
-        return _Part(lambda datum: _iter_children(datum.value))
+        return _Part(lambda datum: iter_children(datum.value))
 
     def start(self, number: Token) -> tuple[str, int]:
         return "start", _read_int(number)
@@ -239,9 +236,9 @@ class _PathBuilder(Transformer[Token, JSONPath]):
         def select(datum: DatumInContext) -> Iterator[JsonValue]:
             for found in path.find(datum):
                 if isinstance(found.value, str):
-                    yield from _member_of(datum.value, found.value)
+                    yield from get_member(datum.value, found.value)
                 elif isinstance(found.value, int) and not isinstance(found.value, bool):
-                    yield from _element_of(datum.value, found.value)
+                    yield from get_element(datum.value, found.value)
 
         return _Part(select)
 
@@ -249,12 +246,12 @@ class _PathBuilder(Transformer[Token, JSONPath]):
         return tuple(_Operand(argument) for argument in arguments if argument is not None)
 
     def function(self, name: Token, arguments: "tuple[_Operand, ...]") -> JSONPath:
-        counts = _ARGUMENT_COUNTS.get(str(name))
+        counts = ARGUMENT_COUNTS.get(str(name))
         if counts is None:
-            raise MalformedGuard(f"there is no function {name}; there are {', '.join(_ARGUMENT_COUNTS)}")
+            raise MalformedGuard(f"there is no function {name}; there are {', '.join(ARGUMENT_COUNTS)}")
         if len(arguments) not in counts:
             raise MalformedGuard(f"{name} takes {' or '.join(map(str, counts))} arguments")
-        apply = _FUNCTIONS[str(name)]
+        apply = FUNCTIONS[str(name)]
 
         def select(datum: DatumInContext) -> Iterable[JsonValue]:
             values = [next(iter(argument.select(datum)), None) for argument in arguments]
@@ -292,11 +289,11 @@ class _PathBuilder(Transformer[Token, JSONPath]):
         return lambda datum: term(datum)
 
     def comparison(self, left: "_Operand", operator: Token, right: "_Operand") -> Predicate:
-        compare = _COMPARISONS[str(operator)]
+        compare = COMPARISONS[str(operator)]
 
         def holds(datum: DatumInContext) -> bool:
             pairs = product(left.select(datum), right.select(datum))
-            return any(compare(one, other) for one, other in _spend(pairs))
+            return any(compare(one, other) for one, other in spend(pairs))
 
         return holds
 
@@ -364,55 +361,20 @@ def _to_predicate(term: Any) -> Predicate:
     return term.holds if isinstance(term, _Operand) else term
 
 
-def _spend(values: Iterable[_Value]) -> Iterator[_Value]:
-    """The values, each of which takes from what a guard may still look at."""
-    for value in values:
-        _charge()
-        yield value
-
-
-def _charge() -> None:
-    left = _left.get()
-    left[0] -= 1
-    if left[0] < 0:
-        raise GuardTooBroad
-
-
 def _chain(first: JSONPath, parts: Sequence[JSONPath]) -> JSONPath:
     return _Chain((first, *parts))
 
 
 def _select_member(name: str) -> JSONPath:
-    return _Part(lambda datum: _member_of(datum.value, name))
+    return _Part(lambda datum: get_member(datum.value, name))
 
 
 def _select_index(index: int) -> JSONPath:
-    return _Part(lambda datum: _element_of(datum.value, index))
-
-
-def _member_of(value: JsonValue, name: str) -> Sequence[JsonValue]:
-    return (value[name],) if isinstance(value, dict) and name in value else ()
-
-
-def _element_of(value: JsonValue, index: int) -> Sequence[JsonValue]:
-    return (value[index],) if isinstance(value, list) and -len(value) <= index < len(value) else ()
-
-
-def _iter_children(value: JsonValue) -> Iterable[JsonValue]:
-    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return _Part(lambda datum: get_element(datum.value, index))
 
 
 def _descend() -> JSONPath:
-    return _Part(lambda datum: _iter_descendants(datum.value))
-
-
-def _iter_descendants(value: JsonValue) -> Iterator[JsonValue]:
-    """The value and all below it, depth first."""
-    left = [value]
-    while left:
-        current = left.pop()
-        yield current
-        left.extend(reversed(list(_iter_children(current))))
+    return _Part(lambda datum: iter_descendants(datum.value))
 
 
 def _read_string(token: Token) -> str:
@@ -439,88 +401,6 @@ def _read_int(token: Token) -> int:
     if len(token) > 10:
         raise MalformedGuard(f"index {str(token)[:10]}… is too large")
     return int(token)
-
-
-def _is_number(value: JsonValue) -> bool:
-    return not isinstance(value, bool | str | list | dict) and value is not None
-
-
-def _equals(one: JsonValue, other: JsonValue) -> bool:
-    """Deep equality, in which numbers are equal by their value, and never to a boolean."""
-    _charge()
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_equals(one[name], other[name]) for name in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_equals, one, other))
-    if _is_number(one) and _is_number(other):
-        return one == other
-    return type(one) is type(other) and one == other
-
-
-def _compare_numbers(compare: Callable[[Any, Any], bool]) -> Callable[[JsonValue, JsonValue], bool]:
-    return lambda one, other: _is_number(one) and _is_number(other) and compare(one, other)
-
-
-_COMPARISONS: Final[dict[str, Callable[[JsonValue, JsonValue], bool]]] = {
-    "=": _equals,
-    "==": _equals,
-    "!=": lambda one, other: not _equals(one, other),
-    "<": _compare_numbers(lambda one, other: one < other),
-    "<=": _compare_numbers(lambda one, other: one <= other),
-    ">": _compare_numbers(lambda one, other: one > other),
-    ">=": _compare_numbers(lambda one, other: one >= other),
-}
-
-
-def _length(value: JsonValue) -> Iterable[JsonValue]:
-    return (len(value),) if isinstance(value, list | str) else ()
-
-
-def _keys(value: JsonValue) -> Iterable[JsonValue]:
-    return ([*value],) if isinstance(value, dict) else ()
-
-
-def _values(value: JsonValue) -> Iterable[JsonValue]:
-    return ([*value.values()],) if isinstance(value, dict) else ()
-
-
-def _entries(value: JsonValue) -> Iterable[JsonValue]:
-    return ([[name, member] for name, member in value.items()],) if isinstance(value, dict) else ()
-
-
-def _char_at(value: JsonValue, at: JsonValue) -> Iterable[JsonValue]:
-    if not isinstance(value, str) or type(at) is not int or not 0 <= at < len(value):
-        return ()
-    return (value[at],)
-
-
-def _substring(value: JsonValue, first: JsonValue, last: JsonValue = None) -> Iterable[JsonValue]:
-    if (
-        not isinstance(value, str)
-        or type(first) is not int
-        or first < 0
-        or (last is not None and type(last) is not int)
-    ):
-        return ()
-    return (value[first:last],)
-
-
-_FUNCTIONS: Final[dict[str, Function]] = {
-    "length": _length,
-    "keys": _keys,
-    "values": _values,
-    "entries": _entries,
-    "charAt": _char_at,
-    "substring": _substring,
-}
-_ARGUMENT_COUNTS: Final = {
-    "length": (0,),
-    "keys": (0,),
-    "values": (0,),
-    "entries": (0,),
-    "charAt": (1,),
-    "substring": (1, 2),
-}
 
 
 _REQUOTED: Final = {"\\'": "'", '"': '\\"'}

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.flows.guards import GuardTooBroad, MalformedGuard, parse_guard
+from statewright.flows.guard_values import GuardTooBroad
+from statewright.flows.guards import MalformedGuard, parse_guard
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonValue
 
