@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from statewright.app.service import GC_THRESHOLDS
+from statewright.app.garbage import THRESHOLDS
 from tests.builders import a_workflow, automated, when
 from tests.service import Api, RunningService
 
@@ -197,7 +197,7 @@ def collections_as_in_production() -> Iterator[None]:
     before = gc.get_threshold()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
+    gc.set_threshold(*THRESHOLDS)
     yield
     gc.set_threshold(*before)
     gc.unfreeze()

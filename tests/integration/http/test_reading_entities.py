@@ -2,6 +2,7 @@
 docs/reference/entities.md#points-in-time, decisions S10, S11).
 """
 
+import secrets
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 
@@ -278,3 +279,17 @@ def test_the_echoed_time_is_normalised_to_utc(api: Api) -> None:
 def test_the_sample_reads_as_it_was_written(api: Api) -> None:
     api.a_model()
     assert api.read(api.create(SAMPLE).id)["data"] == SAMPLE
+
+
+def test_a_page_of_large_documents_arrives_whole_and_in_parts(api: Api) -> None:
+    model = api.a_model(sample={"text": "x"}, model="large/1")
+    kept = sorted(api.create({"text": secrets.token_hex(200_000)}, model=model).id for _ in range(12))
+    answer = api.get(f"/entity/{model}?pageSize=11")
+    assert "content-length" not in answer.headers
+    assert [entity["meta"]["id"] for entity in done(answer)] == kept[:11]
+    rest = done(api.get(f"/entity/{model}?pageSize=11&afterId={kept[2]}"))
+    assert [entity["meta"]["id"] for entity in rest] == kept[3:]
+    at = done(api.get(f"/entity/{kept[-1]}"))["meta"]["lastUpdateTime"]
+    past = done(api.get(f"/entity/{model}?pageSize=10000&pointInTime={at}"))
+    assert {entity["meta"]["id"] for entity in past} <= set(kept)
+    assert len(past) > 1
