@@ -76,10 +76,10 @@ def read_search_condition(raw: JsonValue) -> SearchCondition:
     return SearchCondition(raw, shape=shape, operands=operands, tree=parse(raw) if shape is None else None)
 
 
-MAX_PARTS: Final = 1000
+MAX_PARTS: Final = 6000
 """Groups and comparisons of one condition (docs/reference/conditions.md#limits)."""
 
-MAX_VALUES: Final = 10_000
+MAX_VALUES: Final = 50_000
 """Operands and members of one condition, all together."""
 
 
