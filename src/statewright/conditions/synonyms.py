@@ -32,7 +32,8 @@ def replace_synonyms(condition: JsonValue, depth: int = 0) -> JsonValue:
         return condition
     children = condition.get("conditions")
     if isinstance(children, list):
-        return condition | {"conditions": [replace_synonyms(child, depth + 1) for child in children]}
+        replaced: list[JsonValue] = [replace_synonyms(child, depth + 1) for child in children]
+        return {**condition, "conditions": replaced}
     member = next((name for name in _OPERATOR_MEMBERS if isinstance(condition.get(name), str)), None)
     operator = condition[member] if member is not None else None
     if member is None or not isinstance(operator, str):
