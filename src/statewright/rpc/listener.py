@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from statewright.rpc.incidents import Incidents
 
-ACCEPTED_AT_ONCE: Final = 16
+ACCEPTED_AT_ONCE: Final = 4
 """Connections accepted in one turn of the event loop."""
 
 NO_FILES_PAUSE_S: Final = 0.5

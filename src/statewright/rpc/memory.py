@@ -9,7 +9,8 @@ take all they can never take everything, and a newcomer always finds some room. 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Final
 
 CALL_BYTES: Final = 8 * 1024
@@ -26,6 +27,8 @@ class MemoryBudget:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
+        self.inflating = asyncio.Lock()
+        """Held while a message is inflated: one after the other, since that takes time as well as memory."""
         self._observers: dict[object, Callable[[], None]] = {}
         self._is_due = False
 
@@ -64,7 +67,7 @@ class MemoryAccount:
         self._budget = budget
         self._limit = limit
         self._waiting: list[asyncio.Future[None]] = []
-        self._reading = asyncio.Lock()
+        self._inflating = asyncio.Lock()
 
     @property
     def is_over(self) -> bool:
@@ -94,9 +97,15 @@ class MemoryAccount:
         if self._waiting and not self.is_crowded:
             self._wake()
 
-    def inflating(self) -> asyncio.Lock:
-        """To be held while a message is inflated: one after the other, so that each finds room for all of itself."""
-        return self._reading
+    @asynccontextmanager
+    async def inflate(self) -> AsyncIterator[None]:
+        """A block in which a message may be inflated. Messages of one connection wait for one another, so that each
+        finds room for all of itself, and for those of others only when they have room.
+        """
+        async with self._inflating:
+            await self.wait_uncrowded()
+            async with self._budget.inflating:
+                yield
 
     async def wait_uncrowded(self) -> None:
         """Return when there is room for more."""

@@ -15,8 +15,8 @@ WINDOW_BITS: Final = {"gzip": 31, "deflate": 15}
 
 IDENTITY: Final = "identity"
 
-INFLATE_SLICE_BYTES: Final = 1024 * 1024
-"""Bytes of a message that are inflated at once; zlib makes several hundred of them in a millisecond."""
+INFLATE_SLICE_BYTES: Final = 256 * 1024
+"""Bytes of a message that are inflated at once, which takes zlib almost a millisecond."""
 
 
 class MessageTooLarge(ValueError):
