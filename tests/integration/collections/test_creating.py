@@ -168,7 +168,7 @@ def test_checks_of_an_item_come_in_their_order(api: Api) -> None:
         body = [item(SAMPLE), item({}) | {"payload": payload}]
         return str(refused(api.post("/entity/JSON", body), status, code)["detail"])
 
-    assert refuse("{", 409, "MODEL_NOT_LOCKED") == "MODEL_NOT_LOCKED: item 0: model is not locked"
+    assert refuse("{", 409, "MODEL_NOT_LOCKED").startswith("MODEL_NOT_LOCKED: item 0: model is not locked: prize/1;")
     done(api.put("/model/prize/1/unique-keys", {"uniqueKeys": [{"id": "k", "fields": ["$.category", "$.motivation"]}]}))
     api.lock()
     assert refuse("{", 400, "BAD_REQUEST").startswith("BAD_REQUEST: item 1: invalid JSON")

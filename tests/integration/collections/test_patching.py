@@ -141,7 +141,7 @@ def test_checks_come_in_exactly_this_order(api: Api) -> None:
         assert "transactionId" in problem["detail"]
         assert "*" in problem["detail"]
         refused(request(body="{", Content_Type=dialect, If_Match="*"), 400, "BAD_REQUEST")
-    refused(request(body=" " * (10 * 1024 * 1024 + 1), Content_Type=MERGE, If_Match="*"), 400, "BAD_REQUEST")
+    refused(request(body=" " * (10 * 1024 * 1024 + 1), Content_Type=MERGE, If_Match="*"), 413, "BAD_REQUEST")
     refused(request(Content_Type=MERGE, If_Match="*"), 404, "ENTITY_NOT_FOUND")
 
 
