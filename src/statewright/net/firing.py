@@ -134,7 +134,8 @@ def skip(run: KernelRun, token: Token, visit: Visit) -> None:
 
 def fail(run: KernelRun, token: Token, reason: str) -> None:
     """The execution failed for ``reason``: its token goes along the arcs for that, or the instance fails with it."""
-    if _leave_by_failure(run, token, reason):
+    is_limit = run.entered > run.net.max_entries or token.reason is not None  # its arcs could lead round for ever
+    if not is_limit and _leave_by_failure(run, token, reason):
         return
     idle = close(run, token, build_failed_closing(reason))
     run.put_token(replace(idle, stage="FAILED", reason=reason))

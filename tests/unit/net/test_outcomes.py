@@ -163,3 +163,10 @@ def test_a_language_can_call_an_instance_stalled():
     player = Player(net)
     player.language.stalls = True
     assert player.start().marking.reason == "stalled at join"
+
+
+def test_a_limit_cannot_be_escaped_along_an_arc_for_failures():
+    back = Routing(mode="ALL", arcs=(Arc(NodeId("a"), on=("FAILED",)),))
+    for limit in ({"max_visits": 3}, {"max_entries": 20}):
+        player = Player(a_net(a_node("broken", routing=back), a_node("a", "broken"), **limit)).start()
+        assert player.marking.phase == "FAILED"
