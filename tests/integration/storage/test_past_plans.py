@@ -13,7 +13,7 @@ import pytest
 from statewright.conditions import EVERYTHING
 from statewright.ids import ModelId, TenantId
 from statewright.storage import entities
-from statewright.storage.connections import parse_database_url
+from statewright.storage.connections import connect, parse_database_url
 from statewright.storage.search.grouping import GROUP_COLUMNS
 from statewright.storage.search.query import configure_past_sessions
 from statewright.storage.search.statements import EntityQuery, select_versions
@@ -69,11 +69,12 @@ async def test_the_whole_past_of_a_model_is_read_by_index(database: str, instant
     """Searches and grouped statistics at an instant; on their own sessions, which plan with the arguments in view."""
     query = EntityQuery(tenant=TenantId("acme"), model=ModelId(SOMEBODY), search=EVERYTHING, instant=instant)
     statement = select_versions(query, GROUP_COLUMNS)
-    async with connected(
-        configure_past_sessions(parse_database_url(database), timeout=timedelta(seconds=60)).dsn
-    ) as connection:
+    connection = await connect(configure_past_sessions(parse_database_url(database), timeout=timedelta(seconds=60)))
+    try:
         await connection.execute(PAST_SIZE)
         plan = await plan_of(connection, statement.text, *statement.args)
+    finally:
+        await connection.close()
     assert "Seq Scan" not in plan, plan
     if instant == 999_000:  # of what was superseded after an early instant there is so much that any index will do
         assert "entity_history_model" in plan, plan
