@@ -126,10 +126,15 @@ async def repeat(
 async def _wait(seconds: float, wake: asyncio.Event | None) -> None:
     if wake is None:
         await asyncio.sleep(seconds)
-        return
+    else:
+        await wait_at_most(wake.wait(), seconds)
+
+
+async def wait_at_most(happening: Awaitable[object], seconds: float) -> None:
+    """Returns when it has happened, or the time is up."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            await wake.wait()
+            await happening
 
 
 @asynccontextmanager

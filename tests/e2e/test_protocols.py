@@ -1,15 +1,35 @@
-"""HTTP/2 and TLS on the port of the API, by the settings of the installed program."""
+"""What clients may speak on the port of the API: HTTP/2, the wish for an upgrade, and TLS by the settings of the
+installed program.
+"""
 
+import json
+import shutil
 import socket
 import ssl
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.certificates import Authority
-from tests.e2e.program import Program, started
+from tests.database import Template
+from tests.e2e.faults import kept_open
+from tests.e2e.program import PATIENCE_S, Program, started
 from tests.service import eventually
+
+JDK_CLIENT = Path(__file__).parent / "http_clients" / "PostBodies.java"
+
+
+@pytest.fixture(scope="module")
+def program(database_template: Template, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+    """The program without settings for its protocols, for all tests that only ask it something."""
+    home = tmp_path_factory.mktemp("protocols")
+    with kept_open(database_template.clone()) as database, started(home, POSTGRES_URL=database) as running:
+        yield running.ready()
+        assert running.terminate() == 0
+        assert running.errors == []
 
 
 @pytest.fixture
@@ -33,17 +53,33 @@ def trusting(authority: Authority) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(authority.file))
 
 
-def test_http2_is_spoken_with_prior_knowledge(tmp_path: Path, database: str) -> None:
-    with started(tmp_path, POSTGRES_URL=database) as program:
-        program.ready()
-        with httpx.Client(http1=False, http2=True, trust_env=False) as client:
-            for path, status in (("/api/health", 200), ("/api/model/", 200), ("/api/no/such", 404), ("/v1/x", 404)):
-                response = client.get(f"{program.root}{path}")
-                assert (response.http_version, response.status_code) == ("HTTP/2", status)
-            created = client.post(f"{program.root}/api/model/import/JSON/SAMPLE_DATA/two/1", json={"year": 1})
-            assert created.status_code == 200
-        assert program.terminate() == 0
-        assert program.errors == []
+def test_http2_is_spoken_with_prior_knowledge(program: Program) -> None:
+    with httpx.Client(http1=False, http2=True, trust_env=False) as client:
+        for path, status in (("/api/health", 200), ("/api/model/", 200), ("/api/no/such", 404), ("/v1/x", 404)):
+            response = client.get(f"{program.root}{path}")
+            assert (response.http_version, response.status_code) == ("HTTP/2", status)
+        created = client.post(f"{program.root}/api/model/import/JSON/SAMPLE_DATA/two/1", json={"year": 1})
+        assert created.status_code == 200
+
+
+@pytest.mark.skipif(not shutil.which("javac"), reason="no JDK is installed")
+def test_the_http_client_of_the_jdk_gets_its_bodies_across(program: Program) -> None:
+    """It wishes for an upgrade to HTTP/2 with each request, and sends head and body apart."""
+    api = program.api()
+    api.a_model(model="letter/1", sample={"text": ""})
+    document = {"text": "é" * 10_000}
+    ran = subprocess.run(
+        ["java", str(JDK_CLIENT), f"{api.url}/entity/JSON/letter/1", json.dumps(document)],
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE_S,
+        check=False,
+    )
+    responses = [line.partition(" ") for line in ran.stdout.splitlines()]
+    assert [status for status, _, _ in responses] == ["200"] * 8, ran.stdout + ran.stderr
+    for _, _, body in responses:
+        [saved] = json.loads(body)
+        assert api.read(saved["entityIds"][0])["data"] == document
 
 
 def test_with_a_certificate_the_api_speaks_tls_only(

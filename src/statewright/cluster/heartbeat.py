@@ -24,6 +24,7 @@ from random import Random
 from msgspec.structs import replace
 
 from statewright import logs
+from statewright.background import wait_at_most
 from statewright.cluster.peer_table import Peer, PeerTable, RemoteMember
 from statewright.compute.members import Members
 from statewright.ids import NodeId
@@ -139,9 +140,7 @@ class Heartbeat:
 
     async def _pause(self) -> None:
         pause = self._lease.total_seconds() / BEATS_PER_LEASE * _jitter.uniform(0.8, 1.0)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(pause):
-                await self._refresh_requested.wait()
+        await wait_at_most(self._refresh_requested.wait(), pause)
 
     async def _remove_expired(self, connection: NodeTable) -> None:
         for node, name in (await connection.remove_expired()).items():

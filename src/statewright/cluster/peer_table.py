@@ -5,10 +5,10 @@ The table may be some moments old: a member in it may have gone, and then its no
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
 
 from msgspec import Struct
 
+from statewright.background import wait_at_most
 from statewright.ids import NodeId, TenantId
 
 
@@ -139,9 +139,7 @@ class PeerTable:
     async def refresh(self, *, within_s: float) -> None:
         """Returns when there was a new look at the database, or the time is up."""
         self.request_refresh()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within_s):
-                await self.wait_changed()
+        await wait_at_most(self.wait_changed(), within_s)
 
     def _get_load(self, member: str) -> MemberLoad:
         load = self._loads.get(member)

@@ -7,7 +7,8 @@ from typing import Literal, TypeAlias
 from statewright.conditions.paths import Path
 from statewright.conditions.plan import AllOf, Branch, FieldTest, Matching, Numbers, Plan, Texts
 from statewright.conditions.sql_terms import HEAD_CHARS, is_sendable
-from statewright.conditions.sql_values import find_successor, is_moderate
+from statewright.conditions.sql_texts import find_successor
+from statewright.conditions.sql_values import is_moderate
 from statewright.conditions.vocabulary import Order, TextOperator
 
 FieldKind = Literal["TEXT", "NUMBER"]

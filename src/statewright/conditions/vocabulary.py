@@ -1,7 +1,7 @@
 """The closed vocabulary of conditions: operators (docs/reference/conditions.md#operators) and metadata fields
 (docs/reference/conditions.md#lifecycle-fields).
 
-To add an operator, begin here. One on stored texts goes on to ``texts.py`` (what it means) and ``sql_values.py`` (its
+To add an operator, begin here. One on stored texts goes on to ``texts.py`` (what it means) and ``sql_texts.py`` (its
 SQL); one without operand to ``plan.py`` and ``planning.py``, then ``evaluate.py`` and ``sql.py``.
 """
 

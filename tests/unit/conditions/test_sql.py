@@ -9,9 +9,10 @@ from hypothesis import given
 from statewright.conditions import parse
 from statewright.conditions.plan import ALWAYS, NEVER, Unanswerable
 from statewright.conditions.planning import build_plan
-from statewright.conditions.sql import SqlFilter, collect_alternatives, compile_sql
+from statewright.conditions.sql import SqlFilter, compile_sql
+from statewright.conditions.sql_alternatives import collect_alternatives
 from statewright.conditions.sql_terms import MAX_ARGUMENTS
-from statewright.conditions.sql_values import FOLDED_TO_ASCII, LOWERED_TO_ASCII
+from statewright.conditions.sql_texts import FOLDED_TO_ASCII, LOWERED_TO_ASCII
 from statewright.conditions.texts import fold_text, lower_text
 from statewright.jsonval.values import JsonValue
 from statewright.schema.flatten import DeclaredField

@@ -14,7 +14,6 @@ callouts fail.
 import asyncio
 import time
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol
 from uuid import uuid4
@@ -37,7 +36,7 @@ from statewright.api.grpc.envelope import (
     read_response,
 )
 from statewright.auth import Authenticator
-from statewright.background import run_by_size
+from statewright.background import run_by_size, wait_at_most
 from statewright.compute.members import Member, Members, PendingCallout
 from statewright.entity import Principal
 from statewright.proto.cloudevents_pb2 import CloudEvent
@@ -145,9 +144,7 @@ class MemberStreams:
         return CLOSING
 
     async def _send_status(self, status: StreamStatus, context: Context) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._keep_alive.status_timeout):
-                await context.abort(status.code, status.text)
+        await wait_at_most(context.abort(status.code, status.text), self._keep_alive.status_timeout)
         log.warning("member_stuck", status=status.text)
 
 

@@ -9,6 +9,7 @@ from typing import Final, assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
+from statewright.background import wait_at_most
 from statewright.engine.events import Event
 from statewright.failures import Conflict, ProcessConflict, ProcessNotFound
 from statewright.ids import EntityId, TenantId
@@ -195,11 +196,7 @@ async def _claim_with_wait(
             left = deadline - loop.time()
             if found or left <= 0:
                 return found
-            try:
-                async with asyncio.timeout(min(left, POLL_INTERVAL_S)):
-                    await woken.wait()
-            except TimeoutError:
-                pass
+            await wait_at_most(woken.wait(), min(left, POLL_INTERVAL_S))
 
 
 async def _claim_once(host: ProcessHost[P, I], tenant: TenantId, request: JobClaim) -> tuple[ClaimedJob, ...]:

@@ -22,6 +22,7 @@ from uuid import uuid4
 import msgspec
 
 from statewright import logs
+from statewright.background import repeat
 from statewright.compute.callout import Callout, CalloutResult
 from statewright.compute.members import Members
 from statewright.conditions.wire import parse_tags
@@ -46,7 +47,7 @@ LEASE_TIMEOUT: Final = ANSWER_TIMEOUT + timedelta(seconds=10)
 MAX_JOBS_PER_MEMBER: Final = 16
 """Jobs that one member may have under way."""
 
-POLL_INTERVAL_S: Final = 1.0
+POLL_INTERVAL: Final = timedelta(seconds=1)
 BATCH_INTERVAL_S: Final = 0.005
 """Between two looks: new jobs of a moment are claimed together."""
 
@@ -89,7 +90,9 @@ class Pusher(Generic[P, I]):
             with self._host.shared.wakeups.listen_to_all() as self._woken:
                 self._members.observers.append(self._woken.set)
                 try:
-                    await self._push_forever()
+                    await repeat(
+                        self._push_and_pause, POLL_INTERVAL, log=log, failure="job_push_failed", wake=self._woken
+                    )
                 finally:
                     self._members.observers.remove(self._woken.set)
         finally:
@@ -106,19 +109,10 @@ class Pusher(Generic[P, I]):
                     taken += await self._push(tenant, route, free)
         return taken
 
-    async def _push_forever(self) -> None:
-        while True:
-            self._woken.clear()
-            try:
-                await self.run_once()
-            except Exception as error:  # a background loop must outlive the failure of one round
-                log.warning("job_push_failed", error=repr(error))
-            await asyncio.sleep(BATCH_INTERVAL_S)
-            try:
-                async with asyncio.timeout(POLL_INTERVAL_S):
-                    await self._woken.wait()
-            except TimeoutError:
-                pass
+    async def _push_and_pause(self) -> None:
+        """A round, and the time in which what wakes the next one becomes more."""
+        await self.run_once()
+        await asyncio.sleep(BATCH_INTERVAL_S)
 
     def _count_free(self, tenant: TenantId, route: PushRoute) -> int:
         wanted = frozenset(list_route_tags(route))

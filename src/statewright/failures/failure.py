@@ -1,0 +1,34 @@
+"""The root of all failures: what each of them says of itself."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+Property = str | int | bool | Sequence[str]
+
+MAX_MESSAGE_CHARACTERS = 16_384
+"""Characters of a message, which is logged as well as sent, and may quote what the client sent."""
+
+
+class Failure(Exception):
+    """A request that cannot be carried out, for a reason its caller may know."""
+
+    code: ClassVar[str] = "SERVER_ERROR"
+    status: ClassVar[int] = 500
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, properties: Mapping[str, Property] | None = None) -> None:
+        self.message = message if len(message) <= MAX_MESSAGE_CHARACTERS else f"{message[:MAX_MESSAGE_CHARACTERS]}…"
+        super().__init__(self.message)
+        self.properties: Mapping[str, Property] = properties or {}
+        self.warnings: tuple[str, ...] = ()
+        """Warnings of members before the failure; sent over gRPC, like those of a success."""
+
+    @property
+    def detail(self) -> str:
+        """``<CODE>: <message>``, as HTTP and gRPC report it."""
+        return f"{self.code}: {self.message}"
+
+
+def list_kinds(kind: type[Failure] = Failure) -> list[type[Failure]]:
+    """The kind and all below it, a parent before its children."""
+    return [kind, *(deeper for child in kind.__subclasses__() for deeper in list_kinds(child))]
