@@ -79,6 +79,17 @@ def list_participles(root: Path) -> list[str]:
     ]
 
 
+def list_open_constants(root: Path) -> list[str]:
+    """``path::NAME`` of module constants that are not declared ``Final``; type variables, and pairs, cannot be."""
+    return [
+        f"{path.relative_to(root / 'src' / 'statewright')}::{node.targets[0].id}"
+        for path in list_modules(root)
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id.isupper()
+        if not (isinstance(node.value, ast.Call) and getattr(node.value.func, "id", "") == "TypeVar")
+    ]
+
+
 def list_names_used_twice(root: Path) -> dict[str, int]:
     """Public top-level classes and functions by the number of modules that define them, from two modules on."""
     names: Counter[str] = Counter()

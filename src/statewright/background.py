@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from random import Random
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from statewright import logs
 from statewright.logs import Log
@@ -21,7 +21,7 @@ log = logs.logger(__name__)
 _random = Random()  # noqa: S311 - our own: property tests reset the module's shared state, and compare it
 
 
-MAX_INLINE_BYTES = 64 * 1024
+MAX_INLINE_BYTES: Final = 64 * 1024
 """Bytes of input that the event loop works on by itself; more may take longer than others should wait."""
 
 _executor = ThreadPoolExecutor(max_workers=2, thread_name_prefix="large-input")
@@ -65,7 +65,7 @@ async def run_in_thread(compute: Callable[[], _Result]) -> _Result:
     return await asyncio.get_running_loop().run_in_executor(_operations, compute)
 
 
-SLICE_S = 0.004
+SLICE_S: Final = 0.004
 """How long the event loop works on many small things before others get their turn."""
 
 
@@ -83,7 +83,7 @@ class TimeSlices:
             self._until = self._clock() + SLICE_S
 
 
-DEFAULT_SPREAD = (0.9, 1.1)
+DEFAULT_SPREAD: Final = (0.9, 1.1)
 """Pauses vary so much, that processes which were started together do not work in step."""
 
 
@@ -155,7 +155,7 @@ async def cancel_all(tasks: "Collection[asyncio.Task[Any]]") -> None:  # Any: th
         await asyncio.wait(tasks)
 
 
-LEASE_TIMEOUT = timedelta(seconds=15)
+LEASE_TIMEOUT: Final = timedelta(seconds=15)
 """How long work waits for another process when its own is gone."""
 
 

@@ -1,7 +1,7 @@
 """The values that the layers hand to each other: entities and what is told of them, principals, audit events, tasks."""
 
 from decimal import Decimal
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -10,7 +10,7 @@ from statewright.ids import EntityId, ModelId, TenantId, TransactionId
 PrincipalKind = Literal["user", "service", "system"]
 ChangeType = Literal["CREATE", "UPDATE", "DELETE"]
 
-LOOPBACK = "loopback"
+LOOPBACK: Final = "loopback"
 """The value of ``transitionForLatestSave`` after a create or a save without a named transition
 (docs/reference/entities.md#the-envelope).
 """

@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NewType
+from typing import Final, NewType
 
 EntityId = NewType("EntityId", str)
 ModelId = NewType("ModelId", str)
@@ -21,7 +21,7 @@ TransactionId = NewType("TransactionId", str)
 Clock = Callable[[], int]
 """Microseconds since 1970-01-01T00:00:00Z."""
 
-_UUID_EPOCH_100NS = 0x01B21DD213814000
+_UUID_EPOCH_100NS: Final = 0x01B21DD213814000
 """100-nanosecond intervals between 1582-10-15, the epoch of version 1 UUIDs (RFC 9562 §5.1), and 1970-01-01."""
 
 

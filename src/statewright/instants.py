@@ -7,21 +7,21 @@ from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FIRST_DAY = date(1970, 1, 1)
-_SECOND = 1_000_000
-_MINUTE = 60 * _SECOND
-_TWO_DIGITS = tuple(f"{number:02d}" for number in range(60))
-_MINUTES = tuple(f"{hour:02d}:{minute}" for hour in range(24) for minute in _TWO_DIGITS)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_DAY: Final = date(1970, 1, 1)
+_SECOND: Final = 1_000_000
+_MINUTE: Final = 60 * _SECOND
+_TWO_DIGITS: Final = tuple(f"{number:02d}" for number in range(60))
+_MINUTES: Final = tuple(f"{hour:02d}:{minute}" for hour in range(24) for minute in _TWO_DIGITS)
 _MAX_OFFSET_HOURS, _MAX_OFFSET_MINUTES = 23, 59
 _FIRST, _LAST = -62_135_596_800 * _SECOND, 253_402_300_800 * _SECOND - 1
 """The first and the last microsecond of the years 1 to 9999."""
 
-_DATE_TIME = re.compile(
+_DATE_TIME: Final = re.compile(
     r"(\d{4})-(\d{2})-(\d{2})[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?"
     r"(?:([Zz])|([+\- ])(\d{2}):(\d{2}))?"
 )
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def to_rfc3339(instant: int) -> str:

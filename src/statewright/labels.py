@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeVar
 V = TypeVar("V")
 
 OTHER: Final = "other"
-MAX_VALUE_CHARACTERS: Final = 128
+MAX_VALUE_CHARS: Final = 128
 """Longer values of labels are cut."""
 
 
@@ -46,7 +46,7 @@ class LabelTable(Generic[V]):
         return iter(list(self._found.items()))
 
     def _find_new(self, values: tuple[str, ...]) -> V:
-        key = tuple(value[:MAX_VALUE_CHARACTERS] for value in values)
+        key = tuple(value[:MAX_VALUE_CHARS] for value in values)
         others = (OTHER,) * len(values)
         if key not in self._found and (len(self._found.keys() - {others}) >= self._limit or not self._is_wanted(key)):
             key = others

@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import cache
-from typing import BinaryIO, Literal, cast, get_args
+from typing import BinaryIO, Final, Literal, cast, get_args
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
@@ -41,11 +41,11 @@ __all__ = [
 LogLevel = Literal["debug", "info", "warn", "error"]
 LogFormat = Literal["text", "json"]
 
-_SEVERITY = {"debug": 10, "info": 20, "warn": 30, "error": 40}
-_BARE_VALUE = re.compile(r"[!#-&(-<>-\[\]-~]+")
+_SEVERITY: Final = {"debug": 10, "info": 20, "warn": 30, "error": 40}
+_BARE_VALUE: Final = re.compile(r"[!#-&(-<>-\[\]-~]+")
 """Printable ASCII without blank, quotes, equals sign and backslash."""
-_UNSAFE_IN_KEY = re.compile(r"[^A-Za-z0-9_.-]+")
-_JSON = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), default=str)
+_UNSAFE_IN_KEY: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_JSON: Final = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), default=str)
 _DEFAULT_LEVEL: LogLevel = "info"
 
 

@@ -2,7 +2,7 @@
 
 from statewright.engine.metrics import RunMetrics
 from statewright.entity import ModelKey
-from statewright.labels import MAX_VALUE_CHARACTERS, Count, LabelTable
+from statewright.labels import MAX_VALUE_CHARS, Count, LabelTable
 
 
 def counted(table: LabelTable[Count]) -> dict[tuple[str, ...], int]:
@@ -26,8 +26,8 @@ def test_without_any_room_everything_is_one():
 def test_long_values_are_cut():
     table = LabelTable(5, Count)
     for end in ("x", "y"):
-        table.find("a" * MAX_VALUE_CHARACTERS + end).value += 1
-    assert counted(table) == {("a" * MAX_VALUE_CHARACTERS,): 2}
+        table.find("a" * MAX_VALUE_CHARS + end).value += 1
+    assert counted(table) == {("a" * MAX_VALUE_CHARS,): 2}
 
 
 def test_only_the_models_that_are_wanted_have_room():

@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
+from typing import Final
 
 from msgspec import Struct
 
@@ -29,7 +30,7 @@ from statewright.storage.search.query import (
 from statewright.storage.shared_reads import MAX_IN_FLIGHT as READ_CONNECTIONS
 from statewright.storage.startup_errors import StartRefused
 
-CLOSE_TIMEOUT_S = 2.0
+CLOSE_TIMEOUT_S: Final = 2.0
 """How long a database may take to say goodbye."""
 
 log = logs.logger(__name__)
@@ -90,13 +91,13 @@ async def apply_migrations(settings: Settings, within: timedelta) -> int:
     return 0
 
 
-MAX_SEARCH_CONNECTIONS = 8
+MAX_SEARCH_CONNECTIONS: Final = 8
 """Of the connections of a process; searches take a quarter of them."""
 
-LOOKUP_CONNECTIONS = 2
+LOOKUP_CONNECTIONS: Final = 2
 """For searches by a declared index, which take a fraction of a millisecond."""
 
-PAST_CONNECTIONS = 2
+PAST_CONNECTIONS: Final = 2
 """Searches of the past at a time."""
 
 

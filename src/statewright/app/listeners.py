@@ -5,6 +5,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
+from typing import Final
 
 from statewright.api.grpc.forwarding import TransactionForwarder
 from statewright.api.grpc.handlers import RequestHandler
@@ -32,10 +33,10 @@ from statewright.settings import Settings
 from statewright.sockets import bind_listening_socket
 from statewright.tls import build_server_context
 
-MIN_GRPC_CONNECTION_BYTES = 32 * 1024 * 1024
+MIN_GRPC_CONNECTION_BYTES: Final = 32 * 1024 * 1024
 """What a gRPC connection may hold in memory, unless messages are so long that two of them take more."""
 
-ADMIN_GRACE = ShutdownBudget(timedelta(seconds=1))
+ADMIN_GRACE: Final = ShutdownBudget(timedelta(seconds=1))
 
 Ready = Callable[[], Awaitable[bool]]
 

@@ -4,7 +4,7 @@ To add a way to authenticate, add an :class:`Authenticator` here, and a mode to 
 ``app/authentication.py``; the interfaces know the protocol only.
 """
 
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from statewright.auth.tokens import TokenRefused, TokenVerifier
 from statewright.entity import Principal
@@ -12,7 +12,7 @@ from statewright.failures import Unauthorized
 
 Reason = Literal["missing-header", "invalid-format", "empty-bearer", "token-invalid"]
 
-_SCHEME = "Bearer "
+_SCHEME: Final = "Bearer "
 
 
 class AuthenticationFailed(Unauthorized):

@@ -15,16 +15,16 @@ from statewright.ids import TenantId
 from statewright.lru import LruCache
 from statewright.settings import Secret, Settings
 
-MAX_SECRET_BYTES = 72
+MAX_SECRET_BYTES: Final = 72
 """Bytes of a secret that bcrypt looks at."""
-BCRYPT_COST = 10
+BCRYPT_COST: Final = 10
 """Logarithm of the rounds: about 80 ms of one core. Secrets made by the service have 256 bits."""
-_MAX_CONCURRENT_CHECKS = 2
+_MAX_CONCURRENT_CHECKS: Final = 2
 """Verifications that may run at a time, so that a flood of guesses leaves threads for other work."""
-_MAX_REMEMBERED = 1024
+_MAX_REMEMBERED: Final = 1024
 """Secrets whose digests are kept, right ones and wrong ones each, to recognise them without bcrypt."""
 
-_MAX_WAITING = 64
+_MAX_WAITING: Final = 64
 """Secrets that may wait for their verification; more are refused at once."""
 
 CLIENT_ALLOWANCE: Final = Allowance(free_failures=5, simultaneous=4)

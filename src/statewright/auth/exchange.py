@@ -6,7 +6,7 @@ subject tokens, and a subject token is no bearer token.
 """
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from msgspec import Struct
@@ -16,9 +16,9 @@ from statewright.auth.clients import Client
 from statewright.auth.principals import Claims, text_claim
 from statewright.ids import TenantId
 
-GRANT_TYPE = "urn:ietf:params:oauth:grant-type:token-exchange"
-TOKEN_TYPE = "urn:ietf:params:oauth:token-type:jwt"  # noqa: S105 (a name, no secret)
-_SECOND_US = 1_000_000
+GRANT_TYPE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
+TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:jwt"  # noqa: S105 (a name, no secret)
+_SECOND_US: Final = 1_000_000
 
 
 class InvalidGrant(Exception):

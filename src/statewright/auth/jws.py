@@ -7,7 +7,7 @@ call, in an order of their own, and skip characters that are no base64. The cryp
 
 import base64
 import re
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from cryptography.exceptions import InvalidSignature
@@ -18,14 +18,14 @@ from msgspec import Struct
 
 from statewright.auth.principals import Claims, text_claim
 
-ALGORITHM = "RS256"
-MAX_CLOCK_SKEW_S = 30
+ALGORITHM: Final = "RS256"
+MAX_CLOCK_SKEW_S: Final = 30
 """Seconds by which the clocks of issuer and verifier may differ."""
 
-_BASE64URL = re.compile(r"[A-Za-z0-9_-]*")
-_OBJECT = msgspec.json.Decoder(dict[str, Any])  # Any: handed out as `object` only
-_PADDING = PKCS1v15()
-_HASH = SHA256()
+_BASE64URL: Final = re.compile(r"[A-Za-z0-9_-]*")
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Any])  # Any: handed out as `object` only
+_PADDING: Final = PKCS1v15()
+_HASH: Final = SHA256()
 
 
 class MalformedToken(ValueError):

@@ -3,7 +3,7 @@ docs/reference/authentication.md#keys).
 """
 
 import hashlib
-from typing import Literal
+from typing import Final, Literal
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
@@ -13,9 +13,9 @@ from msgspec import Struct
 from statewright.auth.jws import ALGORITHM, encode_base64url
 from statewright.settings import Secret, Settings, SettingsError
 
-_MIN_KEY_BITS = 2048
+_MIN_KEY_BITS: Final = 2048
 """RFC 7518 §3.3: shorter RSA keys must not be used with RS256."""
-_DAY_US = 86_400 * 1_000_000
+_DAY_US: Final = 86_400 * 1_000_000
 
 
 class UnusableKey(ValueError):

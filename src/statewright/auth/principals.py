@@ -3,7 +3,7 @@
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from statewright.entity import Principal, PrincipalKind
 from statewright.ids import TenantId
@@ -11,7 +11,7 @@ from statewright.ids import TenantId
 Claims: TypeAlias = Mapping[str, object]
 """The claims of a token: decoded JSON of any kind, to be checked with ``isinstance``."""
 
-MAX_NAME_BYTES = 1024
+MAX_NAME_BYTES: Final = 1024
 """Bytes of a tenant or user id. An index entry holds about 2,700, and the tenant is only one part of an index key."""
 
 

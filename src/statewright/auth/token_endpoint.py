@@ -22,13 +22,15 @@ from statewright.auth.tokens import TokenIssuer, TokenRules
 from statewright.entity import Principal
 from statewright.ids import Clock
 
-_SECOND_US = 1_000_000
+_SECOND_US: Final = 1_000_000
 _NOT_STORED: Final = {"cache-control": "no-store", "pragma": "no-cache"}
 """RFC 6749 §5.1."""
 _CHALLENGE: Final = {"www-authenticate": 'Basic realm="statewright", charset="UTF-8"'}
 """RFC 6749 §5.2."""
 
-_HOW_TO_AUTHENTICATE = "send the client id and secret by HTTP Basic, or as client_id and client_secret in the form"
+_HOW_TO_AUTHENTICATE: Final = (
+    "send the client id and secret by HTTP Basic, or as client_id and client_secret in the form"
+)
 
 
 class TokenRequest(Struct, frozen=True, kw_only=True):

@@ -17,10 +17,10 @@ from statewright.settings import Secret
 
 MAX_BODY_BYTES: Final = 1 << 20
 """Largest body of a token request."""
-_MAX_PARAMETERS = 100
-_SCHEME = "Basic "
-_FORM = "application/x-www-form-urlencoded"
-_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_MAX_PARAMETERS: Final = 100
+_SCHEME: Final = "Basic "
+_FORM: Final = "application/x-www-form-urlencoded"
+_BROKEN_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 class Credentials(Struct, frozen=True):

@@ -6,7 +6,7 @@ external tool issued it. A verified token is remembered until it expires, so tha
 
 import uuid
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from msgspec import Struct
@@ -18,10 +18,10 @@ from statewright.auth.principals import Claims, principal_from_claims, text_clai
 from statewright.entity import Principal
 from statewright.ids import Clock
 
-_SECOND_US = 1_000_000
-_MAX_REMEMBERED = 8192
+_SECOND_US: Final = 1_000_000
+_MAX_REMEMBERED: Final = 8192
 """Verified tokens that are remembered; with the length below at most 32 MiB, in practice about 8 MiB."""
-_MAX_REMEMBERED_CHARS = 4096
+_MAX_REMEMBERED_CHARS: Final = 4096
 """Characters of a token that is remembered; longer ones are verified each time."""
 
 

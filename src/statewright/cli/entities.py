@@ -1,7 +1,7 @@
 """``statewright entities …``, ``transitions …`` and ``audit`` (docs/reference/entities.md)."""
 
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -189,7 +189,7 @@ def _show(found: "list[Entity]", *, as_json: bool) -> None:
     print_table(("id", "state", "updated", "document"), rows)
 
 
-MAX_SHOWN_CHARS = 80
+MAX_SHOWN_CHARS: Final = 80
 """Characters of a document in a table."""
 
 

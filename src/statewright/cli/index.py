@@ -2,7 +2,7 @@
 
 import json
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import quote
 
 import typer
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Json = Any  # what a service answers is checked where it is used
 
-POLL_S = 0.2
+POLL_S: Final = 0.2
 
 index = typer.Typer(help="Indexes that make searches fast.", no_args_is_help=True)
 

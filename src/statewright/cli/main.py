@@ -13,7 +13,7 @@ from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from importlib import metadata
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -25,7 +25,7 @@ from statewright.cli.transfer import commands as transfer
 if TYPE_CHECKING:
     from statewright.settings import Settings
 
-_HEALTH_TIMEOUT_S = 2.0
+_HEALTH_TIMEOUT_S: Final = 2.0
 """Seconds."""
 
 program = typer.Typer(

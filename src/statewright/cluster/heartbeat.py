@@ -20,6 +20,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from datetime import timedelta
 from random import Random
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -33,14 +34,14 @@ from statewright.storage.nodes import MemberRow, NodeRow, NodeTable, open_node_t
 
 _jitter = Random()  # noqa: S311 - our own: tests of laws reset the module's shared state, and compare it
 
-BEATS_PER_LEASE = 4
+BEATS_PER_LEASE: Final = 4
 
-RETRY_AFTER_S = 0.5
+RETRY_AFTER_S: Final = 0.5
 
-LEAVE_TIMEOUT_S = 2.0
+LEAVE_TIMEOUT_S: Final = 2.0
 """For the last words of a node that stops; without them its lease ends by itself."""
 
-UNPUBLISHED = -1
+UNPUBLISHED: Final = -1
 """The revision of a node that has not published its members yet."""
 
 log = logs.logger(__name__)

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
@@ -26,7 +27,7 @@ from statewright.rpc.server import PortLoad
 from statewright.storage.connections import DatabaseUrl
 from statewright.storage.nodes import NodeRow, load_cluster_key
 
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 class NodeConfig(Struct, frozen=True, kw_only=True):

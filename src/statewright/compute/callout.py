@@ -3,7 +3,7 @@ docs/reference/grpc.md#dispatch).
 """
 
 from collections.abc import Collection
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -75,7 +75,7 @@ class CalloutTimeout(DispatchTimeout):
         """Whether the request had reached the stream, so that the member may have worked on it."""
 
 
-MAX_LISTED_TAGS = 20
+MAX_LISTED_TAGS: Final = 20
 """Tags of connected members that a failure names."""
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from statewright.failures import TransactionExpired, Unauthorized
 from statewright.ids import Clock, TransactionId
 
-_SECOND_US = 1_000_000
+_SECOND_US: Final = 1_000_000
 _BLOCK_BYTES: Final = 64
 _INNER_PAD: Final = bytes(octet ^ 0x36 for octet in range(256))
 _OUTER_PAD: Final = bytes(octet ^ 0x5C for octet in range(256))

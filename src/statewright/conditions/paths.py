@@ -25,8 +25,8 @@ EACH: Final = Wildcard.EACH
 Step: TypeAlias = str | int | Wildcard
 """A member name, an index, or every element."""
 
-_PART = re.compile(r"([^.\[\]]+)((?:\[(?:\*|[0-9]{1,9})\])*)")
-_BRACKET = re.compile(r"\[(\*|[0-9]+)\]")
+_PART: Final = re.compile(r"([^.\[\]]+)((?:\[(?:\*|[0-9]{1,9})\])*)")
+_BRACKET: Final = re.compile(r"\[(\*|[0-9]+)\]")
 
 
 MAX_CACHED_PATH_CHARS: Final = 256

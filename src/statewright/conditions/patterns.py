@@ -24,7 +24,7 @@ _OPTIONS: Final = re2.Options()
 _OPTIONS.log_errors = False  # a client's mistake is no line on standard error
 _OPTIONS.never_capture = True
 
-_GLOB_PART = re.compile(r"\\[%_\\]|[%_]", re.DOTALL)
+_GLOB_PART: Final = re.compile(r"\\[%_\\]|[%_]", re.DOTALL)
 _WILDCARDS: Final = {"%": "[^\n]*", "_": "[^\n]"}
 
 

@@ -47,7 +47,7 @@ from statewright.jsonval.temporals import TEMPORAL_TYPES, Temporal, parse_tempor
 from statewright.jsonval.values import DataType, JsonValue
 from statewright.schema.flatten import DeclaredField
 
-UUID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-([0-9a-f])[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
+UUID: Final = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-([0-9a-f])[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 """A canonical UUID; the group is its version."""
 
 _UUID_VERSIONS: Final = {DataType.UUID_TYPE: "", DataType.TIME_UUID_TYPE: "1"}

@@ -28,7 +28,7 @@ from statewright.schema.flatten import DeclaredField
 
 Item = TypeVar("Item")
 
-_SEGMENTS = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
+_SEGMENTS: Final = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
 
 SORTABLE_META: Final = {name: field for name, field in META_FIELDS.items() if name != "previousTransition"}
 

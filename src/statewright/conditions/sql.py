@@ -68,7 +68,7 @@ COLUMNS: Final[Mapping[MetaField, str]] = {
     MetaField.TRANSACTION_ID: "transaction_id",
 }
 
-_UUID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_UUID: Final = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
 class SqlFilter(Struct, frozen=True):

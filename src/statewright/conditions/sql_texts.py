@@ -16,8 +16,8 @@ LOWERED_TO_ASCII: Final = {"İ": "i", "\u212a": "k"}
 FOLDED_TO_ASCII: Final = {"ſ": "s", "\u212a": "k"}
 """The only letters outside ASCII that our case mappings take into it; a test looks at all of Unicode."""
 
-_ASCII_RUN = re.compile(r"[\x01-\x7f]+")
-_LITERAL_PREFIX = re.compile(r"[A-Za-z0-9 _,:;@/-]*")
+_ASCII_RUN: Final = re.compile(r"[\x01-\x7f]+")
+_LITERAL_PREFIX: Final = re.compile(r"[A-Za-z0-9 _,:;@/-]*")
 LAST_CHARACTER: Final = "\U0010ffff"
 FIRST_SURROGATE, AFTER_SURROGATES = 0xD800, 0xE000
 _OPTIONAL: Final = frozenset("*?{")

@@ -4,13 +4,13 @@ Operators, fields and paths are kept as they came, also unknown ones: :mod:`~sta
 decides which consumer refuses what, and a criterion is stored whatever it says.
 """
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
 from statewright.jsonval.values import JsonObject, JsonValue
 
-MAX_DEPTH = 50
+MAX_DEPTH: Final = 50
 """Most groups around a leaf; the root is at depth 0."""
 
 

@@ -182,7 +182,7 @@ def _read_operator(body: ConditionMembers) -> str:
 
 # Which calculation members a callout may go to, as authors write it.
 
-_SEPARATOR = re.compile("[,;]")
+_SEPARATOR: Final = re.compile("[,;]")
 
 
 def parse_tags(text: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ position.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 from statewright.conditions import Function
 from statewright.workflow import Transition, Workflow
 
-MAX_CASCADE_STEPS = 100
+MAX_CASCADE_STEPS: Final = 100
 """Transitions that one cascade may fire; one that wants to fire more is aborted."""
 
 Holds = Callable[[Transition], bool]

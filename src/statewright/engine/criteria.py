@@ -1,6 +1,7 @@
 """Evaluating criteria: in memory, or by a calculation member (docs/reference/workflows.md#criteria)."""
 
 from functools import partial
+from typing import Final
 
 from msgspec import Struct
 
@@ -12,12 +13,12 @@ from statewright.engine.models import Model
 from statewright.engine.run import EntityDraft, Run
 from statewright.workflow import Criterion, Transition
 
-NO_REASON = "criterion did not match"
+NO_REASON: Final = "criterion did not match"
 """What the audit trail says of a criterion that does not hold when its member gave no reason
 (docs/reference/workflows.md#criteria).
 """
 
-MAX_REASON_BYTES = 2048
+MAX_REASON_BYTES: Final = 2048
 """UTF-8 bytes of a member's reason that are kept."""
 
 

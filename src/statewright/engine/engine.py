@@ -7,7 +7,7 @@ and stages. A run that fails raises; its unit of work is then dropped, and nothi
 
 from difflib import get_close_matches
 from functools import partial
-from typing import assert_never
+from typing import Final, assert_never
 
 from msgspec import Struct
 
@@ -307,7 +307,7 @@ def find_fireable_transition(workflow: Workflow, state: str, name: str) -> Trans
     return transition
 
 
-MAX_LISTED = 50
+MAX_LISTED: Final = 50
 """Transitions of a state that a failure names, and among which the nearest name is looked for."""
 
 

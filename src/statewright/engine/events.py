@@ -1,15 +1,16 @@
 """What a run writes into the audit trail; the texts are part of the contract (docs/reference/workflows.md#events)."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import Struct
 
 EventData = dict[str, str | int | bool | list[str]]
 
-MAX_TOLD = 20
+MAX_TOLD: Final = 20
 """Warnings of one callout that are kept; members may send any number."""
 
-MAX_TEXT_CHARACTERS = 2048
+MAX_TEXT_CHARS: Final = 2048
 """Characters of a text of a member, or of a failure, that are kept."""
 
 
@@ -19,7 +20,7 @@ def trim_texts(texts: Sequence[str]) -> list[str]:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= MAX_TEXT_CHARACTERS else f"{text[:MAX_TEXT_CHARACTERS]}…"
+    return text if len(text) <= MAX_TEXT_CHARS else f"{text[:MAX_TEXT_CHARS]}…"
 
 
 class Event(Struct, frozen=True):

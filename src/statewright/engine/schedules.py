@@ -9,7 +9,7 @@ All times are in epoch milliseconds, ``now`` too.
 """
 
 from collections.abc import Mapping
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -25,7 +25,7 @@ from statewright.ids import EntityId, TenantId, TransactionId
 from statewright.jsonval.values import JsonValue
 from statewright.workflow import Schedule, ScheduleFunction, Transition, Workflow, find_governing
 
-MAX_INSTANT_MS = 2**63 - 1
+MAX_INSTANT_MS: Final = 2**63 - 1
 """The latest instant that storage can hold (a signed 64-bit integer); later ones are cut to it."""
 
 
@@ -69,7 +69,7 @@ def parse_timing(function: str, reply: CalloutResult, now: int) -> Timing:
     return Due(fire_at=_clamp(fire_at), timeout_ms=_clamp(expire_at - fire_at))
 
 
-_FIELDS = frozenset({"fireAt", "fireAfterMs", "expireAt", "expireAfterMs"})
+_FIELDS: Final = frozenset({"fireAt", "fireAfterMs", "expireAt", "expireAfterMs"})
 
 
 def _read_members(function: str, reply: CalloutResult) -> dict[str, int]:
@@ -193,7 +193,7 @@ class Reconciler(Struct, frozen=True, kw_only=True):
         return parse_timing(function.name, reply, now)
 
 
-RECONCILE_FAILED = "failed to reconcile scheduled tasks"
+RECONCILE_FAILED: Final = "failed to reconcile scheduled tasks"
 
 
 def _build_arming(due: Due, run: Run, now: int) -> Arming:

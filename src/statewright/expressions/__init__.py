@@ -7,11 +7,12 @@ which share a :class:`Budget`.
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Final
 
 from msgspec import Struct
 
 from statewright.expressions.compiling import compile_syntax
-from statewright.expressions.frames import CHARACTERS_PER_ELEMENT, Budget, Frame, count_elements
+from statewright.expressions.frames import CHARS_PER_ELEMENT, Budget, Frame, count_elements
 from statewright.expressions.lexer import MAX_CHARS
 from statewright.expressions.parser import parse_syntax
 from statewright.expressions.syntax import Syntax
@@ -20,7 +21,7 @@ from statewright.jsonval.quoting import quote
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.turns import TurnExceeded
 
-ALWAYS_DEFINED = frozenset({"contains", "len"})
+ALWAYS_DEFINED: Final = frozenset({"contains", "len"})
 """Names that may be used without being variables (docs/reference/steps.md#undefined-variables)."""
 
 
@@ -38,7 +39,7 @@ class Program(Struct, frozen=True):
         try:
             _require_variables(self.names, variables)
             frame = Frame(variables, at, budget)
-            frame.spend(len(self.text) // CHARACTERS_PER_ELEMENT)
+            frame.spend(len(self.text) // CHARS_PER_ELEMENT)
             value = self.run(frame)
             frame.visit(value)
         except ExpressionError as error:

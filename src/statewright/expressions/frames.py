@@ -16,7 +16,7 @@ MAX_OPERATION_ELEMENTS: Final = 2_000_000
 An operation may go through thousands of steps, and the event loop can do nothing else meanwhile.
 """
 
-CHARACTERS_PER_ELEMENT: Final = 64
+CHARS_PER_ELEMENT: Final = 64
 """Characters of a text that count as one element."""
 
 MAX_DEPTH: Final = 250
@@ -69,7 +69,7 @@ class Frame:
 
     def charge_text(self, text: str) -> str:
         """``text``, a text that was built, once it is accounted for. Raises as :meth:`spend`."""
-        self.spend(len(text) // CHARACTERS_PER_ELEMENT)
+        self.spend(len(text) // CHARS_PER_ELEMENT)
         return text
 
     def visit(self, value: Value) -> None:
@@ -81,7 +81,7 @@ class Frame:
 
     def _visit(self, value: Value, depth: int) -> None:
         if isinstance(value, str):
-            self.spend(len(value) // CHARACTERS_PER_ELEMENT)
+            self.spend(len(value) // CHARS_PER_ELEMENT)
         elif isinstance(value, tuple | list | dict | Map):
             members = value.entries if isinstance(value, Map) else value
             self.spend(len(members))
@@ -94,7 +94,7 @@ class Frame:
 def count_elements(value: JsonValue) -> int:
     """The elements that a JSON value counts as."""
     if isinstance(value, str):
-        return len(value) // CHARACTERS_PER_ELEMENT
+        return len(value) // CHARS_PER_ELEMENT
     if isinstance(value, dict):
         return len(value) + sum(map(count_elements, value.values()))
     return len(value) + sum(map(count_elements, value)) if isinstance(value, list) else 0

@@ -1,11 +1,11 @@
 """The root of all failures: what each of them says of itself."""
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 Property = str | int | bool | Sequence[str]
 
-MAX_MESSAGE_CHARACTERS = 16_384
+MAX_MESSAGE_CHARS: Final = 16_384
 """Characters of a message, which is logged as well as sent, and may quote what the client sent."""
 
 
@@ -17,7 +17,7 @@ class Failure(Exception):
     retryable: ClassVar[bool] = False
 
     def __init__(self, message: str, properties: Mapping[str, Property] | None = None) -> None:
-        self.message = message if len(message) <= MAX_MESSAGE_CHARACTERS else f"{message[:MAX_MESSAGE_CHARACTERS]}…"
+        self.message = message if len(message) <= MAX_MESSAGE_CHARS else f"{message[:MAX_MESSAGE_CHARS]}…"
         super().__init__(self.message)
         self.properties: Mapping[str, Property] = properties or {}
         self.warnings: tuple[str, ...] = ()

@@ -1,6 +1,7 @@
 """Syntax to a graph: numbers, edges, labels (docs/reference/flows.md#the-graph)."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -21,7 +22,7 @@ from statewright.flows.syntax import (
     TaskUse,
 )
 
-RESERVED = ("start", "end")
+RESERVED: Final = ("start", "end")
 
 
 def compile_text(text: str) -> FlowGraph:

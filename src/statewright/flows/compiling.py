@@ -16,7 +16,7 @@ WRITE_KIND: Final = "resource:write"
 
 MAX_VISITS: Final = 1_000
 """How often a node can be activated, in an instance or in the run of one element."""
-ITERATION_LIMIT: Final = 100
+MAX_CONCURRENT_ITERATIONS: Final = 100
 """How many elements of an iteration run at once."""
 
 
@@ -24,7 +24,7 @@ class FlowLimits(Struct, frozen=True, kw_only=True):
     """What can be set for the flows of a service."""
 
     max_visits: int = MAX_VISITS
-    iteration: int | None = ITERATION_LIMIT
+    iteration: int | None = MAX_CONCURRENT_ITERATIONS
 
 
 class Flow(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """What can be wrong with a flow (docs/reference/flows.md#errors)."""
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -18,7 +18,7 @@ ErrorCode: TypeAlias = Literal[
     "LIMIT",
 ]
 
-MAX_PIECE_CHARS = 60
+MAX_PIECE_CHARS: Final = 60
 """Characters of the offending piece that a message shows."""
 
 

@@ -31,7 +31,7 @@ from statewright.flows.guard_values import (
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonValue
 
-MAX_CHARACTERS: Final = 4096
+MAX_CHARS: Final = 4096
 MAX_DEPTH: Final = 32
 
 _GRAMMAR: Final = r"""
@@ -116,8 +116,8 @@ class Guard(Struct, frozen=True):
 @lru_cache(maxsize=4096)
 def parse_guard(text: str) -> Guard:
     """A guard from its text. Raises :class:`MalformedGuard`."""
-    if len(text) > MAX_CHARACTERS:
-        raise MalformedGuard(f"it has more than {MAX_CHARACTERS} characters")
+    if len(text) > MAX_CHARS:
+        raise MalformedGuard(f"it has more than {MAX_CHARS} characters")
     if _count_open(text) > MAX_DEPTH:
         raise MalformedGuard(f"it is nested more than {MAX_DEPTH} deep")
     builder = _PathBuilder()

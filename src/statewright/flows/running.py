@@ -1,7 +1,7 @@
 """Flows run in the process that calls, without a service (docs/reference/flows.md#running-locally)."""
 
 from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -14,7 +14,7 @@ from statewright.net.effects import CloseTask, Effect, EnqueueTask
 from statewright.net.events import Event, Restarted, TaskCompleted, TaskFailed, Terminated
 from statewright.net.identifiers import IDS_PER_MOMENT
 
-_US_PER_EVENT = 1_000
+_US_PER_EVENT: Final = 1_000
 
 
 class Invocation(Struct, frozen=True, kw_only=True):

@@ -32,9 +32,9 @@ from statewright.jsonval.scanning import MalformedJson as MalformedJson
 from statewright.jsonval.scanning import format_path, scan, scan_piece
 from statewright.jsonval.values import JsonValue, member_path
 
-_DECODER = msgspec.json.Decoder(float_hook=read_fraction)
-_ENCODER = msgspec.json.Encoder(decimal_format="number", order="deterministic")
-_UNSORTED = msgspec.json.Encoder(decimal_format="number")
+_DECODER: Final = msgspec.json.Decoder(float_hook=read_fraction)
+_ENCODER: Final = msgspec.json.Encoder(decimal_format="number", order="deterministic")
+_UNSORTED: Final = msgspec.json.Encoder(decimal_format="number")
 _MAX_PLAIN_INT_BITS: Final = 14_000
 """Fewer bits than 4300 decimal digits have: an ``int`` of up to so many can be written as it is."""
 _CONTAINERS: Final = frozenset((dict, list))
@@ -47,10 +47,10 @@ numbers without exponents, ``1e6000`` with 6,000 zeros, and could not give out a
 EXPANDS_TOO_FAR: Final = f"numbers with large exponents have more than {MAX_EXPANSION} digits together"
 
 _DIGIT_STRIDE: Final = MAX_DIGITS // 10
-_SAMPLED_DIGITS = re.compile(rb"[0-9]{10}")
-_LONG_WHOLE = re.compile(rb"(?<![0-9])[0-9]{%d}" % (MAX_DIGITS + 1))  # looked for at the first digit only
-_DECODER_OF_STORED = msgspec.json.Decoder(float_hook=Decimal)
-_SCANNER_OF_STORED = json.JSONDecoder(parse_int=read_stored_whole, parse_float=Decimal)
+_SAMPLED_DIGITS: Final = re.compile(rb"[0-9]{10}")
+_LONG_WHOLE: Final = re.compile(rb"(?<![0-9])[0-9]{%d}" % (MAX_DIGITS + 1))  # looked for at the first digit only
+_DECODER_OF_STORED: Final = msgspec.json.Decoder(float_hook=Decimal)
+_SCANNER_OF_STORED: Final = json.JSONDecoder(parse_int=read_stored_whole, parse_float=Decimal)
 
 
 def decode(raw: bytes | str) -> JsonValue:

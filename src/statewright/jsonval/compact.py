@@ -12,10 +12,10 @@ MAX_PIECE_BYTES: Final = 64 * 1024
 """Bytes of a piece, unless the caller chooses another size."""
 
 _WHITE: Final = b" \t\n\r"
-_ANY_WHITE = re.compile(rb"[ \t\n\r]")
+_ANY_WHITE: Final = re.compile(rb"[ \t\n\r]")
 # White space leads to what follows it, so that a long run of it costs one step; at the end nothing would follow.
-_TOKENS = re.compile(rb'[ \t\n\r]*((?:[^ \t\n\r"]+|"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z))+)', re.DOTALL)
-_ESCAPE = re.compile(rb"\\.", re.DOTALL)
+_TOKENS: Final = re.compile(rb'[ \t\n\r]*((?:[^ \t\n\r"]+|"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z))+)', re.DOTALL)
+_ESCAPE: Final = re.compile(rb"\\.", re.DOTALL)
 
 
 def compact_json(text: memoryview, *, size: int = MAX_PIECE_BYTES) -> Iterator[bytes]:

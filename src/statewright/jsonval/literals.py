@@ -26,7 +26,7 @@ _MAX_SAFE_MAGNITUDE: Final = MAX_EXPONENT - _MAX_SHORT_CHARS
 certainly small enough.
 """
 
-_LITERAL = re.compile(r"-?(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")
+_LITERAL: Final = re.compile(r"-?(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")
 
 
 class UnusableNumber(ValueError):

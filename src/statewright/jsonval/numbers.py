@@ -44,7 +44,7 @@ _MAX_BIG_DECIMAL_SCALE: Final = 18
 _UNBOUND_INTEGER_DIGITS: Final = 40
 _INT128: Final = 1 << 127
 
-_LITERAL = re.compile(r"[+-]?(?!0*\.(?![0-9]))(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?")
+_LITERAL: Final = re.compile(r"[+-]?(?!0*\.(?![0-9]))(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?")
 
 
 def classify_number(value: Number) -> DataType:

@@ -26,8 +26,8 @@ PIECE_BYTES: Final = 64 * 1024
 _MAX_PASSES: Final = 8
 """Levels of nesting for which taking away all pairs is quicker than looking at each bracket."""
 
-_ESCAPE = re.compile(rb"\\.", re.DOTALL)
-_BRACKETS = re.compile(rb"([\]}]*)([\[{]*)")
+_ESCAPE: Final = re.compile(rb"\\.", re.DOTALL)
+_BRACKETS: Final = re.compile(rb"([\]}]*)([\[{]*)")
 _OTHER_BYTES: Final = bytes(set(range(256)) - set(b"[]{}"))
 _ENDS: Final = {"[": b"]", "{": b"}"}
 _OPENINGS: Final = {ord("]"): ord("["), ord("}"): ord("{")}
@@ -226,7 +226,7 @@ _BYTES_PER_WEIGHT: Final = 16
 _CHARS_PER_WEIGHT: Final = 64
 _SLICE: Final = 2048
 _CONTAINERS: Final = frozenset((dict, list))
-_SORTED_AT_ONCE: Final = 10_000
+_MAX_SORTED_AT_ONCE: Final = 10_000
 
 
 def encode_pieces(value: JsonValue, encode: Callable[[JsonValue], bytes]) -> Iterator[bytes]:
@@ -288,10 +288,10 @@ def _encode_members(
 
 def _sort_names(members: JsonObject) -> Iterator[str]:
     """In order of their code points, which is that of their bytes."""
-    if len(members) <= _SORTED_AT_ONCE:
+    if len(members) <= _MAX_SORTED_AT_ONCE:
         return iter(sorted(members))
     names = iter(members)
-    runs = iter(lambda: sorted(islice(names, _SORTED_AT_ONCE)), [])
+    runs = iter(lambda: sorted(islice(names, _MAX_SORTED_AT_ONCE)), [])
     return heapq.merge(*runs)
 
 

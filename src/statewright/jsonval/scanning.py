@@ -103,7 +103,7 @@ class _RepeatedMembers(dict[str, object]):
     name = ""
 
 
-_SUSPICIOUS_NUMBER = re.compile(rb"[0-9][eE][+-]?0*[0-9]{4}|(?<![0-9])[0-9]{%d}" % (MAX_DIGITS // 2))
+_SUSPICIOUS_NUMBER: Final = re.compile(rb"[0-9][eE][+-]?0*[0-9]{4}|(?<![0-9])[0-9]{%d}" % (MAX_DIGITS // 2))
 _OVERLAP_BYTES: Final = MAX_DIGITS
 _SEARCHED_BYTES: Final = 64 * 1024
 
@@ -179,7 +179,7 @@ def _scan_constant(text: str) -> object:
     return _InvalidValue(f"{text} is not JSON")
 
 
-_SCANNER = json.JSONDecoder(
+_SCANNER: Final = json.JSONDecoder(
     object_pairs_hook=_scan_object,
     parse_int=_scan_whole,
     parse_float=_scan_fraction,

@@ -31,10 +31,10 @@ TEMPORAL_TYPES: Final = frozenset(
 MS_PER_DAY: Final = 86_400_000
 _MS_PER_MINUTE: Final = 60_000
 
-_TIME = r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]+))?)?"
-_OFFSET = r"(Z|[+-][0-9]{2}:[0-9]{2})"
-_DATED = re.compile(rf"([0-9]{{4}})(?:-([0-9]{{2}})(?:-([0-9]{{2}})(?:T{_TIME}{_OFFSET}?)?)?)?")
-_TIMED = re.compile(_TIME)
+_TIME: Final = r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]+))?)?"
+_OFFSET: Final = r"(Z|[+-][0-9]{2}:[0-9]{2})"
+_DATED: Final = re.compile(rf"([0-9]{{4}})(?:-([0-9]{{2}})(?:-([0-9]{{2}})(?:T{_TIME}{_OFFSET}?)?)?)?")
+_TIMED: Final = re.compile(_TIME)
 
 _Groups = tuple[str | None, ...]
 """Year, month, day, hour, minute, second, fraction, offset; ``None`` where the text has no such part."""

@@ -9,7 +9,7 @@ No effects means that nothing happened: the event no longer applied, and the ver
 """
 
 from types import UnionType
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -45,7 +45,7 @@ from statewright.net.run import KernelRun
 
 T = TypeVar("T")
 
-INTERRUPTED = "interrupted by boundary timer"
+INTERRUPTED: Final = "interrupted by boundary timer"
 """The reason in the history of an execution that an interrupting timer ended; the instance goes on."""
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 _NUMBER: Final = r"([0-9]{1,12}(?:[.,][0-9]{1,12})?)"
-_PATTERN = re.compile(
+_PATTERN: Final = re.compile(
     rf"P(?=.)(?:{_NUMBER}Y)?(?:{_NUMBER}M)?(?:{_NUMBER}W)?(?:{_NUMBER}D)?"
     rf"(?:T(?=.)(?:{_NUMBER}H)?(?:{_NUMBER}M)?(?:{_NUMBER}S)?)?"
 )

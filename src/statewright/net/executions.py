@@ -1,6 +1,6 @@
 """Executions: entering a node, and leaving it with all that was set up for it taken down."""
 
-from typing import assert_never
+from typing import Final, assert_never
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -42,7 +42,7 @@ class Closing(Struct, frozen=True, kw_only=True):
     by: str | None = None
 
 
-SKIPPED = Closing(status="SKIPPED", work="CANCELLED")
+SKIPPED: Final = Closing(status="SKIPPED", work="CANCELLED")
 """The closing of what still ran when the instance ended."""
 
 

@@ -35,14 +35,14 @@ MAX_DECODED_HEADER_BYTES: Final = 4 * MAX_HEADER_BYTES
 MAX_HEADER_BLOCK_BYTES: Final = 2 * MAX_HEADER_BYTES
 """Headers as they are sent: it takes 20 ms to decompress so many. A client that sends even more is cut off."""
 
-FRAMES_AT_ONCE: Final = 16
+MAX_FRAMES_AT_ONCE: Final = 16
 """Frames that are handled before anybody looks at the clock."""
 
 HEADER_FRAMES: Final = 8
 HEADER_BYTES_PER_FRAME: Final = 512
 """Headers take as long as so many frames, and as one more for so many bytes: a call is authenticated with them."""
 
-CONTROL_FRAMES: Final = 10_000
+MAX_CONTROL_FRAMES: Final = 10_000
 CONTROL_FRAMES_PER_S: Final = 1000.0
 """Frames without content that a client may send at once, and every second."""
 
@@ -83,12 +83,12 @@ class TooManyControlFrames(ProtocolError):
 
 
 class InboundFrames(FrameBuffer):
-    """Frames as they come, ``FRAMES_AT_ONCE`` of them at a time."""
+    """Frames as they come, ``MAX_FRAMES_AT_ONCE`` of them at a time."""
 
     def __init__(self) -> None:
         super().__init__(server=True)
-        self._left = FRAMES_AT_ONCE
-        self._control_frames = float(CONTROL_FRAMES)
+        self._left = MAX_FRAMES_AT_ONCE
+        self._control_frames = float(MAX_CONTROL_FRAMES)
         """How many more may come."""
         self._counted_at = monotonic()
 
@@ -108,8 +108,8 @@ class InboundFrames(FrameBuffer):
         self._headers_buffer = []
 
     def begin_batch(self) -> None:
-        """Give out ``FRAMES_AT_ONCE`` frames more."""
-        self._left = FRAMES_AT_ONCE
+        """Give out ``MAX_FRAMES_AT_ONCE`` frames more."""
+        self._left = MAX_FRAMES_AT_ONCE
 
     @property
     def is_batch_full(self) -> bool:
@@ -118,7 +118,7 @@ class InboundFrames(FrameBuffer):
 
     def allow_control_frames(self, number: int) -> None:
         """The client was sent something, or does something that counts."""
-        if self._control_frames < CONTROL_FRAMES:
+        if self._control_frames < MAX_CONTROL_FRAMES:
             self._control_frames += number
 
     def __next__(self) -> Frame:
@@ -146,7 +146,7 @@ class InboundFrames(FrameBuffer):
             return
         now = monotonic()
         earned = (now - self._counted_at) * CONTROL_FRAMES_PER_S
-        self._control_frames = min(self._control_frames + earned, CONTROL_FRAMES)
+        self._control_frames = min(self._control_frames + earned, MAX_CONTROL_FRAMES)
         self._counted_at = now
         if self._control_frames < 0:
             raise TooManyControlFrames("too many frames without content")
@@ -182,7 +182,7 @@ class Http2Connection(H2Connection):
         self.increment_flow_control_window(CONNECTION_WINDOW - _INITIAL_WINDOW)
 
     def feed(self) -> list[Event]:
-        """What the client tells with its next ``FRAMES_AT_ONCE`` frames. Raises ``ProtocolError``."""
+        """What the client tells with its next ``MAX_FRAMES_AT_ONCE`` frames. Raises ``ProtocolError``."""
         frames = self.inbound_frames
         frames.begin_batch()
         events = self.receive_data(b"")

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from statewright.rpc.incidents import Incidents
 
-ACCEPTED_AT_ONCE: Final = 4
+MAX_ACCEPTED_AT_ONCE: Final = 4
 """Connections accepted in one turn of the event loop."""
 
 NO_FILES_PAUSE_S: Final = 0.5
@@ -86,7 +86,7 @@ class Listener:
         self._loop.add_reader(self._socket, self._accept)
 
     def _accept(self) -> None:
-        for _ in range(ACCEPTED_AT_ONCE):
+        for _ in range(MAX_ACCEPTED_AT_ONCE):
             try:
                 accepted, _address = self._socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionError):

@@ -19,6 +19,7 @@ A processor that lets one of them pass fails its transition with the text of the
 
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import Final
 
 import msgspec
 from msgspec import Struct, field
@@ -175,7 +176,7 @@ class _StepProblem(Struct, frozen=True):
 
 _decode_step_problem = msgspec.json.Decoder(_StepProblem).decode
 
-MAX_QUOTE_CHARS = 200
+MAX_QUOTE_CHARS: Final = 200
 """Characters of an answer that is no problem document which the exception quotes."""
 
 

@@ -141,6 +141,6 @@ def to_schedule(value: object) -> object:
     return value
 
 
-_ENCODER = msgspec.json.Encoder(decimal_format="number")
+_ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 _SCALARS: Final = (bytes, bytearray, datetime, date, time, timedelta, UUID, Decimal)
 """What is not taken apart when floats are looked for."""

@@ -148,7 +148,7 @@ class _Payload(Struct, frozen=True):
     meta: msgspec.Raw = msgspec.Raw()
 
 
-_NOT_ATTACHED = _Payload()
+_NOT_ATTACHED: Final = _Payload()
 
 
 class _Request(Struct, frozen=True, rename="camel"):
@@ -168,10 +168,10 @@ class _HostedClaims(Struct, frozen=True):
     roles: tuple[str, ...] = ()
 
 
-_PING = msgspec.json.Decoder(_Ping)
-_GREETING = msgspec.json.Decoder(Greeting)
-_REQUEST = msgspec.json.Decoder(_Request)
-_CLAIMS = msgspec.json.Decoder(_HostedClaims)
+_PING: Final = msgspec.json.Decoder(_Ping)
+_GREETING: Final = msgspec.json.Decoder(Greeting)
+_REQUEST: Final = msgspec.json.Decoder(_Request)
+_CLAIMS: Final = msgspec.json.Decoder(_HostedClaims)
 
 DecodedT = TypeVar("DecodedT")
 

@@ -1,6 +1,7 @@
 """Use cases on the audit trail (docs/reference/workflows.md#audit)."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from msgspec import Struct
 
@@ -10,7 +11,7 @@ from statewright.ids import EntityId, TransactionId
 from statewright.services.runtime import Runtime
 from statewright.storage import audit, entities
 
-EVENT_SEVERITY = "INFO"
+EVENT_SEVERITY: Final = "INFO"
 """Of every event there is."""
 
 

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -45,7 +45,7 @@ from statewright.storage.commit.unit_of_work import UnitOfWork
 
 T = TypeVar("T")
 
-MAX_ITEMS = 10_000
+MAX_ITEMS: Final = 10_000
 """Of one request (docs/reference/entities.md#limits): more take so long that their client gives up."""
 
 log = logs.logger(__name__)

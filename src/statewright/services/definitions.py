@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from random import Random
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -37,7 +38,7 @@ from statewright.storage import models
 from statewright.storage.pool import Pool
 from statewright.workflow import workflows_from_stored
 
-MAX_ENTRIES = 10_000
+MAX_ENTRIES: Final = 10_000
 
 _jitter = Random()  # noqa: S311 - spreads loads, guards nothing
 """Our own: the module's shared state is what tests of laws reset, and compare afterwards."""

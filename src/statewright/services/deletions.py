@@ -2,6 +2,8 @@
 (docs/reference/entities.md#delete-by-model).
 """
 
+from typing import Final
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -24,7 +26,7 @@ from statewright.storage.read_barrier import wait_until_visible
 from statewright.storage.search.matching import to_meta
 from statewright.storage.search.statements import EntityQuery
 
-NO_LIMIT = 2**31
+NO_LIMIT: Final = 2**31
 """More than there are."""
 
 

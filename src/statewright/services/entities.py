@@ -4,6 +4,7 @@
 
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
+from typing import Final
 
 from msgspec import Struct
 
@@ -35,8 +36,8 @@ from statewright.storage.commit.unit_of_work import UnitOfWork
 Patch = Callable[[JsonValue], JsonValue]
 """What a patch makes of a document. Raises ``BadRequest`` when it cannot be applied."""
 
-MAX_PAGE_SIZE = 10_000
-MAX_PAGE_NUMBER = (2**31 - 1) // MAX_PAGE_SIZE
+MAX_PAGE_SIZE: Final = 10_000
+MAX_PAGE_NUMBER: Final = (2**31 - 1) // MAX_PAGE_SIZE
 
 
 class DeletionResult(Struct, frozen=True, kw_only=True):

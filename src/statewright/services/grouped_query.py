@@ -30,8 +30,8 @@ MAX_ENTRIES: Final = 100
 """Of ``groupBy``, and of ``aggregations``: each becomes columns, of which PostgreSQL allows 1664."""
 
 _OPERATIONS: Final[dict[str, Operation]] = {operation: operation for operation in get_args(Operation)}
-_QUOTED = re.compile(r"\['([^']*)'\]")
-_DOTS = re.compile(r"\.{2,}")
+_QUOTED: Final = re.compile(r"\['([^']*)'\]")
+_DOTS: Final = re.compile(r"\.{2,}")
 
 
 class _Aggregation(Struct, forbid_unknown_fields=True):

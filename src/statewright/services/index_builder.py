@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from datetime import timedelta
+from typing import Final
 
 from statewright import logs
 from statewright.background import LEASE_TIMEOUT, hold_lease, log_failures, repeat
@@ -10,7 +11,7 @@ from statewright.conditions.paths import Path, parse_path
 from statewright.searches import DeclaredIndex
 from statewright.storage.search.indexes import IndexSpec, SearchIndexes
 
-POLL_INTERVAL = timedelta(seconds=5)
+POLL_INTERVAL: Final = timedelta(seconds=5)
 """Pause between two looks for work of other processes; what is declared here needs no look."""
 
 log = logs.logger(__name__)

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from datetime import timedelta
+from typing import Final
 
 from msgspec import Struct
 
@@ -15,10 +16,10 @@ from statewright.settings import Retention
 from statewright.storage import retention
 from statewright.storage.pool import Pool
 
-REQUEST_WINDOW = timedelta(seconds=5)
+REQUEST_WINDOW: Final = timedelta(seconds=5)
 """How long one request works; who wants more asks again."""
 
-MAX_TIME_SHARE = 0.5
+MAX_TIME_SHARE: Final = 0.5
 """Of the time, at most, in which a statement of ours runs: the disk is there for others, too."""
 
 log = logs.logger(__name__)

@@ -39,12 +39,12 @@ from statewright.jsonval.codec import decode_stored
 from statewright.services.runtime import Caller, Runtime
 from statewright.storage.commit.unit_of_work import UnitOfWork
 
-MAX_BATCHES_UNDER_WAY = 3
+MAX_BATCHES_UNDER_WAY: Final = 3
 
-MAX_BATCH_SIZE = 1_000
+MAX_BATCH_SIZE: Final = 1_000
 """However large a batch is asked for: each task under way is a run in memory."""
 
-SCAN_SPREAD = (0.9, 1.0)
+SCAN_SPREAD: Final = (0.9, 1.0)
 """Of the pause between scans: never longer than the interval, in which what comes due is to fire."""
 
 log = logs.logger(__name__)

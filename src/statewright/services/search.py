@@ -1,6 +1,7 @@
 """Use cases of searching: directly, within a joined transaction, and how a search would be carried out."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,8 +24,8 @@ from statewright.storage.search.matching import Match, sort_matches, to_meta
 from statewright.storage.search.query import Explanation
 from statewright.storage.search.statements import EntityQuery
 
-DEFAULT_LIMIT = 1000
-MAX_LIMIT = 10_000
+DEFAULT_LIMIT: Final = 1000
+MAX_LIMIT: Final = 10_000
 
 
 class Search(Struct, frozen=True, kw_only=True):

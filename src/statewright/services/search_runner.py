@@ -8,6 +8,7 @@ not wait for that: ``stop`` ends the task at once.
 import asyncio
 import secrets
 from datetime import timedelta
+from typing import Final
 
 import msgspec
 
@@ -22,13 +23,13 @@ from statewright.services.definitions import DefinitionCache
 from statewright.storage.search.jobs import SearchJobs
 from statewright.storage.search.statements import EntityQuery
 
-MAX_CONCURRENT_JOBS = 2
+MAX_CONCURRENT_JOBS: Final = 2
 """Jobs of one process at a time; each holds a connection."""
 
-MAX_ATTEMPTS = 5
+MAX_ATTEMPTS: Final = 5
 """A job on which so many processes have died is to blame."""
 
-POLL_INTERVAL = timedelta(seconds=1)
+POLL_INTERVAL: Final = timedelta(seconds=1)
 """Pause between two looks for jobs of other processes; jobs submitted here need no look."""
 
 JobKey = tuple[TenantId, JobId]

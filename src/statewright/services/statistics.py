@@ -5,6 +5,7 @@ docs/reference/entities.md#grouped-statistics).
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -31,10 +32,10 @@ from statewright.storage.search.grouping import Additions, EntityGroups
 from statewright.storage.search.matching import to_meta
 from statewright.storage.search.statements import EntityQuery
 
-MAX_STATES = 1000
+MAX_STATES: Final = 1000
 """Most entries of a ``states`` filter (docs/reference/entities.md#limits)."""
 
-_VERSION = re.compile("-?(0|[1-9][0-9]{0,9})")
+_VERSION: Final = re.compile("-?(0|[1-9][0-9]{0,9})")
 
 
 async def count_models(runtime: Runtime, caller: Caller, *, instant: int | None = None) -> list[EntityCount]:

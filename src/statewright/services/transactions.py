@@ -1,6 +1,7 @@
 """The transactions of this process that callbacks may join."""
 
 import secrets
+from typing import Final
 
 from statewright.compute.transaction_tokens import TransactionTokens
 from statewright.engine.unit import Unit
@@ -9,7 +10,7 @@ from statewright.failures import Forbidden, TransactionExpired, TransactionNotFo
 from statewright.ids import NodeId, TransactionId
 from statewright.storage.commit.unit_of_work import UnitOfWork
 
-ROOT_SCOPE = ""
+ROOT_SCOPE: Final = ""
 """The scope of a whole transaction; savepoints and joined requests have scopes of their own."""
 
 

@@ -13,20 +13,20 @@ from datetime import timedelta
 from decimal import Decimal
 from ipaddress import AddressValueError, IPv6Address, ip_address
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
 from msgspec import Struct
 
-MASK = "********"
+MASK: Final = "********"
 """What a secret shows in a repr, a log line or a message."""
 
-_HEX = re.compile(r"(?:[0-9a-fA-F]{2})+")
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
-_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
-_DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
-_DURATION = re.compile(rf"\+?(?:{_DURATION_PART.pattern})+")
-_MICROSECONDS = {
+_HEX: Final = re.compile(r"(?:[0-9a-fA-F]{2})+")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
+_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+_DURATION_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_DURATION: Final = re.compile(rf"\+?(?:{_DURATION_PART.pattern})+")
+_MICROSECONDS: Final = {
     "h": Decimal(3_600_000_000),
     "m": Decimal(60_000_000),
     "s": Decimal(1_000_000),
@@ -36,9 +36,11 @@ _MICROSECONDS = {
     "μs": Decimal(1),
     "ns": Decimal("0.001"),
 }
-_LEVELS = {"debug": "debug", "info": "info", "warn": "warn", "warning": "warn", "error": "error"}
-_ORIGIN = re.compile(r"(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(?P<port>[1-9][0-9]{0,4}))?")
-_DEFAULT_PORTS = {"http": "80", "https": "443"}
+_LEVELS: Final = {"debug": "debug", "info": "info", "warn": "warn", "warning": "warn", "error": "error"}
+_ORIGIN: Final = re.compile(
+    r"(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(?P<port>[1-9][0-9]{0,4}))?"
+)
+_DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
 
 
 class Secret:
@@ -150,8 +152,8 @@ def duration(*, zero: bool = False) -> Reader:
     return Reader(shape="duration" + (", may be 0" if zero else ""), read=read, show=_show_timedelta)
 
 
-FOR_EVER = "forever"
-_DAYS = re.compile(r"([0-9]{1,6})d")
+FOR_EVER: Final = "forever"
+_DAYS: Final = re.compile(r"([0-9]{1,6})d")
 
 
 def read_period(text: str) -> timedelta:
@@ -380,17 +382,17 @@ def _show_names(value: object) -> str:
     return ",".join(cast("Sequence[str]", value))  # likewise
 
 
-FLAG = Reader(shape="boolean", read=read_flag, show=_show_flag)
-NAMES = Reader(shape="comma list", read=read_names, show=_show_names, keeps_empty=True)
-TEXT = Reader(shape="text", read=str, keeps_empty=True)
-LEVEL = Reader(shape="`debug` | `info` | `warn` | `error`, in any case", read=read_level)
-CONTEXT_PATH = Reader(shape="path", read=read_context_path, keeps_empty=True)
-ADDRESS = Reader(shape="address or host name", read=read_bind_address)
-HOSTS = Reader(shape="comma list of host names, or `*`", read=read_hosts, show=_show_names, keeps_empty=True)
-ORIGINS = Reader(shape="comma list of origins, or `*`", read=read_origins, show=_show_names, keeps_empty=True)
-PORT = integer(0, 65535)
-PATH = Reader(shape="path", read=Path)
-SECRET = Reader(shape="secret", read=read_secret, is_secret=True)
-KEY = Reader(shape="secret: hex, or any bytes", read=Secret, is_secret=True)
-PEM = Reader(shape="secret: PEM, or base64 of PEM", read=read_pem, is_secret=True)
-POSTGRES_URL = Reader(shape="secret: postgres:// URL", read=read_postgres_url, is_secret=True)
+FLAG: Final = Reader(shape="boolean", read=read_flag, show=_show_flag)
+NAMES: Final = Reader(shape="comma list", read=read_names, show=_show_names, keeps_empty=True)
+TEXT: Final = Reader(shape="text", read=str, keeps_empty=True)
+LEVEL: Final = Reader(shape="`debug` | `info` | `warn` | `error`, in any case", read=read_level)
+CONTEXT_PATH: Final = Reader(shape="path", read=read_context_path, keeps_empty=True)
+ADDRESS: Final = Reader(shape="address or host name", read=read_bind_address)
+HOSTS: Final = Reader(shape="comma list of host names, or `*`", read=read_hosts, show=_show_names, keeps_empty=True)
+ORIGINS: Final = Reader(shape="comma list of origins, or `*`", read=read_origins, show=_show_names, keeps_empty=True)
+PORT: Final = integer(0, 65535)
+PATH: Final = Reader(shape="path", read=Path)
+SECRET: Final = Reader(shape="secret", read=read_secret, is_secret=True)
+KEY: Final = Reader(shape="secret: hex, or any bytes", read=Secret, is_secret=True)
+PEM: Final = Reader(shape="secret: PEM, or base64 of PEM", read=read_pem, is_secret=True)
+POSTGRES_URL: Final = Reader(shape="secret: postgres:// URL", read=read_postgres_url, is_secret=True)

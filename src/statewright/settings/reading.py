@@ -5,20 +5,21 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
 from statewright.settings.kinds import Reader
 from statewright.settings.table import ALIAS_PREFIX, PREFIX, SETTINGS, list_variables
 
-CLIENT_VARIABLES = frozenset({
+CLIENT_VARIABLES: Final = frozenset({
     "API_TOKEN", "API_URL", "CA", "CLIENT_CERT", "CLIENT_ID", "CLIENT_KEY", "CLIENT_SECRET", "CLIENT_SECRET_FILE",
     "COMPUTE_ENDPOINT", "COMPUTE_GRPC_ENDPOINT", "COMPUTE_HTTP_BASE", "COMPUTE_TAGS", "COMPUTE_TOKEN",
     "COSIGN_VERIFY", "HOST", "IMAGE", "INSTALL_DIR", "PROFILES", "TOKEN", "TOKEN_FILE", "URL", "VERSION",
 })  # fmt: skip
 """Names that clients, images and installers read: no settings of the service, and no misspelt ones either."""
 
-NEEDLESS_VARIABLES = frozenset({
+NEEDLESS_VARIABLES: Final = frozenset({
     "CLUSTER_ENABLED", "DEBUG", "DISPATCH_ALLOW_LOOPBACK_FOR_TESTING", "GOSSIP_ADDR", "GOSSIP_STABILITY_WINDOW",
     "GRPC_NODE_ADDR", "NODE_ADDR", "POSTGRES_MAX_CONN_IDLE_TIME", "SCHEDULER_COORDINATOR", "SCHEDULER_DISTRIBUTION",
     "SCHEMA_EXTEND_MAX_RETRIES", "SCHEMA_SAVEPOINT_INTERVAL", "SEED_NODES", "SQLITE_AUTO_MIGRATE",
@@ -27,18 +28,18 @@ NEEDLESS_VARIABLES = frozenset({
 })  # fmt: skip
 """Documented names that tune what this service has no need of; one warning names all that are set."""
 
-UNSUPPORTED_PREFIXES = ("OIDC_", "IAM_TRUSTED_KEY_MAX_")
+UNSUPPORTED_PREFIXES: Final = ("OIDC_", "IAM_TRUSTED_KEY_MAX_")
 """Documented names that configure what this service does not offer; a warning, whatever their values."""
 
-UNSUPPORTED_VARIABLES = frozenset({
+UNSUPPORTED_VARIABLES: Final = frozenset({
     "IAM_M2M_ADMIN_ROLE_ENABLED", "IAM_TRUSTED_KEY_REGISTRATION_ENABLED", "OTEL_ENABLED",
 })  # fmt: skip
 """Documented names that switch on what this service does not offer; anything but false earns a warning."""
 
-_KUBERNETES_LINK = re.compile(
+_KUBERNETES_LINK: Final = re.compile(
     r"\w+_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)"
 )
-_KUBERNETES_ADDRESS = re.compile(r"(?:tcp|udp|sctp)://")
+_KUBERNETES_ADDRESS: Final = re.compile(r"(?:tcp|udp|sctp)://")
 
 
 class SettingsError(ValueError):

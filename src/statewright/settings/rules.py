@@ -4,14 +4,15 @@ Sources: docs/reference/authentication.md#clients, docs/reference/service.md#wha
 """
 
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from statewright.settings.kinds import is_loopback
 from statewright.settings.reading import SettingsError
 from statewright.settings.table import Table
 
-_MAX_SECRET_BYTES = 72
+_MAX_SECRET_BYTES: Final = 72
 """Bytes of a client secret that bcrypt looks at."""
-_MIN_HMAC_BYTES = 32
+_MIN_HMAC_BYTES: Final = 32
 """Bytes; a shorter key is weaker than the SHA-256 it keys."""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, get_type_hints
+from typing import Annotated, Final, Literal, get_type_hints
 
 from msgspec import Struct
 
@@ -45,8 +45,8 @@ from statewright.settings.kinds import (
 from statewright.settings.kinds import read_duration as span
 from statewright.tls import Tls, TlsVersion
 
-PREFIX = "STATEWRIGHT_"
-ALIAS_PREFIX = "CYODA_"
+PREFIX: Final = "STATEWRIGHT_"
+ALIAS_PREFIX: Final = "CYODA_"
 
 
 class Setting(Struct, frozen=True):
@@ -71,8 +71,8 @@ _search = partial(Setting, "Search and statistics")
 _steps = partial(Setting, "JSON step engine")
 _ours = partial(partial, alias=False)
 
-_DURATION = duration()
-_DURATION_OR_ZERO = duration(zero=True)
+_DURATION: Final = duration()
+_DURATION_OR_ZERO: Final = duration(zero=True)
 
 
 class Table(Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ carries out the effects. No effects means that nothing happened and nothing need
 or twice are accepted without effect (decision J6). What the caller did wrong is a :class:`Rejection`.
 """
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
@@ -31,10 +31,10 @@ from statewright.steps.compiling import Process
 from statewright.steps.definition import StepType
 from statewright.steps.instance import Instance, derive_status, list_transitions
 
-TERMINAL = "instance is in a terminal state"
-WRONG_TYPE = "step type does not match the endpoint"
-NO_TASK = "user task not found"
-NOT_PARKED = "wait step is not currently parked on the instance"
+TERMINAL: Final = "instance is in a terminal state"
+WRONG_TYPE: Final = "step type does not match the endpoint"
+NO_TASK: Final = "user task not found"
+NOT_PARKED: Final = "wait step is not currently parked on the instance"
 
 
 Applied: TypeAlias = processes.Applied[Instance]

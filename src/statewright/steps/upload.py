@@ -71,7 +71,7 @@ def _join_violations(found: Iterable[str]) -> str:
 # Content is equal as JSON is: the order of members and the spelling of numbers do not count. The exception are the
 # places where order has a meaning: branches, transformations and the cells of a rule.
 
-_ORDERED = frozenset({"conditionalNextSteps", "transformations", "when"})
+_ORDERED: Final = frozenset({"conditionalNextSteps", "transformations", "when"})
 
 
 def hash_content(definition: Definition) -> str:

@@ -26,7 +26,7 @@ MAX_ID_LENGTH: Final = 256
 
 HIT_POLICIES: Final = ("U", "F", "A", "R", "C", "C+", "C#", "C>", "C<")
 
-_ID = re.compile(r"[A-Za-z0-9_:\-]+")
+_ID: Final = re.compile(r"[A-Za-z0-9_:\-]+")
 _AGGREGATORS: Final = "+#><"
 
 Violations = Iterator[str]

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from typing import Final
 
 from statewright import logs
 from statewright.background import repeat
@@ -10,7 +11,7 @@ from statewright.ids import ModelId, TenantId
 from statewright.storage.connections import DatabaseUrl, connect
 from statewright.storage.models import CHANNEL, EVERYTHING
 
-RETRY_INTERVAL = timedelta(seconds=1)
+RETRY_INTERVAL: Final = timedelta(seconds=1)
 
 log = logs.logger(__name__)
 

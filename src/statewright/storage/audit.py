@@ -1,5 +1,7 @@
 """The audit trail of runs: one row per entity and transaction, holding the events in order."""
 
+from typing import Final
+
 import msgspec
 
 from statewright.entity import AuditEvent
@@ -8,13 +10,13 @@ from statewright.storage.pool import SHORT_READ, Pool
 
 _decode = msgspec.json.Decoder(tuple[AuditEvent, ...]).decode
 
-OF_TRANSACTION = """
+OF_TRANSACTION: Final = """
     SELECT events FROM entity_audit
      WHERE tenant = $1 AND entity = $2 AND transaction_id = $3
      ORDER BY at
 """
 
-OF_ENTITY = """
+OF_ENTITY: Final = """
     -- Newest first; uses entity_audit_entity.
     SELECT transaction_id, events FROM entity_audit
      WHERE tenant = $1 AND entity = $2

@@ -9,7 +9,7 @@ as PgBouncer refuse parameters of a start that they do not know (docs/guides/pos
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import asyncpg
@@ -21,11 +21,11 @@ from statewright.failures import StorageUnavailable
 from statewright.lru import LruCache
 from statewright.sockets import enable_keepalive
 
-CONNECT_TIMEOUT = timedelta(seconds=5)
+CONNECT_TIMEOUT: Final = timedelta(seconds=5)
 
 log = logs.logger(__name__)
 
-IGNORED_PARAMETERS = frozenset(
+IGNORED_PARAMETERS: Final = frozenset(
     {
         # libpq's, for what asyncpg does in its own way or not at all
         "channel_binding",
@@ -96,7 +96,7 @@ def add_session_settings(database: DatabaseUrl, **settings: str) -> DatabaseUrl:
     return replace(database, session=(*database.session, *settings.items()))
 
 
-MAX_PREPARED = 100
+MAX_PREPARED: Final = 100
 """Statements that a connection keeps prepared besides those that asyncpg does."""
 
 
@@ -168,7 +168,7 @@ class DatabaseConnection(asyncpg.Connection):
         )
 
 
-BEGIN_SESSION = """
+BEGIN_SESSION: Final = """
     -- Sets what a session wants set, and tells when its backend was started.
     SELECT backend_start, (SELECT count(set_config(name, value, false))
                              FROM unnest($1::text[], $2::text[]) AS setting (name, value))
@@ -205,10 +205,10 @@ async def connect(database: DatabaseUrl) -> DatabaseConnection:
     return connection
 
 
-PAUSE_S = 0.5
+PAUSE_S: Final = 0.5
 """Between attempts to reach a database that is waited for."""
 
-NOT_YET_ERRORS = (
+NOT_YET_ERRORS: Final = (
     OSError,  # refused, no such host, no such socket, too late
     asyncpg.CannotConnectNowError,
     asyncpg.TooManyConnectionsError,
@@ -244,7 +244,7 @@ def describe(failure: StorageUnavailable) -> str:
     return str(cause) or type(cause).__name__
 
 
-LOST_ERRORS = (
+LOST_ERRORS: Final = (
     asyncpg.PostgresConnectionError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
@@ -254,7 +254,7 @@ LOST_ERRORS = (
 )
 """The server says that the session is over."""
 
-UNAVAILABLE_ERRORS = (
+UNAVAILABLE_ERRORS: Final = (
     asyncpg.CannotConnectNowError,
     asyncpg.InsufficientResourcesError,  # disk full, out of memory, too many connections
     asyncpg.PostgresSystemError,

@@ -14,6 +14,7 @@ Scheduled tasks are left: they are dropped when their time comes and their entit
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 import asyncpg
 from msgspec import Struct
@@ -29,7 +30,7 @@ from statewright.storage.retention import check_kept
 from statewright.storage.search.matching import PORTION, judge_rows
 from statewright.storage.search.statements import FIRST_ARGUMENT, EntityQuery, Statement, select_versions
 
-MAX_DELETE_BATCH = 1000
+MAX_DELETE_BATCH: Final = 1000
 """Entities per statement."""
 
 
@@ -116,7 +117,7 @@ async def _find(connection: asyncpg.Connection, query: EntityQuery, scan_budget:
     return _Candidates(tuple(sorted(ids)), {} if query.instant is not None else seen)
 
 
-SELECT_BY_ID = """
+SELECT_BY_ID: Final = """
     SELECT id, transaction_id, valid_from FROM entity WHERE tenant = $1 AND id = ANY($2::uuid[])
 """
 
@@ -132,11 +133,11 @@ def _refuse_changed(found: _Candidates, locked: Sequence[asyncpg.Record]) -> Non
         raise Conflict
 
 
-TAKE_INSTANT = """
+TAKE_INSTANT: Final = """
     SELECT CASE WHEN pg_advisory_xact_lock_shared(5371, 1)::text IS NOT NULL THEN greatest(now_us(), $1::bigint + 1) END
 """
 
-DELETE = f"""
+DELETE: Final = f"""
     WITH doomed AS MATERIALIZED (
         SELECT {ENTITY_COLUMNS.entity:entity.}
           FROM entity

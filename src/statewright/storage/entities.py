@@ -14,11 +14,11 @@ from statewright.storage.pool import SHORT_READ, Pool
 from statewright.storage.read_barrier import wait_until_visible
 from statewright.storage.shared_reads import SharedReads
 
-FOREVER = 2**63 - 1
+FOREVER: Final = 2**63 - 1
 """``valid_to`` of what has no end: a tombstone, or any instant later than all versions."""
 
-COLUMNS = f"{ENTITY_COLUMNS.entity}"
-VIEW_COLUMNS = "id, state, transaction_id, created_at, valid_from, transition, document"
+COLUMNS: Final = f"{ENTITY_COLUMNS.entity}"
+VIEW_COLUMNS: Final = "id, state, transaction_id, created_at, valid_from, transition, document"
 
 
 def to_entity(row: Iterable[Any]) -> Entity:
@@ -78,7 +78,7 @@ def to_view(row: asyncpg.Record) -> EntityView:
 
 
 # LATERAL … LIMIT 1 keeps the planner at one index probe per id, also with statistics taken while the table was empty.
-CURRENT = f"""
+CURRENT: Final = f"""
     SELECT current.*
       FROM unnest($1::text[], $2::uuid[]) AS wanted (tenant, id)
      CROSS JOIN LATERAL (
@@ -109,7 +109,7 @@ async def _fetch_current(
     return {(entity.tenant, entity.id): entity for entity in found}
 
 
-AT_INSTANT = f"""
+AT_INSTANT: Final = f"""
     SELECT {COLUMNS} FROM entity
      WHERE tenant = $1 AND id = $2 AND valid_from <= $3
      UNION ALL
@@ -118,7 +118,7 @@ AT_INSTANT = f"""
      LIMIT 1
 """  # noqa: S608 - the column list is a constant
 
-BY_TRANSACTION = f"""
+BY_TRANSACTION: Final = f"""
     SELECT {COLUMNS} FROM entity
      WHERE tenant = $1 AND id = $2 AND $3 IN (transaction_id, entry_transaction_id)
      UNION ALL
@@ -142,7 +142,7 @@ async def fetch_entity_at(pool: Pool, tenant: TenantId, entity_id: EntityId, ins
     return None if row is None or row["document"] is None else to_entity(row)
 
 
-CREATED = """
+CREATED: Final = """
     SELECT created_at FROM entity WHERE tenant = $1 AND id = $2
      UNION ALL
     SELECT created_at FROM entity_history WHERE tenant = $1 AND id = $2
@@ -169,16 +169,16 @@ async def fetch_entity_by_transaction(
     return None if row is None or row["document"] is None else to_entity(row)
 
 
-MAX_PORTION = 500
+MAX_PORTION: Final = 500
 """Entities that are read by one statement of a page."""
 
-MAX_PORTION_BYTES = 1024 * 1024
+MAX_PORTION_BYTES: Final = 1024 * 1024
 """Of documents as they are stored, mostly compressed, after which a portion ends; the first one is always in it."""
 
 
 # The innermost query walks (tenant, model, id) for the page only; OFFSET never fetches a document that is not returned.
 # What a document takes on the disk is known without reading it.
-PAGE = f"""
+PAGE: Final = f"""
     SELECT candidates, {COLUMNS}
       FROM (SELECT {COLUMNS}, count(*) OVER () AS candidates,
                    sum(pg_column_size(document)) OVER (ORDER BY id) - pg_column_size(document) AS bytes_before
@@ -195,7 +195,7 @@ PAGE = f"""
 # Which entities there were at an instant is known without their versions: those created by then and not deleted until
 # later. So ids are walked in order, through entity_model and entity_history_deleted, and versions are looked up for the
 # page only. Each branch is cut on its own, or the planner sorts all ids. A version that is not found has been pruned.
-PAGE_AT = f"""
+PAGE_AT: Final = f"""
     SELECT candidates, {COLUMNS}
       FROM (
     SELECT known.id AS wanted, version.*, count(*) OVER () AS candidates,
@@ -254,7 +254,7 @@ async def fetch_entities(
         offset, after = 0, found[-1].id
 
 
-CHANGES = f"""
+CHANGES: Final = f"""
     SELECT valid_from, created_at, {ENTITY_COLUMNS.stamp}, false AS deleted
       FROM entity
      WHERE tenant = $1 AND id = $2 AND valid_from <= $3
@@ -294,7 +294,7 @@ def _to_change(row: asyncpg.Record) -> EntityChange:
     )
 
 
-EXISTED = """
+EXISTED: Final = """
     SELECT EXISTS (SELECT FROM entity WHERE tenant = $1 AND id = $2)
         OR EXISTS (SELECT FROM entity_history WHERE tenant = $1 AND id = $2)
 """
@@ -307,7 +307,7 @@ async def has_existed(pool: Pool, tenant: TenantId, entity_id: EntityId) -> bool
     return found
 
 
-FIRST_IDS = "SELECT id FROM entity WHERE tenant = $1 AND model = $2 AND id > $4 ORDER BY id LIMIT $3"
+FIRST_IDS: Final = "SELECT id FROM entity WHERE tenant = $1 AND model = $2 AND id > $4 ORDER BY id LIMIT $3"
 
 
 async def fetch_first_ids(

@@ -12,7 +12,7 @@ import asyncpg
 
 from statewright import logs
 
-LOG_INTERVAL_S = 10.0
+LOG_INTERVAL_S: Final = 10.0
 
 FaultKind = Literal["unreachable", "lost", "resources", "read_only", "system", "starting"]
 """No connection; a connection that broke; out of disk, memory or connections; a standby, or a database that was made
@@ -21,7 +21,7 @@ read-only; the system below the database; a database that is being started or st
 
 FAULT_KINDS: Final = get_args(FaultKind)
 
-MAX_TEXT = 300
+MAX_TEXT: Final = 300
 """Characters of a message in the log."""
 
 log = logs.logger(__name__)
@@ -55,7 +55,7 @@ class StorageFaults:
         )
 
 
-DISK_ERRORS = (asyncpg.DiskFullError, asyncpg.PostgresIOError)
+DISK_ERRORS: Final = (asyncpg.DiskFullError, asyncpg.PostgresIOError)
 
 
 def classify_fault(error: BaseException, *, is_lost: bool) -> FaultKind:
@@ -71,9 +71,9 @@ def classify_fault(error: BaseException, *, is_lost: bool) -> FaultKind:
     return "lost" if is_lost else "unreachable"
 
 
-IS_READ_ONLY = "SELECT current_setting('transaction_read_only')::boolean"
+IS_READ_ONLY: Final = "SELECT current_setting('transaction_read_only')::boolean"
 
-PROBE = """
+PROBE: Final = """
     -- Needs space for a table and in the write-ahead log, as a commit may. The table is gone when this is committed.
     CREATE TEMPORARY TABLE statewright_probe ON COMMIT DROP AS
     SELECT n, md5(n::text) FROM generate_series(1, 2000) AS n

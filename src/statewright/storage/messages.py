@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from typing import Final
 
 from msgspec import Struct
 
@@ -20,12 +21,12 @@ class StoredMessage(Struct, frozen=True, kw_only=True):
     content: bytes = b""
 
 
-INSERT = """
+INSERT: Final = """
     INSERT INTO message (tenant, id, header, metadata, pieces, content)
     VALUES ($1, $2, $3, $4, $5, $6)
 """
 
-PIECE_COLUMNS = ("tenant", "message", "n", "content")
+PIECE_COLUMNS: Final = ("tenant", "message", "n", "content")
 
 
 async def store_message(pool: Pool, message: StoredMessage, payload: Iterator[bytes]) -> None:
@@ -45,7 +46,7 @@ def _build_row(message: StoredMessage, pieces: int, content: bytes) -> tuple[obj
     return (message.tenant, message.id, message.header, message.metadata, pieces, content)
 
 
-READ = "SELECT header, metadata, pieces, content FROM message WHERE tenant = $1 AND id = $2"
+READ: Final = "SELECT header, metadata, pieces, content FROM message WHERE tenant = $1 AND id = $2"
 
 
 async def fetch_message(pool: Pool, tenant: TenantId, message: str) -> StoredMessage | None:
@@ -58,7 +59,7 @@ async def fetch_message(pool: Pool, tenant: TenantId, message: str) -> StoredMes
     return StoredMessage(tenant=tenant, id=message, header=header, metadata=metadata, pieces=pieces, content=content)
 
 
-PIECE = "SELECT content FROM message_piece WHERE tenant = $1 AND message = $2 AND n = $3"
+PIECE: Final = "SELECT content FROM message_piece WHERE tenant = $1 AND message = $2 AND n = $3"
 
 
 async def fetch_piece(pool: Pool, tenant: TenantId, message: str, n: int) -> bytes | None:
@@ -68,7 +69,7 @@ async def fetch_piece(pool: Pool, tenant: TenantId, message: str, n: int) -> byt
     return content
 
 
-DELETE = """
+DELETE: Final = """
     WITH gone AS (
         DELETE FROM message WHERE tenant = $1 AND id = ANY ($2::uuid[]) RETURNING id
     ), pieces AS (

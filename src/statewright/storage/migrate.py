@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from typing import Final
 
 import asyncpg
 from msgspec import Struct
@@ -22,9 +23,9 @@ from msgspec import Struct
 from statewright import logs
 from statewright.storage.startup_errors import SchemaDiffers, SchemaNewer, SchemaOutdated
 
-FILE_NAME = re.compile(r"(\d{4})_[a-z0-9_]+\.sql")
+FILE_NAME: Final = re.compile(r"(\d{4})_[a-z0-9_]+\.sql")
 
-LOCK_KEY = int.from_bytes(hashlib.sha256(b"statewright schema_migration").digest()[:8], signed=True)
+LOCK_KEY: Final = int.from_bytes(hashlib.sha256(b"statewright schema_migration").digest()[:8], signed=True)
 """Advisory locks are numbers; other software is unlikely to use this one."""
 
 log = logs.logger(__name__)
@@ -59,7 +60,7 @@ def _read_migration(directory: Traversable, name: str) -> Migration:
     return Migration(version=int(match[1]), name=name, sql=directory.joinpath(name).read_text(encoding="utf-8"))
 
 
-MIGRATIONS = read_migrations(files("statewright.storage").joinpath("migrations"))
+MIGRATIONS: Final = read_migrations(files("statewright.storage").joinpath("migrations"))
 """Those of this program."""
 
 
@@ -90,9 +91,9 @@ async def apply_pending(
     return tuple(applied)
 
 
-TAKE_LOCK = "SELECT pg_advisory_xact_lock($1)"
+TAKE_LOCK: Final = "SELECT pg_advisory_xact_lock($1)"
 
-CREATE_RECORD = """
+CREATE_RECORD: Final = """
     CREATE TABLE IF NOT EXISTS schema_migration (
         version    integer     PRIMARY KEY,
         name       text        NOT NULL,
@@ -101,7 +102,7 @@ CREATE_RECORD = """
     )
 """
 
-RECORD = "INSERT INTO schema_migration (version, name, checksum) VALUES ($1, $2, $3)"
+RECORD: Final = "INSERT INTO schema_migration (version, name, checksum) VALUES ($1, $2, $3)"
 
 
 async def _apply_next(connection: asyncpg.Connection, migrations: Sequence[Migration]) -> Migration | None:
@@ -121,9 +122,9 @@ async def _apply_next(connection: asyncpg.Connection, migrations: Sequence[Migra
         return migration
 
 
-RECORD_EXISTS = "SELECT to_regclass('schema_migration') IS NOT NULL"
+RECORD_EXISTS: Final = "SELECT to_regclass('schema_migration') IS NOT NULL"
 
-RECORDED = "SELECT version, name, checksum FROM schema_migration"
+RECORDED: Final = "SELECT version, name, checksum FROM schema_migration"
 
 
 async def _read_recorded(connection: asyncpg.Connection) -> Mapping[int, tuple[str, str]]:

@@ -7,7 +7,7 @@ they have cached.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Literal
+from typing import Final, Literal
 
 import asyncpg
 from msgspec import Struct
@@ -16,14 +16,14 @@ from statewright.entity import ModelKey
 from statewright.ids import ModelId, TenantId, model_id
 from statewright.storage.pool import SHORT_READ, Pool
 
-CHANNEL = "statewright_definitions"
+CHANNEL: Final = "statewright_definitions"
 """Payload: ``<tenant>/<model id>``; the id is the last 36 characters.
 
 ``EVERYTHING`` stands for all models of all tenants.
 """
 
-EVERYTHING = "*"
-MAX_PAYLOAD = 7900
+EVERYTHING: Final = "*"
+MAX_PAYLOAD: Final = 7900
 """Bytes; PostgreSQL refuses a notification of 8000 or more, and tenants may have names of any length."""
 
 ModelState = Literal["UNLOCKED", "LOCKED"]
@@ -61,10 +61,10 @@ class ModelDefinitions(Struct, frozen=True):
     workflows: StoredWorkflows | None
 
 
-MODEL_COLUMNS = """model.tenant, model.id, model.name, model.version, model.state, model.change_level, model.schema,
-                   model.unique_keys, model.imported_at, model.revision, model.lock_revision"""
+MODEL_COLUMNS: Final = """model.tenant, model.id, model.name, model.version, model.state, model.change_level,
+                   model.schema, model.unique_keys, model.imported_at, model.revision, model.lock_revision"""
 
-DEFINITIONS = f"""
+DEFINITIONS: Final = f"""
     SELECT {MODEL_COLUMNS}, workflow_set.workflows, workflow_set.revision AS workflows_revision
       FROM model
       LEFT JOIN workflow_set ON workflow_set.tenant = model.tenant AND workflow_set.model = model.id
@@ -82,7 +82,7 @@ async def fetch_model_definitions(pool: Pool, tenant: TenantId, model: ModelId) 
     return ModelDefinitions(_to_model(row), stored)
 
 
-REVISION = "SELECT revision FROM model WHERE tenant = $1 AND id = $2"
+REVISION: Final = "SELECT revision FROM model WHERE tenant = $1 AND id = $2"
 
 
 async def fetch_revision(pool: Pool, tenant: TenantId, model: ModelId) -> int | None:
@@ -92,7 +92,7 @@ async def fetch_revision(pool: Pool, tenant: TenantId, model: ModelId) -> int | 
     return found
 
 
-ALL_MODELS = f"SELECT {MODEL_COLUMNS} FROM model WHERE tenant = $1 ORDER BY name, version"  # noqa: S608
+ALL_MODELS: Final = f"SELECT {MODEL_COLUMNS} FROM model WHERE tenant = $1 ORDER BY name, version"  # noqa: S608
 
 
 async def fetch_models(pool: Pool, tenant: TenantId) -> list[StoredModel]:
@@ -110,7 +110,7 @@ class ChangedModel(Struct, frozen=True):
     workflows_revision: int
 
 
-CHANGED_SINCE = """
+CHANGED_SINCE: Final = """
     SELECT model.tenant, model.id, model.revision, coalesce(workflow_set.revision, 0)
       FROM model
       LEFT JOIN workflow_set ON workflow_set.tenant = model.tenant AND workflow_set.model = model.id
@@ -132,10 +132,10 @@ async def fetch_changed_since(pool: Pool, instant: int) -> list[ChangedModel]:
     return [ChangedModel(tenant, ModelId(str(id_)), *revisions) for tenant, id_, *revisions in rows]
 
 
-LOCK = "SELECT pg_advisory_xact_lock(hashtextextended($1, 5371))"
+LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended($1, 5371))"
 """5371 is an arbitrary seed of our own, so that these locks do not meet advisory locks of other users."""
 
-ANNOUNCE = "SELECT pg_notify($1, $2)"
+ANNOUNCE: Final = "SELECT pg_notify($1, $2)"
 
 
 async def announce_model(connection: asyncpg.Connection, tenant: TenantId, model: ModelId) -> None:

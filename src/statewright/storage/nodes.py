@@ -12,6 +12,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from typing import Final
 
 import asyncpg
 import msgspec
@@ -20,7 +21,7 @@ from msgspec import Struct
 from statewright.ids import NodeId, TenantId
 from statewright.storage.connections import DatabaseConnection, DatabaseUrl, connect
 
-CHANNEL = "statewright_cluster"
+CHANNEL: Final = "statewright_cluster"
 
 _tags = msgspec.json.Decoder(frozenset[str])
 _encode = msgspec.json.Encoder().encode
@@ -149,7 +150,7 @@ class NodeTable:
         await self._connection.execute(ANNOUNCE, CHANNEL, node)
 
 
-ANNOUNCE = "SELECT pg_notify($1, $2)"
+ANNOUNCE: Final = "SELECT pg_notify($1, $2)"
 
 
 @asynccontextmanager
@@ -173,11 +174,11 @@ async def open_node_table(
         connection.terminate()
 
 
-OFFER_KEY = "INSERT INTO cluster_key (key) VALUES ($1) ON CONFLICT DO NOTHING"
+OFFER_KEY: Final = "INSERT INTO cluster_key (key) VALUES ($1) ON CONFLICT DO NOTHING"
 
-KEY = "SELECT key FROM cluster_key"
+KEY: Final = "SELECT key FROM cluster_key"
 
-KEY_BYTES = 32
+KEY_BYTES: Final = 32
 
 
 async def load_cluster_key(database: DatabaseUrl, within: timedelta) -> bytes:

@@ -23,7 +23,7 @@ from collections import deque
 from contextlib import suppress
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from msgspec import Struct
 
@@ -32,18 +32,18 @@ from statewright.failures import StorageUnavailable
 from statewright.storage.connections import DatabaseConnection, DatabaseUrl, connect, is_lost, is_unavailable
 from statewright.storage.faults import StorageFaults
 
-ACQUIRE_TIMEOUT = timedelta(seconds=5)
+ACQUIRE_TIMEOUT: Final = timedelta(seconds=5)
 """How long to wait for a connection unless told otherwise."""
 
-SHORT_READ = timedelta(seconds=20)
+SHORT_READ: Final = timedelta(seconds=20)
 """The limit of what reads some rows by a key: a database that takes longer has stopped answering (decision S14)."""
 
-IDLE_TIMEOUT = timedelta(minutes=5)
+IDLE_TIMEOUT: Final = timedelta(minutes=5)
 """After so long a connection above ``keep`` is closed."""
 
-CLOSE_TIMEOUT = timedelta(seconds=5)
+CLOSE_TIMEOUT: Final = timedelta(seconds=5)
 
-STOPPING_MESSAGE = "the service is stopping"
+STOPPING_MESSAGE: Final = "the service is stopping"
 
 log = logs.logger(__name__)
 

@@ -17,20 +17,21 @@ takes the promise away.
 import asyncio
 import time
 from datetime import timedelta
+from typing import Final
 
 from statewright.failures import StorageUnavailable
 from statewright.storage.pool import SHORT_READ, Pool
 
-SETTLED_WINDOW = timedelta(minutes=10)
+SETTLED_WINDOW: Final = timedelta(minutes=10)
 """Before the time of this machine. No statement that writes versions takes so long, nor do clocks differ so much."""
 
-MAX_AHEAD_US = 250_000
+MAX_AHEAD_US: Final = 250_000
 """An instant no further ahead is waited for, since clocks of clients run ahead; a later one is read as the present."""
 
-WRITERS_TIMEOUT_S = 10.0
+WRITERS_TIMEOUT_S: Final = 10.0
 MIN_PAUSE_S, MAX_PAUSE_S = 0.0005, 0.05
 
-NOW_AND_WRITERS = """
+NOW_AND_WRITERS: Final = """
     -- The sessions that hold the lock that commit.sql and bulk deletion take, in this database.
     SELECT now_us() AS now,
            ARRAY(SELECT virtualtransaction

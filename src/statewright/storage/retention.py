@@ -14,6 +14,7 @@ searches name versions: as long as they are kept, so are these.
 """
 
 from datetime import timedelta
+from typing import Final
 
 import asyncpg
 from msgspec import Struct
@@ -23,10 +24,10 @@ from statewright.failures import HistoryPruned
 from statewright.ids import ModelId, TenantId
 from statewright.storage.pool import Pool
 
-MAX_BATCH = 1000
+MAX_BATCH: Final = 1000
 """Versions removed by one statement: a few milliseconds."""
 
-LOCK_TIMEOUT = "1s"
+LOCK_TIMEOUT: Final = "1s"
 """A statement that alters the table goes first."""
 
 
@@ -46,7 +47,7 @@ class PrunedBatch(Struct, frozen=True):
 
 
 # A loose walk over the index: one probe per model, however many versions it has.
-PRUNABLE = """
+PRUNABLE: Final = """
     WITH RECURSIVE found AS (
         (SELECT tenant, model FROM entity_history WHERE document IS NOT NULL ORDER BY tenant, model LIMIT 1)
         UNION ALL
@@ -74,7 +75,7 @@ async def fetch_prunable(pool: Pool) -> list[Prunable]:
     ]
 
 
-MOVE_HORIZON = """
+MOVE_HORIZON: Final = """
     INSERT INTO history_horizon (tenant, model, kept_from)
     SELECT $1, $2, least(now_us() - $3::bigint, min(instant))
       FROM search_job
@@ -95,7 +96,7 @@ async def move_horizon(pool: Pool, tenant: TenantId, model: ModelId, *, period: 
     return kept_from
 
 
-REMOVE = """
+REMOVE: Final = """
     -- Starts where the batch before ended, not at the entries that are already dead. Uses entity_history_model.
     WITH old AS MATERIALIZED (
         SELECT ctid AS place, valid_to FROM entity_history
@@ -119,8 +120,8 @@ async def remove_batch(pool: Pool, tenant: TenantId, model: ModelId, *, since: i
     return PrunedBatch(row["removed"], row["up_to"] or kept_from)
 
 
-HORIZON = "SELECT kept_from FROM history_horizon WHERE tenant = $1 AND model = $2"
-LAST_HORIZON = "SELECT max(kept_from) FROM history_horizon WHERE tenant = $1"
+HORIZON: Final = "SELECT kept_from FROM history_horizon WHERE tenant = $1 AND model = $2"
+LAST_HORIZON: Final = "SELECT max(kept_from) FROM history_horizon WHERE tenant = $1"
 
 
 async def require_kept(pool: Pool, tenant: TenantId, model: ModelId | None, instant: int) -> None:

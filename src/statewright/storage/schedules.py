@@ -15,6 +15,7 @@ else depends on it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 import asyncpg
 import msgspec
@@ -198,14 +199,14 @@ class StoredTasks:
             await connection.execute(HOLD, until, *map(list, columns))
 
 
-COLUMNS = """tenant, entity, state, transition, model, fire_at, timeout_ms, armed_at, armed_in, principal_id,
+COLUMNS: Final = """tenant, entity, state, transition, model, fire_at, timeout_ms, armed_at, armed_in, principal_id,
              principal_kind, attempts"""
 
-OF_ENTITY = f"SELECT {COLUMNS} FROM scheduled_task WHERE tenant = $1 AND entity = $2"  # noqa: S608 - a constant
+OF_ENTITY: Final = f"SELECT {COLUMNS} FROM scheduled_task WHERE tenant = $1 AND entity = $2"  # noqa: S608 - a constant
 
 # The rows are found and locked first, in the order of scheduled_task_due; as a join, the planner would expect a tenth
 # of the table and hash all of it. A row that is just being taken or removed is skipped, so this never waits.
-TAKE = f"""
+TAKE: Final = f"""
     UPDATE scheduled_task
        SET not_before = $2, attempts = attempts + 1
      WHERE ctid = ANY (ARRAY(
@@ -217,7 +218,7 @@ TAKE = f"""
 """  # noqa: S608 - the column list is a constant
 
 # Skips what is locked, since a commit may hold one of these rows and wait for another.
-HOLD = """
+HOLD: Final = """
     UPDATE scheduled_task
        SET not_before = $1
      WHERE ctid = ANY (ARRAY(

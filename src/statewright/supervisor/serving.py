@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from datetime import timedelta
+from typing import Final
 
 from msgspec import Struct
 
@@ -25,7 +26,7 @@ from statewright.supervisor.worker_pool import WorkerPool
 from statewright.supervisor.worker_process import WorkerConfig, WorkerFailed
 from statewright.tls import check_tls
 
-STOP_MARGIN = timedelta(seconds=15)
+STOP_MARGIN: Final = timedelta(seconds=15)
 """Time that a worker has, beyond the limits of its own, to close its streams and pools before it is killed."""
 
 log = logs.logger(__name__)

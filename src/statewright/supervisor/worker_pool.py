@@ -5,6 +5,7 @@ import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from datetime import timedelta
+from typing import Final
 
 from statewright import logs
 from statewright.supervisor.worker_process import WorkerConfig, WorkerFailed, WorkerProcess
@@ -12,7 +13,7 @@ from statewright.supervisor.worker_process import WorkerConfig, WorkerFailed, Wo
 MIN_RESTART_PAUSE_S, MAX_RESTART_PAUSE_S = 0.2, 30.0
 """Pause before a worker that ended is replaced; doubled while its successors end soon, too."""
 
-STABLE_AFTER_S = 30.0
+STABLE_AFTER_S: Final = 30.0
 """Seconds after which a worker that ends did not fail at its start: its successor comes after the shortest pause."""
 
 log = logs.logger(__name__)

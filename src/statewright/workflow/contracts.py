@@ -9,17 +9,18 @@ becomes active. Newer versions are unknown and refused (decision W1).
 
 import re
 from enum import StrEnum
+from typing import Final
 
 from statewright.jsonval.values import JsonObject
 
-_MAJOR = 1
-_MIN_MINOR = 1
-_MAX_MINOR = 3
+_MAJOR: Final = 1
+_MIN_MINOR: Final = 1
+_MAX_MINOR: Final = 3
 
-CURRENT_VERSION = f"{_MAJOR}.{_MAX_MINOR}"
+CURRENT_VERSION: Final = f"{_MAJOR}.{_MAX_MINOR}"
 """The version that exports of strict workflows carry, whatever was imported (docs/reference/workflows.md#version)."""
 
-_MAJOR_MINOR = re.compile(r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)")
+_MAJOR_MINOR: Final = re.compile(r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)")
 
 
 class Contract(StrEnum):
@@ -65,7 +66,7 @@ def describe_versions() -> JsonObject:
     }
 
 
-_MINORS = frozenset(str(minor) for minor in range(_MIN_MINOR, _MAX_MINOR + 1))
+_MINORS: Final = frozenset(str(minor) for minor in range(_MIN_MINOR, _MAX_MINOR + 1))
 
 
 def _exceeds(digits: str, limit: int) -> bool:

@@ -20,7 +20,7 @@ from statewright.workflow.structure import locate_transition, locate_workflow
 MAX_FINDINGS: Final = 100
 """Findings of one import that are logged and answered; further ones are not looked for."""
 
-MAX_FINDING_CHARACTERS: Final = 1000
+MAX_FINDING_CHARS: Final = 1000
 """Characters of a finding, which quotes what the client sent."""
 
 
@@ -57,7 +57,7 @@ class _Place(Struct, frozen=True):
             workflow=self.workflow.name,
             state=self.state.name if self.state else None,
             transition=self.transition.name if self.transition else None,
-            message=message if len(message) <= MAX_FINDING_CHARACTERS else f"{message[:MAX_FINDING_CHARACTERS]}…",
+            message=message if len(message) <= MAX_FINDING_CHARS else f"{message[:MAX_FINDING_CHARS]}…",
         )
 
 

@@ -9,7 +9,7 @@ To add an execution mode, name it here and carry it out in ``engine/processors.p
 """
 
 from collections.abc import Collection, Mapping
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
@@ -58,7 +58,7 @@ def _read_label(source: JsonValue) -> str:
 ExecutionMode = Literal["SYNC", "ASYNC_SAME_TX", "ASYNC_NEW_TX", "COMMIT_BEFORE_DISPATCH"]
 RetryPolicy = Literal["NONE", "FIXED"]
 
-DEFAULT_REPLY_TIMEOUT_MS = 30_000
+DEFAULT_REPLY_TIMEOUT_MS: Final = 30_000
 """How long a member may take when the definition gives no positive ``responseTimeoutMs``
 (docs/reference/workflows.md#processor-config).
 """
@@ -70,7 +70,7 @@ _MODES: Mapping[str, ExecutionMode] = {
     "COMMIT_BEFORE_DISPATCH": "COMMIT_BEFORE_DISPATCH",
 }
 
-EXECUTION_MODES = tuple(_MODES)
+EXECUTION_MODES: Final = tuple(_MODES)
 """What ``executionMode`` may say, in the order in which messages list it."""
 
 

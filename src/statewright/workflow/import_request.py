@@ -12,7 +12,7 @@ raises the first thing it finds wrong.
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,7 +28,7 @@ from statewright.workflow.members import WorkflowMembers
 from statewright.workflow.reading import read_workflow
 from statewright.workflow.structure import locate_workflow
 
-MAX_IMPORT_BYTES = 10 * 1024 * 1024
+MAX_IMPORT_BYTES: Final = 10 * 1024 * 1024
 """Largest request body (docs/reference/workflows.md#import)."""
 
 ImportMode = Literal["MERGE", "REPLACE", "ACTIVATE"]
@@ -121,7 +121,7 @@ def _refuse_newer(workflow: Workflow) -> None:
         raise SchemaVersionUnsupported(f"{locate_workflow(workflow)}: {reason}")
 
 
-MAX_LOGGED_CHARS = 200
+MAX_LOGGED_CHARS: Final = 200
 """Characters of a description that are logged (docs/reference/workflows.md#defaults-and-the-log)."""
 
 

@@ -3,7 +3,7 @@
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -84,7 +84,7 @@ def _governs(workflow: Workflow, state: str) -> bool:
     return workflow.active and state in workflow.states
 
 
-DEFAULT_WORKFLOW = Workflow(
+DEFAULT_WORKFLOW: Final = Workflow(
     version=CURRENT_VERSION,
     contract=Contract.STRICT,
     name="default",

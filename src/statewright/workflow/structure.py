@@ -5,6 +5,7 @@ Each rule yields its violations lazily: an import reports the first one only. Th
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from statewright.jsonval.codec import encode
 from statewright.jsonval.quoting import quote_name
@@ -12,15 +13,15 @@ from statewright.jsonval.values import JsonValue
 from statewright.workflow.contracts import Contract
 from statewright.workflow.definition import EXECUTION_MODES, Processor, Schedule, State, Transition, Workflow
 
-MAX_NAME_BYTES = 256
+MAX_NAME_BYTES: Final = 256
 """Longest name of a workflow, state, transition or processor, in UTF-8
 (docs/reference/workflows.md#checks-of-the-structure).
 """
 
-SEED_TYPES = ("EXTERNAL", "externalized", "")
+SEED_TYPES: Final = ("EXTERNAL", "externalized", "")
 """What a processor's ``type`` may say in the seed contract; empty stands for absent."""
 
-RETRY_POLICIES = ("NONE", "FIXED", "")
+RETRY_POLICIES: Final = ("NONE", "FIXED", "")
 """What ``retryPolicy`` may say; empty stands for absent."""
 
 
@@ -122,12 +123,12 @@ def _check_strict_spelling(processor: Processor) -> Iterator[str]:
         yield f"unknown retryPolicy {quote_name(policy)} (allowed: NONE, FIXED, or empty)"
 
 
-_SPELLING = {Contract.SEED: _check_seed_spelling, Contract.STRICT: _check_strict_spelling}
+_SPELLING: Final = {Contract.SEED: _check_seed_spelling, Contract.STRICT: _check_strict_spelling}
 
-_NO_ASYNC = "is not supported on this backend (async/crossover semantics are not implemented)"
+_NO_ASYNC: Final = "is not supported on this backend (async/crossover semantics are not implemented)"
 
 
-MAX_ANNOTATION_BYTES = 65_536
+MAX_ANNOTATION_BYTES: Final = 65_536
 """Largest annotation, in bytes of compact JSON; one rule for all six places that carry one
 (docs/reference/workflows.md#annotations).
 """

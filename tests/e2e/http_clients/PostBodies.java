@@ -34,7 +34,7 @@ public class PostBodies {
                     .POST(publisher)
                     .build();
                 HttpResponse<String> response = client.send(request, BodyHandlers.ofString());
-                System.out.println(response.statusCode() + " " + response.body());
+                System.out.println(response.statusCode() + " " + response.body().strip());
             }
         }
         System.exit(0); // the threads of the clients are in no hurry

@@ -290,7 +290,7 @@ MANY = 500
 
 @pytest.fixture
 def _few_control_frames(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http2, "CONTROL_FRAMES", MANY)
+    monkeypatch.setattr(http2, "MAX_CONTROL_FRAMES", MANY)
     monkeypatch.setattr(http2, "CONTROL_FRAMES_PER_S", 1.0)
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from statewright.entity import Actor, AuditEvent, Entity, Principal
 from statewright.ids import EntityId, IdSource, ModelId, TenantId, TransactionId, model_id, system_clock
 from statewright.storage.commit.group_commit import (
-    ANSWER_WITHIN,
+    ANSWER_TIMEOUT,
     COMMIT_CONNECTIONS,
     LOCK_TIMEOUT,
     GroupCommit,
@@ -114,7 +114,7 @@ async def a_store(
     tables: str | None = None,
     patience: timedelta = LOCK_TIMEOUT,
     lock_timeout: bool = True,
-    answer_within: timedelta = ANSWER_WITHIN,
+    answer_within: timedelta = ANSWER_TIMEOUT,
 ) -> AsyncIterator[Store]:
     """A store on a database. ``tables``: the URL for questions, when commits take another way. ``patience``: for what
     others have locked. Without ``lock_timeout`` statements wait for locks for ever. ``answer_within``: how long

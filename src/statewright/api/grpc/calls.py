@@ -25,7 +25,7 @@ Context: TypeAlias = grpc.aio.ServicerContext[CloudEvent, CloudEvent]
 RequestT = TypeVar("RequestT")
 ReplyT = TypeVar("ReplyT")
 
-COMPUTE_ROLE = "ROLE_M2M"
+COMPUTE_ROLE: Final = "ROLE_M2M"
 """The role that the principal of a calculation member must have."""
 
 

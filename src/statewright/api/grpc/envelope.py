@@ -172,9 +172,9 @@ def _read_request_id(data: str | bytes, defect: Exception) -> str:
         raise UnusableEvent(str(defect)) from defect
 
 
-_JOIN = msgspec.json.Decoder(Join)
-_RESPONSE = msgspec.json.Decoder(_WireResponse)
-_REQUEST_ID = msgspec.json.Decoder(_WireRequestId)
+_JOIN: Final = msgspec.json.Decoder(Join)
+_RESPONSE: Final = msgspec.json.Decoder(_WireResponse)
+_REQUEST_ID: Final = msgspec.json.Decoder(_WireRequestId)
 _random = Random()  # noqa: S311  # event ids are no secrets, and asking the system for each costs as much as the whole event
 
 

@@ -13,7 +13,7 @@ from statewright.failures import BusinessKeyInUse, Failure
 
 log = logs.logger(__name__)
 
-INTERNAL_STATUS = 500
+INTERNAL_STATUS: Final = 500
 """Status of failures whose cause clients are not told."""
 
 

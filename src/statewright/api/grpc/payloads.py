@@ -30,7 +30,7 @@ RequestT = TypeVar("RequestT")
 
 NULL: Final = Raw(b"null")
 
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 _SPACE: Final = " \t\r\n"
 _TOKENS: Final = json.JSONDecoder(parse_int=str, parse_float=str)
 

@@ -1,11 +1,13 @@
 """Who am I (docs/reference/authentication.md#account)."""
 
+from typing import Final
+
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import Route
 from statewright.failures import NotImplementedHere
 
-_UNLIMITED = {
+_UNLIMITED: Final = {
     "id": "unlimited",
     "status": "ACTIVE",
     "tierName": "unlimited",

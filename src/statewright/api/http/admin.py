@@ -7,6 +7,7 @@ nor the database, and no bearer token of the main API.
 import asyncio
 import hmac
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from statewright import logs
 from statewright.api.http.application import Dialect, HttpApplication
@@ -19,13 +20,13 @@ from statewright.settings import Secret
 Ready = Callable[[], Awaitable[bool]]
 RenderMetrics = Callable[[], bytes | Awaitable[bytes]]
 
-READINESS_TIMEOUT_S = 1.5
+READINESS_TIMEOUT_S: Final = 1.5
 """For a readiness check: probes give up after 2 to 3 s (docs/reference/cli.md,
 docs/reference/service.md#what-stops-the-start), and want an answer before.
 """
 
-_EXPOSITION = "text/plain; version=0.0.4; charset=utf-8"
-_CHALLENGE = ((b"www-authenticate", b'Bearer realm="cyoda metrics"'),)
+_EXPOSITION: Final = "text/plain; version=0.0.4; charset=utf-8"
+_CHALLENGE: Final = ((b"www-authenticate", b'Bearer realm="cyoda metrics"'),)
 
 log = logs.logger(__name__)
 

@@ -2,6 +2,8 @@
 one.
 """
 
+from typing import Final
+
 import msgspec
 from msgspec import Struct
 
@@ -14,8 +16,8 @@ from statewright.instants import to_rfc3339
 from statewright.services import retention
 from statewright.settings import read_period
 
-ADMIN = "ROLE_ADMIN"
-MAX_BYTES = 1024 * 1024
+ADMIN: Final = "ROLE_ADMIN"
+MAX_BYTES: Final = 1024 * 1024
 
 log = logs.logger(__name__)
 
@@ -55,7 +57,7 @@ def require_admin(request: Request) -> None:
 
 # Removing superseded versions by request: an extension of ours.
 
-PRUNE_ROLE = "ROLE_ADMIN"
+PRUNE_ROLE: Final = "ROLE_ADMIN"
 
 
 async def prune_history(request: Request) -> Response:

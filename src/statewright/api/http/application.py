@@ -38,7 +38,7 @@ from statewright.services.runtime import Caller, Runtime
 VARY: Headers = ((b"vary", b"Origin"),)
 ANY_ORIGIN: Headers = ((b"access-control-allow-origin", b"*"),)
 
-PREFLIGHT = Response(
+PREFLIGHT: Final = Response(
     b"",
     204,
     "",

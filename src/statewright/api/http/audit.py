@@ -1,5 +1,7 @@
 """The audit trail over REST (docs/reference/workflows.md#audit, docs/reference/workflows.md#the-finish-event)."""
 
+from typing import Final
+
 from statewright.api.http.request import Request, uuid_text
 from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import TRANSACTION, Query, Route
@@ -10,8 +12,8 @@ from statewright.instants import to_rfc3339
 from statewright.services import audit
 from statewright.services.audit import AuditQuery, EntityChanged, TrailItem
 
-DEFAULT_LIMIT = 20
-MAX_LIMIT = 1000
+DEFAULT_LIMIT: Final = 20
+MAX_LIMIT: Final = 1000
 
 
 async def get_finish_event(request: Request) -> Response:

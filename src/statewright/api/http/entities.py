@@ -203,9 +203,11 @@ def _describe_change(change: EntityChange) -> dict[str, object]:
 
 # Routes on entities (docs/reference/entities.md#entities-and-messages).
 
-WAIT = Query("waitForConsistencyAfter", "boolean", "accepted for compatibility; writes are always readable at once")
-WINDOW = Query("transactionWindow", "integer", "items per transaction, 1 to 1000", "int32")
-WRITE_PROBLEMS = (
+WAIT: Final = Query(
+    "waitForConsistencyAfter", "boolean", "accepted for compatibility; writes are always readable at once"
+)
+WINDOW: Final = Query("transactionWindow", "integer", "items per transaction, 1 to 1000", "int32")
+WRITE_PROBLEMS: Final = (
     "BAD_REQUEST",
     "INCOMPATIBLE_TYPE",
     "POLYMORPHIC_SLOT",
@@ -220,7 +222,7 @@ WRITE_PROBLEMS = (
     "DISPATCH_TIMEOUT",
     "STORAGE_UNAVAILABLE",
 )
-PATCH_PROBLEMS = (
+PATCH_PROBLEMS: Final = (
     "ENTITY_NOT_FOUND",
     "ENTITY_MODIFIED",
     "UNSUPPORTED_MEDIA_TYPE",

@@ -3,6 +3,7 @@ docs/reference/entities.md#update-a-collection).
 """
 
 from functools import partial
+from typing import Final
 
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json, encode_results
@@ -50,7 +51,7 @@ def _respond(results: collections.Results) -> Response:
 
 # Deleting the entities of a model over REST (docs/reference/entities.md#delete-by-model).
 
-MAX_CONDITION_BYTES = 64 * 1024 * 1024
+MAX_CONDITION_BYTES: Final = 64 * 1024 * 1024
 """The dialect knows no limit for this body; this one only protects the process."""
 
 

@@ -5,6 +5,7 @@ HTTP.
 from collections.abc import Sequence
 from functools import partial
 from http import HTTPStatus
+from typing import Final
 
 from statewright import logs
 from statewright.api.http.application import ErrorFormat
@@ -12,9 +13,9 @@ from statewright.api.http.response import Response, encode_json
 from statewright.api.http.warnings import build_warning_headers
 from statewright.failures import Failure
 
-PROBLEM = "application/problem+json"
+PROBLEM: Final = "application/problem+json"
 
-_TITLES = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
+_TITLES: Final = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
 """Reason phrases that newer registries, and so newer Pythons, spell differently."""
 
 log = logs.logger(__name__)

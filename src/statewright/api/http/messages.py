@@ -15,8 +15,8 @@ from statewright.jsonval.codec import MalformedJson, decode
 from statewright.services import messages
 from statewright.services.messages import Header, MessageReading, NotUtf8, TempFile
 
-_INT64 = 2**63
-_OPTIONAL_HEADERS = {
+_INT64: Final = 2**63
+_OPTIONAL_HEADERS: Final = {
     "message_id": b"x-message-id",
     "user_id": b"x-user-id",
     "recipient": b"x-recipient",

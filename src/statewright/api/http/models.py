@@ -1,6 +1,7 @@
 """Models over REST (docs/reference/models.md#operations)."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
@@ -11,7 +12,7 @@ from statewright.ids import ModelId
 from statewright.instants import to_rfc3339
 from statewright.services import models
 
-MAX_UNIQUE_KEYS_BYTES = 1024 * 1024
+MAX_UNIQUE_KEYS_BYTES: Final = 1024 * 1024
 """Of the body that sets unique keys (docs/reference/models.md#requests-and-answers)."""
 
 

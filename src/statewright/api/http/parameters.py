@@ -13,14 +13,14 @@ from statewright.failures import BadRequest
 OWN_OPTIONS: Final = frozenset({"dryRun", "warnings"})
 """Options that other servers of the dialects do not have: whoever sends one expects it to work."""
 
-MAX_NAME_CHARACTERS: Final = 100
+MAX_NAME_CHARS: Final = 100
 
 
 class UnknownParameter(BadRequest):
     """A query parameter that the operation does not have."""
 
     def __init__(self, name: str, route: Operation) -> None:
-        super().__init__(_describe(name, route), {"parameter": name[:MAX_NAME_CHARACTERS]})
+        super().__init__(_describe(name, route), {"parameter": name[:MAX_NAME_CHARS]})
 
 
 def check_parameters(route: Operation, query: bytes) -> tuple[str, ...]:
@@ -36,4 +36,4 @@ def check_parameters(route: Operation, query: bytes) -> tuple[str, ...]:
 
 def _describe(name: str, route: Operation) -> str:
     known = ", ".join(sorted(route.parameter_names)) or "none"
-    return f"unknown query parameter '{name[:MAX_NAME_CHARACTERS]}'; known: {known}"
+    return f"unknown query parameter '{name[:MAX_NAME_CHARS]}'; known: {known}"

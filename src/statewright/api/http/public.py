@@ -17,8 +17,8 @@ from statewright.api.http.security import PAGE_HEADERS
 from statewright.auth import JwkSet, TokenRequest, TokenService
 from statewright.failures import PathNotFound
 
-HTML = "text/html; charset=utf-8"
-MAX_FORM_BYTES = 1024 * 1024
+HTML: Final = "text/html; charset=utf-8"
+MAX_FORM_BYTES: Final = 1024 * 1024
 
 _KEPT: Final = ((b"cache-control", b"public, max-age=31536000, immutable"),)
 """Of files whose paths change with them."""

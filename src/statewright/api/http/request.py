@@ -8,6 +8,7 @@ framework: what does not bind is a 400 that names the parameter.
 import re
 from collections.abc import AsyncIterator, Mapping
 from functools import cached_property
+from typing import Final
 from urllib.parse import parse_qs
 
 from statewright.api.http.asgi import ClientGone, Message, Receive, Scope
@@ -17,12 +18,12 @@ from statewright.ids import EntityId, TransactionId
 from statewright.instants import from_rfc3339, is_date
 from statewright.services.runtime import Caller, Runtime
 
-MAX_BODY_BYTES = 10 * 1024 * 1024
+MAX_BODY_BYTES: Final = 10 * 1024 * 1024
 
-_INT = re.compile(r"[+-]?[0-9]{1,20}")
-_UUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
-_TRUE = {"1", "t", "T", "TRUE", "true", "True"}
-_FALSE = {"0", "f", "F", "FALSE", "false", "False"}
+_INT: Final = re.compile(r"[+-]?[0-9]{1,20}")
+_UUID: Final = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
+_TRUE: Final = {"1", "t", "T", "TRUE", "true", "True"}
+_FALSE: Final = {"0", "f", "F", "FALSE", "false", "False"}
 
 
 class Request:

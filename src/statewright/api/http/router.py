@@ -108,20 +108,20 @@ class Route(Operation, frozen=True, kw_only=True):
 
 # Parameters that several groups of routes have in common.
 
-POINT_IN_TIME = Query(
+POINT_IN_TIME: Final = Query(
     "pointInTime", "string", "the instant to look at; RFC 3339, UTC when it has no offset", "date-time"
 )
-TRANSACTION = Query("transactionId", "string", "the transaction whose version is wanted", "uuid")
-TIMEOUT = Query("transactionTimeoutMillis", "integer", "accepted for compatibility", "int64")
-MODEL = "/model/{entityName}/{modelVersion}"
+TRANSACTION: Final = Query("transactionId", "string", "the transaction whose version is wanted", "uuid")
+TIMEOUT: Final = Query("transactionTimeoutMillis", "integer", "accepted for compatibility", "int64")
+MODEL: Final = "/model/{entityName}/{modelVersion}"
 
 
 # Parameters that all writes of entities share (docs/reference/entities.md#parameters-without-effect).
 
-MAX_WINDOW = 1000
+MAX_WINDOW: Final = 1000
 """Items per transaction of a collection (docs/reference/entities.md#limits)."""
 
-DEFAULT_WINDOW = 100
+DEFAULT_WINDOW: Final = 100
 
 
 def bind_write_parameters(request: Request) -> None:
@@ -144,9 +144,9 @@ def check_window(window: int) -> int:
 
 
 MAX_CACHED_SHAPES: Final = 1024
-MAX_SHAPE_CHARACTERS: Final = 256
+MAX_SHAPE_CHARS: Final = 256
 MAX_SEGMENTS: Final = 16
-MAX_SEGMENT_CHARACTERS: Final = 64
+MAX_SEGMENT_CHARS: Final = 64
 """The routes of so many paths are kept, whichever clients asked for them. Longer ones are cut to these limits, which
 makes none match that did not before.
 """
@@ -282,9 +282,9 @@ def _list_readings(shape: Segments, shapes: Iterable[Segments]) -> list[set[str]
 def _reduce_to_shape(path: str) -> str:
     """A path that has the same route: with one id for all, and not too long to be kept."""
     shape = _ID.sub("/0", path)
-    if len(shape) <= MAX_SHAPE_CHARACTERS:
+    if len(shape) <= MAX_SHAPE_CHARS:
         return shape
-    return "/".join(part[:MAX_SEGMENT_CHARACTERS] for part in shape.split("/")[:MAX_SEGMENTS])
+    return "/".join(part[:MAX_SEGMENT_CHARS] for part in shape.split("/")[:MAX_SEGMENTS])
 
 
 def _decode(name: str, part: str) -> str:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncIterator, Callable
 from functools import partial
+from typing import Final
 
 from statewright.api.http import search_indexes
 from statewright.api.http.request import Request, uuid_text
@@ -18,20 +19,20 @@ from statewright.services import search, search_jobs
 from statewright.services.search import Search
 from statewright.services.search_jobs import ResultPage
 
-EXPLANATIONS = {"plan": False, "analyze": True}
+EXPLANATIONS: Final = {"plan": False, "analyze": True}
 """Whether the statement is run."""
 
-MAX_AT_ONCE = 200
+MAX_AT_ONCE: Final = 200
 """Envelopes that are sent in one part: all of most searches."""
 
-NDJSON = "application/x-ndjson"
+NDJSON: Final = "application/x-ndjson"
 
-HAL = "application/hal+json"
+HAL: Final = "application/hal+json"
 """Older clients tell a page of results by it (decision S19)."""
 
 ConditionReader = Callable[[bytes], SearchCondition]
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}")
 
 
 async def search_direct(request: Request) -> Response:
@@ -116,7 +117,7 @@ def _read_limit(request: Request) -> int:
 
 # Asynchronous searches over REST (docs/reference/search.md#asynchronous-search).
 
-_US_PER_MS = 1000
+_US_PER_MS: Final = 1000
 
 
 async def submit_job(request: Request) -> Response:
@@ -200,31 +201,35 @@ def _encode_page(page: ResultPage) -> bytes:
 
 # Routes that find entities, at once or by a job, and the indexes that help (docs/reference/search.md#search).
 
-SORT = Query("sort", "string", "`path` or `@field`, then `:asc` or `:desc`; in order of precedence", repeatable=True)
-LIMIT = Query("limit", "string", "most matches, 1 to 10000, 1000 when absent; more of them are an error", "int32")
-EXPLAIN = Query(
+SORT: Final = Query(
+    "sort", "string", "`path` or `@field`, then `:asc` or `:desc`; in order of precedence", repeatable=True
+)
+LIMIT: Final = Query(
+    "limit", "string", "most matches, 1 to 10000, 1000 when absent; more of them are an error", "int32"
+)
+EXPLAIN: Final = Query(
     "explain", "string", "`plan` or `analyze`: the answer is the SQL statement and PostgreSQL's plan for it, as JSON"
 )
-TRACKING = Query("trackingRead", "boolean", "a joined transaction relies on what is returned")
-RESULT_PAGE = (
+TRACKING: Final = Query("trackingRead", "boolean", "a joined transaction relies on what is returned")
+RESULT_PAGE: Final = (
     Query("pageSize", "string", "1000 when absent or not positive, at most 10000", "int32"),
     Query("pageNumber", "string", "from 0", "int32"),
 )
-SUBMIT_PROBLEMS = (
+SUBMIT_PROBLEMS: Final = (
     "BAD_REQUEST",
     "INVALID_CONDITION",
     "INVALID_FIELD_PATH",
     "CONDITION_TYPE_MISMATCH",
     "MODEL_NOT_FOUND",
 )
-SEARCH_PROBLEMS = (
+SEARCH_PROBLEMS: Final = (
     *SUBMIT_PROBLEMS,
     "HISTORY_PRUNED",
     "SEARCH_RESULT_LIMIT",
     "SCAN_BUDGET_EXHAUSTED",
     "SEARCH_SHARD_TIMEOUT",
 )
-JOB_PROBLEMS = ("BAD_REQUEST", "SEARCH_JOB_NOT_FOUND")
+JOB_PROBLEMS: Final = ("BAD_REQUEST", "SEARCH_JOB_NOT_FOUND")
 
 SEARCH: tuple[Route, ...] = (
     Route(

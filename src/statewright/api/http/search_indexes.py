@@ -1,5 +1,7 @@
 """Declared indexes over REST: an extension of ours."""
 
+from typing import Final
+
 import msgspec
 from msgspec import Struct
 
@@ -9,7 +11,7 @@ from statewright.failures import BadRequest, Forbidden
 from statewright.searches import DeclaredIndex
 from statewright.services import search_indexes
 
-ADMIN = "ROLE_ADMIN"
+ADMIN: Final = "ROLE_ADMIN"
 
 
 class _IndexRequest(Struct, forbid_unknown_fields=True):

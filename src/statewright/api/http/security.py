@@ -36,10 +36,10 @@ PAGE_HEADERS: Final[Headers] = (
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 MAX_KNOWN_HOSTS: Final = 256
-MAX_SHOWN_CHARACTERS: Final = 100
+MAX_SHOWN_CHARS: Final = 100
 
-_LOOPBACK = re.compile(r"https?://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?")
-_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:]+)(:[0-9]*)?", re.IGNORECASE)
+_LOOPBACK: Final = re.compile(r"https?://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?")
+_HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:]+)(:[0-9]*)?", re.IGNORECASE)
 
 
 def allows_origin(origins: Collection[str], origin: str) -> bool:
@@ -128,4 +128,4 @@ def _is_address(name: str) -> bool:
 
 
 def _show(value: bytes) -> str:
-    return value.decode("latin-1")[:MAX_SHOWN_CHARACTERS]
+    return value.decode("latin-1")[:MAX_SHOWN_CHARS]

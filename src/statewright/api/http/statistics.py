@@ -1,6 +1,7 @@
 """Statistics over REST (docs/reference/entities.md#counts, docs/reference/entities.md#grouped-statistics)."""
 
 from functools import partial
+from typing import Final
 
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
@@ -83,7 +84,7 @@ def _describe_group(group: EntityGroup, wanted: GroupedQuery) -> dict[str, objec
 
 # Routes that count and group entities (docs/reference/entities.md#counts).
 
-STATES = Query("states", "string", "only these states, 1000 at most", repeatable=True)
+STATES: Final = Query("states", "string", "only these states, 1000 at most", repeatable=True)
 
 STATISTICS: tuple[Route, ...] = (
     Route(

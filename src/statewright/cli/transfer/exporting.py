@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -16,10 +17,10 @@ from msgspec import Struct
 from statewright.cli.transfer.files import append, cut_to_whole_lines
 from statewright.sdk import Client
 
-FIRST_PAGE = 50
-MAX_PAGE = 5_000
+FIRST_PAGE: Final = 50
+MAX_PAGE: Final = 5_000
 """Entities of the first page and of the largest one."""
-PAGE_BYTES = 4 << 20
+PAGE_BYTES: Final = 4 << 20
 """Bytes that a page should have; the size of the page before says how many entities these are."""
 
 _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode

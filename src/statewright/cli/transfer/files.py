@@ -10,10 +10,10 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
-CHUNK_BYTES = 1 << 20
-GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS
+CHUNK_BYTES: Final = 1 << 20
+GZIP_WINDOW_BITS: Final = 16 + zlib.MAX_WBITS
 
 
 def is_compressed(path: Path) -> bool:

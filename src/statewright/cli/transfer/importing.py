@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -23,14 +23,14 @@ from statewright.cli.transfer import MAX_ITEMS
 from statewright.cli.transfer.files import CHUNK_BYTES, open_lines
 from statewright.sdk import Client, Refused
 
-MARKER = "statewright-import/1"
-MARKER_SAMPLE = {"import": "i-0", "model": "m/1", "line": 5_000_000_000, "next": 5_000_000_000}
-MARKER_KEY = {"uniqueKeys": [{"id": "lines", "fields": ["$.import", "$.line"]}]}
+MARKER: Final = "statewright-import/1"
+MARKER_SAMPLE: Final = {"import": "i-0", "model": "m/1", "line": 5_000_000_000, "next": 5_000_000_000}
+MARKER_KEY: Final = {"uniqueKeys": [{"id": "lines", "fields": ["$.import", "$.line"]}]}
 
-MAX_BATCH_BYTES = 8 << 20
+MAX_BATCH_BYTES: Final = 8 << 20
 """Bytes of a batch; the service takes bodies of 10 MiB."""
 
-_ITEM = re.compile(r"\bitem (\d+): ")
+_ITEM: Final = re.compile(r"\bitem (\d+): ")
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 

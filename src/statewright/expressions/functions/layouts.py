@@ -25,8 +25,8 @@ _MONTHS: Final = (
 _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _CENTURY_SPLIT: Final = 69
 """Two-digit years from here on belong to the twentieth century."""
-_OFFSET = r"Z|[+-]\d\d:?\d\d|[+-]\d\d"
-_FRACTION = r"\d{1,9}"
+_OFFSET: Final = r"Z|[+-]\d\d:?\d\d|[+-]\d\d"
+_FRACTION: Final = r"\d{1,9}"
 
 
 class _Piece(Struct, frozen=True):
@@ -78,7 +78,7 @@ _PIECES: Final[Mapping[str, _Piece]] = {
     "4": _Piece("minute", r"\d{1,2}", lambda time: str(time.minute)),
     "5": _Piece("second", r"\d{1,2}", lambda time: str(time.second)),
 }
-_PIECE = re.compile("|".join(map(re.escape, _PIECES)))
+_PIECE: Final = re.compile("|".join(map(re.escape, _PIECES)))
 
 
 def parse_time(text: str, layout: str, zone: tzinfo = UTC) -> datetime | None:

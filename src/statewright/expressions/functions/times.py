@@ -31,8 +31,8 @@ _UNITS: Final[Mapping[str, timedelta]] = {
     "µs": timedelta(microseconds=1),
     "ns": timedelta(microseconds=1) / 1000,
 }
-_PART = re.compile(r"(\d+\.?\d*|\.\d+)(h|ms|m|s|us|µs|ns)")
-_DURATION = re.compile(rf"[+-]?(?:0|(?:{_PART.pattern})+)")
+_PART: Final = re.compile(r"(\d+\.?\d*|\.\d+)(h|ms|m|s|us|µs|ns)")
+_DURATION: Final = re.compile(rf"[+-]?(?:0|(?:{_PART.pattern})+)")
 
 
 def _now(frame: Frame, arguments: tuple[Value, ...]) -> Value:

@@ -29,10 +29,10 @@ from statewright.sdk.worker import Functions, build_error_answer, run_function
 
 ResultT = TypeVar("ResultT")
 
-BARE_MODEL = ("entity", 1)
+BARE_MODEL: Final = ("entity", 1)
 """The model of a document that a test passes without an entity."""
 
-MAX_THREADS = 64
+MAX_THREADS: Final = 64
 """Threads for plain functions that run at once."""
 
 

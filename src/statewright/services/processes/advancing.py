@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from random import Random
-from typing import Generic, TypeAlias
+from typing import Final, Generic, TypeAlias
 
 from msgspec import Struct
 
@@ -53,15 +53,15 @@ from statewright.turns import is_large
 InstanceOperation: TypeAlias = Callable[[P, I, Moment], Applied[I] | Rejection]
 """What is to be done to an instance: an operation of its language, the rest of its arguments filled in."""
 
-MAX_ATTEMPTS = 50
+MAX_ATTEMPTS: Final = 50
 """Attempts at an advance before its caller is told of the conflict; so many do not fail by chance."""
 
-RETRY_TIMEOUT_S = 20.0
+RETRY_TIMEOUT_S: Final = 20.0
 """After so long it is not begun again: another transaction has locked the row, and callers do not wait for ever."""
 
 MIN_PAUSE_S, MAX_PAUSE_S = 0.001, 0.05
 
-_CHILD_OFFSET = IDS_PER_MOMENT - 1
+_CHILD_OFFSET: Final = IDS_PER_MOMENT - 1
 
 _jitter = Random()  # noqa: S311 - spreads retries, guards nothing
 

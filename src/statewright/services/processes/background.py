@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from typing import Final
 
 from msgspec import Struct
 
@@ -24,8 +25,8 @@ from statewright.services.processes.timers import TimerScanner
 from statewright.services.runtime import Caller, Runtime
 from statewright.storage.processes import instances, jobs
 
-MAX_SWEEP_BATCH = 1_000
-PURGE_INTERVAL = timedelta(minutes=1)
+MAX_SWEEP_BATCH: Final = 1_000
+PURGE_INTERVAL: Final = timedelta(minutes=1)
 
 log = logs.logger("steps")
 
@@ -91,10 +92,10 @@ class InstancePurger:
 
 # Removing finished instances by age, with everything that belongs to them. Ours.
 
-MAX_PURGE_BATCH = 200
+MAX_PURGE_BATCH: Final = 200
 """Instances removed by one statement: few enough not to be noticed."""
 
-REQUEST_WINDOW = timedelta(seconds=5)
+REQUEST_WINDOW: Final = timedelta(seconds=5)
 """How long one request works; who wants more asks again."""
 
 
@@ -132,7 +133,7 @@ async def purge(
     return PurgeResult(removed=removed, is_complete=count < MAX_PURGE_BATCH)
 
 
-NOTIFY_INTERVAL_S = 0.02
+NOTIFY_INTERVAL_S: Final = 0.02
 """Pause between two notifications of other processes."""
 
 

@@ -8,6 +8,7 @@ by any node.
 
 import asyncio
 from datetime import timedelta
+from typing import Final
 
 from statewright import logs
 from statewright.background import repeat, run_by_size
@@ -26,9 +27,9 @@ from statewright.storage.processes import children
 from statewright.storage.processes.children import DueChild
 from statewright.storage.processes.parts import WAITS, Waits
 
-BACKOFF_INTERVAL = timedelta(seconds=10)
-MAX_BATCH_SIZE = 100
-MAX_CONCURRENT_STARTS = 8
+BACKOFF_INTERVAL: Final = timedelta(seconds=10)
+MAX_BATCH_SIZE: Final = 100
+MAX_CONCURRENT_STARTS: Final = 8
 """Successors that one process starts at a time."""
 
 log = logs.logger("steps")

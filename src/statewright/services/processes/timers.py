@@ -8,7 +8,7 @@ A timer that could not be fired is taken again after a back-off, by any process 
 
 import asyncio
 from datetime import timedelta
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -24,9 +24,9 @@ from statewright.services.scheduler import system_principal
 from statewright.storage.processes import timers
 from statewright.storage.processes.timers import DueTimer
 
-BACKOFF_INTERVAL = timedelta(seconds=10)
-MAX_BATCH_SIZE = 200
-MAX_CONCURRENT_FIRES = 16
+BACKOFF_INTERVAL: Final = timedelta(seconds=10)
+MAX_BATCH_SIZE: Final = 200
+MAX_CONCURRENT_FIRES: Final = 16
 """Timers of one scan that are fired at a time."""
 
 TimerOutcome: TypeAlias = Literal["fired", "dropped", "kept"]

@@ -13,6 +13,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 from statewright.ids import Clock, EntityId, TenantId
 from statewright.services.processes.idle_topics import ANY_TYPE, IdleTopics, Topic
@@ -94,7 +95,7 @@ class Wakeups:
 
 # Instances that an advance of this process has just made due; their rows are in the database.
 
-MAX_DUE_CHILDREN = 10_000
+MAX_DUE_CHILDREN: Final = 10_000
 """Beyond it they are left to the scan of the outbox."""
 
 

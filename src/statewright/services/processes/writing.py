@@ -4,7 +4,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import Generic
+from typing import Final, Generic
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -38,7 +38,7 @@ from statewright.storage.processes.parts import (
     Waits,
 )
 
-SUCCESSOR_DELAY_US = 10_000_000
+SUCCESSOR_DELAY_US: Final = 10_000_000
 """How long the node that ended an instance has for starting the next one before others may."""
 
 

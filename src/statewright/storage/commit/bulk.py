@@ -15,6 +15,7 @@ New entities have no former versions, so there is nothing to lock, to compare or
 
 from collections.abc import Sequence
 from operator import attrgetter
+from typing import Final
 
 import asyncpg
 
@@ -30,10 +31,10 @@ from statewright.storage.commit.submission import (
     UniqueKeyTaken,
 )
 
-MIN_COPY_ROWS = 60
+MIN_COPY_ROWS: Final = 60
 """Rows from which COPY, with its four round trips, is quicker than the commit statement (measured)."""
 
-AUDIT_COLUMNS = {
+AUDIT_COLUMNS: Final = {
     "tenant": "tenant",
     "entity": "id",
     "at": "events_at",
@@ -46,7 +47,7 @@ AUDIT_COLUMNS = {
 _get_version = attrgetter(*ENTITY_COLUMNS.version)
 _get_audit = attrgetter(*AUDIT_COLUMNS.values())
 
-CLAIM = """
+CLAIM: Final = """
     -- One of two that claim the same value waits here for the other to commit.
     INSERT INTO unique_claim (tenant, hash, entity)
     SELECT tenant, hash, entity
@@ -55,7 +56,7 @@ CLAIM = """
         ON CONFLICT (tenant, hash) DO NOTHING
 """
 
-TAKE_INSTANT = """
+TAKE_INSTANT: Final = """
     SELECT CASE WHEN pg_advisory_xact_lock_shared(5371, 1)::text IS NOT NULL THEN now_us() END
 """
 

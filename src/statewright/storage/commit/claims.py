@@ -8,6 +8,7 @@ asks before it merges: it, and not the owner of the transaction, should hear of 
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
+from typing import Final
 
 import msgspec
 
@@ -18,7 +19,7 @@ from statewright.schema import Claim
 from statewright.storage.commit.submission import ClaimRow, Submission, Write
 from statewright.storage.pool import SHORT_READ, Pool
 
-HASH_BYTES = 16
+HASH_BYTES: Final = 16
 """As long as a UUID, which is how it is stored; claims are equal when their hashes are."""
 
 KeepsClaim = Callable[[EntityId, str], bool]
@@ -91,7 +92,7 @@ def build_claim_rows(tenant: TenantId, writes: Mapping[EntityId, Write]) -> list
     return [(tenant, id_, hash_) for id_, claims in keyed for hash_ in claims or (None,)]
 
 
-HOLDERS = """
+HOLDERS: Final = """
     SELECT claimed.hash, holder.entity
       FROM unnest($2::uuid[]) AS claimed (hash)
      CROSS JOIN LATERAL (SELECT entity FROM unique_claim WHERE tenant = $1 AND hash = claimed.hash LIMIT 1) AS holder

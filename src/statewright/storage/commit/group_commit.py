@@ -37,10 +37,10 @@ Failures.
   if its holder came and went meanwhile it may have to be run once more.
 - A lost connection leaves the outcome unknown. The backend is ended if it is still there, so that it cannot commit
   behind our back; then the transaction ids of the batch are looked up before its callers get an answer. That is tried
-  until ``ANSWER_WITHIN`` is over, since a database that crashed is back after some seconds. Where it fails, clients are
-  told ``OutcomeUnknown``, which names the transaction and is no invitation to repeat the request.
-- A silent database. A submission that is not on its way after ``SEND_WITHIN`` is given up: nothing was done. One that
-  is, has ``statement.STATEMENT_TIMEOUT_S``, and then what is left of ``ANSWER_WITHIN`` for looking it up.
+  until ``ANSWER_TIMEOUT`` is over, since a database that crashed is back after some seconds. Where it fails, clients
+  are told ``OutcomeUnknown``, which names the transaction and is no invitation to repeat the request.
+- A silent database. A submission that is not on its way after ``SEND_TIMEOUT`` is given up: nothing was done. One that
+  is, has ``statement.STATEMENT_TIMEOUT_S``, and then what is left of ``ANSWER_TIMEOUT`` for looking it up.
 - A cancelled caller is dropped while queued. Once sent, the batch is never cancelled, and the caller does not learn the
   outcome either.
 """
@@ -50,7 +50,7 @@ from collections import deque
 from collections.abc import Sequence
 from datetime import timedelta
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 import asyncpg
 
@@ -66,41 +66,41 @@ from statewright.storage.commit.submission import Applied, Busy, Stale, Submissi
 from statewright.storage.connections import DatabaseUrl, add_session_settings
 from statewright.storage.pool import ConnectionLost, Pool
 
-MAX_BATCH = 32
-MAX_IN_FLIGHT = 2
-COMMIT_CONNECTIONS = MAX_IN_FLIGHT + 1
+MAX_BATCH: Final = 32
+MAX_IN_FLIGHT: Final = 2
+COMMIT_CONNECTIONS: Final = MAX_IN_FLIGHT + 1
 """One for each batch and one for the serial queue."""
 
-SECOND_BATCH_MIN = 8
+SECOND_BATCH_MIN: Final = 8
 """Submissions that justify another batch while one is on its way. Fewer wait for it and then travel together: a
 statement costs as much for one transaction as for several."""
 
-BLOCKED_AFTER_S = 0.02
+BLOCKED_AFTER_S: Final = 0.02
 """After so long the few that wait for a batch leave without it: it is not busy then, it waits for a lock."""
 
-STATEMENT_LOCK_TIMEOUT = timedelta(milliseconds=250)
+STATEMENT_LOCK_TIMEOUT: Final = timedelta(milliseconds=250)
 """How long a statement may wait for a lock; much longer than any statement of ours holds one."""
 
-LOCK_TIMEOUT = timedelta(seconds=5)
-MIN_ACQUIRE_S = 1.0
+LOCK_TIMEOUT: Final = timedelta(seconds=5)
+MIN_ACQUIRE_S: Final = 1.0
 """A batch has so long for a connection also when one of it was queued for long."""
 
 MIN_PAUSE_S, MAX_PAUSE_S = 0.002, 0.1
 """Between attempts of a submission that is held up: a commit of another process takes a few milliseconds, a mass
 deletion seconds."""
 
-LOCK_ERRORS = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+LOCK_ERRORS: Final = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 """What the database says when transactions stand in each other's way."""
 
-SEND_WITHIN = timedelta(seconds=8)
+SEND_TIMEOUT: Final = timedelta(seconds=8)
 """How long a submission may wait for its turn and a connection."""
 
-ANSWER_WITHIN = timedelta(seconds=28)
+ANSWER_TIMEOUT: Final = timedelta(seconds=28)
 """How long a caller may wait for the verdict, whatever becomes of the database: 30 s with what comes before and after
 (decision S14).
 """
 
-MAX_QUEUED = 20_000
+MAX_QUEUED: Final = 20_000
 """Submissions waiting; beyond it the database cannot keep up and callers are told so at once."""
 
 _jitter = Random()  # noqa: S311 - spreads attempts, guards nothing
@@ -125,8 +125,8 @@ class GroupCommit:
         pool: Pool,
         *,
         parts: Sequence[Part] = (),
-        send_within: timedelta = SEND_WITHIN,
-        answer_within: timedelta = ANSWER_WITHIN,
+        send_within: timedelta = SEND_TIMEOUT,
+        answer_within: timedelta = ANSWER_TIMEOUT,
         lock_timeout: timedelta = LOCK_TIMEOUT,
     ) -> None:
         self._pool = pool

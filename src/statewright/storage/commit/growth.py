@@ -7,6 +7,7 @@ else, and a document that contradicts what was learnt meanwhile is refused as it
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import asyncpg
 import msgspec
@@ -94,7 +95,7 @@ class StagedGrowth:
 
 
 # Locked in one global order, before any row of an entity. After a wait the newest version of a row is returned.
-LOCK_MODELS = """
+LOCK_MODELS: Final = """
     SELECT model.tenant, model.id, model.schema, model.change_level, model.unique_keys
       FROM model
       JOIN unnest($1::text[], $2::uuid[]) AS growing (tenant, id)
@@ -103,7 +104,7 @@ LOCK_MODELS = """
        FOR NO KEY UPDATE OF model
 """
 
-SAVE_SCHEMA = """
+SAVE_SCHEMA: Final = """
     UPDATE model SET schema = $3::jsonb, changed_at = now_us(), revision = nextval('definition_revision')
      WHERE tenant = $1 AND id = $2
 """

@@ -7,6 +7,7 @@ cannot be asked is asked again until a deadline: one that is started anew takes 
 import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Final
 
 import asyncpg
 
@@ -15,10 +16,10 @@ from statewright.failures import StorageUnavailable
 from statewright.storage.commit.submission import Submission
 from statewright.storage.pool import ConnectionLost, Pool
 
-ASK_TIMEOUT_S = 6.0
+ASK_TIMEOUT_S: Final = 6.0
 """For one statement: a little longer than ``END_BACKEND`` may wait."""
 
-PAUSE_S = 0.25
+PAUSE_S: Final = 0.25
 """Between two attempts."""
 
 log = logs.logger(__name__)
@@ -55,7 +56,7 @@ async def _ask(
 
 
 # LATERAL … LIMIT 1 keeps the planner at one index probe per transaction.
-WRITTEN_AT = """
+WRITTEN_AT: Final = """
     -- When transactions wrote their entities; nothing for one that never did.
     SELECT wanted.n, written.valid_from
       FROM unnest($1::text[], $2::uuid[], $3::uuid[]) WITH ORDINALITY AS wanted (tenant, id, transaction_id, n)
@@ -74,7 +75,7 @@ class BackendAlive(Exception):
     """A backend could not be ended; it may still commit."""
 
 
-END_BACKEND = """
+END_BACKEND: Final = """
     -- Another backend may have got the number since. Waits up to 5 s for this one to be gone.
     SELECT pg_terminate_backend(pid, 5000)
       FROM pg_stat_activity

@@ -1,12 +1,13 @@
 """A submission on its way to its verdict."""
 
 import asyncio
+from typing import Final
 
 from statewright.storage.commit.bulk import is_bulk
 from statewright.storage.commit.submission import Submission, Verdict
 
-MAX_SHARED_ROWS = 20
-MAX_SHARED_CHARACTERS = 64 * 1024
+MAX_SHARED_ROWS: Final = 20
+MAX_SHARED_CHARS: Final = 64 * 1024
 """What is larger does not share its statement."""
 
 
@@ -42,4 +43,4 @@ class PendingCommit:
         self.model_locks = {(tenant, model): lock for tenant, model, lock in submission.model_locks}
         characters = sum(len(row.document or "") for row in rows)
         characters += sum(part.size for part in submission.parts.values())
-        self.is_large = len(rows) > MAX_SHARED_ROWS or characters > MAX_SHARED_CHARACTERS or bool(submission.growth)
+        self.is_large = len(rows) > MAX_SHARED_ROWS or characters > MAX_SHARED_CHARS or bool(submission.growth)

@@ -68,7 +68,7 @@ def encode_model_locks(batch: Sequence[Submission]) -> str | None:
     return _encode(model_locks).decode()
 
 
-LOCK_LOST = "SELECT model_locks_lost($1::jsonb) ->> '0'"
+LOCK_LOST: Final = "SELECT model_locks_lost($1::jsonb) ->> '0'"
 """Keeps the models locked until the transaction ends."""
 
 
@@ -151,7 +151,7 @@ CORE_PARTS: Final = (MODEL_LOCKS, CLAIMS, TASKS)
 """In the order in which their refusals count."""
 
 
-STATEMENT_TIMEOUT_S = 12.0
+STATEMENT_TIMEOUT_S: Final = 12.0
 """A database that takes longer has stopped answering: its connection counts as lost, and the outcome is looked up."""
 
 

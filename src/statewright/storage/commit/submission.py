@@ -1,6 +1,7 @@
 """What a transaction wants written, how that is made of its writes, reads, events and tasks, and what became of it."""
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -85,7 +86,7 @@ Attempt = Verdict | Busy
 """What became of a submission that may be tried again."""
 
 
-NO_EVENTS = (None, None, None)
+NO_EVENTS: Final = (None, None, None)
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 

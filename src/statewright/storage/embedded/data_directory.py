@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from msgspec import Struct
 
@@ -25,12 +25,12 @@ from statewright.storage.embedded import launcher
 from statewright.storage.embedded.os_user import OsUser, can_reach
 from statewright.storage.startup_errors import DataDirectoryInUse, EmbeddedServerRefused
 
-MAJOR_VERSION = 18
+MAJOR_VERSION: Final = 18
 
-MAX_LOG_BYTES = 10 * 1024 * 1024
+MAX_LOG_BYTES: Final = 10 * 1024 * 1024
 """Bytes of the server's log above which a start moves it aside."""
 
-STATUS_LINE = 8
+STATUS_LINE: Final = 8
 """Of ``postmaster.pid``, which holds one fact per line (PostgreSQL: src/include/utils/pidfile.h)."""
 
 COMMON_SETTINGS: Mapping[str, str] = {

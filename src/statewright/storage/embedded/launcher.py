@@ -16,13 +16,14 @@ happens in a forked copy of a threaded process. It imports nothing but the stand
 import ctypes
 import os
 import sys
+from typing import Final
 
-PR_SET_PDEATHSIG = 1
-PR_SET_SECUREBITS = 28
+PR_SET_PDEATHSIG: Final = 1
+PR_SET_SECUREBITS: Final = 28
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 47, 2
-SECBIT_NO_SETUID_FIXUP = 1 << 2
-CAP_DAC_OVERRIDE = 1
-CAPABILITY_VERSION = 0x20080522
+SECBIT_NO_SETUID_FIXUP: Final = 1 << 2
+CAP_DAC_OVERRIDE: Final = 1
+CAPABILITY_VERSION: Final = 0x20080522
 """``_LINUX_CAPABILITY_VERSION_3`` of <linux/capability.h>."""
 
 

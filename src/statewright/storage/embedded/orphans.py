@@ -15,19 +15,20 @@ import signal
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Final
 
 import psutil
 
 from statewright.storage.startup_errors import EmbeddedServerRefused
 
-FAST_SHUTDOWN = signal.SIGINT
+FAST_SHUTDOWN: Final = signal.SIGINT
 """Ends sessions, writes a checkpoint (PostgreSQL 18 manual, §18.5)."""
 
-IMMEDIATE_SHUTDOWN = signal.SIGQUIT
+IMMEDIATE_SHUTDOWN: Final = signal.SIGQUIT
 """Ends at once; the next start recovers from the write-ahead log."""
 
-FAST_TIMEOUT = timedelta(seconds=15)
-IMMEDIATE_TIMEOUT = timedelta(seconds=5)
+FAST_TIMEOUT: Final = timedelta(seconds=15)
+IMMEDIATE_TIMEOUT: Final = timedelta(seconds=5)
 
 
 def stop_orphans(pgdata: Path) -> int:

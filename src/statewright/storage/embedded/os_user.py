@@ -9,12 +9,13 @@ import os
 import pwd
 import stat
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
 from statewright.storage.startup_errors import EmbeddedServerRefused
 
-CANDIDATE_USERS = ("statewright", "nobody")
+CANDIDATE_USERS: Final = ("statewright", "nobody")
 """Users to own new data when root starts the service, best first. A ``postgres`` user is left to the system's own
 server.
 """

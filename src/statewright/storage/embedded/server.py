@@ -23,7 +23,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 from urllib.parse import quote
 
 from statewright import logs
@@ -39,15 +39,15 @@ from statewright.storage.embedded.os_user import OsUser, change_owner, choose_us
 from statewright.storage.embedded.socket_directory import prepare_socket_directory, remove_abandoned_directories
 from statewright.storage.startup_errors import EmbeddedServerRefused
 
-SUPERUSER = "statewright"
+SUPERUSER: Final = "statewright"
 
-START_TIMEOUT = timedelta(seconds=60)
+START_TIMEOUT: Final = timedelta(seconds=60)
 """Includes recovery; ``max_wal_size`` bounds that to some seconds."""
 
-FAST_TIMEOUT = timedelta(seconds=20)
-IMMEDIATE_TIMEOUT = timedelta(seconds=5)
+FAST_TIMEOUT: Final = timedelta(seconds=20)
+IMMEDIATE_TIMEOUT: Final = timedelta(seconds=5)
 
-READY_PAUSE_S = 0.01
+READY_PAUSE_S: Final = 0.01
 """Between two looks for the server's word that it is ready; it does not call back."""
 
 RESTART_PAUSE_S, MAX_RESTART_PAUSE_S = 1.0, 30.0

@@ -11,18 +11,19 @@ import time
 from datetime import timedelta
 from hashlib import blake2b
 from pathlib import Path
+from typing import Final
 
 from statewright.storage.embedded.data_directory import DataDirectory
 from statewright.storage.embedded.os_user import OsUser
 
-MAX_SOCKET_PATH = 103
+MAX_SOCKET_PATH: Final = 103
 """Bytes; ``sun_path`` without its end mark on macOS. Linux allows 107."""
 
-SOCKET = ".s.PGSQL.5432"
+SOCKET: Final = ".s.PGSQL.5432"
 
-CONNECT_TIMEOUT_S = 0.2
+CONNECT_TIMEOUT_S: Final = 0.2
 
-ABANDONED_AFTER = timedelta(minutes=10)
+ABANDONED_AFTER: Final = timedelta(minutes=10)
 """A directory without a server may belong to one that is just being started."""
 
 

@@ -1,6 +1,7 @@
 """Instances that have still to be started because another one has ended: a durable outbox."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import asyncpg
 from msgspec import Struct
@@ -21,7 +22,7 @@ class DueChild(Struct, frozen=True, kw_only=True):
     variables: str
 
 
-TAKE = """
+TAKE: Final = """
     -- Uses process_child_due. Each failure doubles the pause before the next attempt, up to 64 times the first one.
     UPDATE process_child
        SET not_before = $1 + $2 * (1 << least(attempts, 6)), attempts = attempts + 1
@@ -46,7 +47,7 @@ async def take_due_children(
     return [_to_child(row) for row in rows]
 
 
-DUE = """
+DUE: Final = """
     SELECT tenant, language, id, parent, definition_id, business_key, variables
       FROM process_child
      WHERE tenant = $1 AND id = $2

@@ -1,6 +1,7 @@
 """Stored versions of definitions. They are inserted by the statement that commits their entities, and never change."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import asyncpg
 from msgspec import Struct
@@ -41,7 +42,7 @@ class LatestDefinition(Struct, frozen=True, kw_only=True):
 DefinitionKey = tuple[TenantId, str, str]
 """A tenant, a language and the id of a definition."""
 
-LATEST_VERSIONS = """
+LATEST_VERSIONS: Final = """
     -- LATERAL … LIMIT 1 keeps the planner at one index probe per definition.
     SELECT wanted.tenant, wanted.language, wanted.id, latest.version
       FROM unnest($1::text[], $2::text[], $3::text[]) AS wanted (tenant, language, id)
@@ -75,7 +76,7 @@ async def _fetch_latest_versions(
     return {(TenantId(tenant), language, id_): version for tenant, language, id_, version in rows}
 
 
-VERSION = """
+VERSION: Final = """
     SELECT id, version, uploaded_at, source
       FROM process_definition
      WHERE tenant = $1 AND language = $2 AND id = $3 AND version = $4
@@ -91,7 +92,7 @@ async def fetch_version(
     return None if row is None else StoredDefinition(**row)
 
 
-VERSIONS = """
+VERSIONS: Final = """
     SELECT version, content, uploaded_at
       FROM process_definition
      WHERE tenant = $1 AND language = $2 AND id = $3
@@ -105,7 +106,7 @@ async def fetch_versions(pool: Pool, tenant: TenantId, language: str, definition
         return [StoredVersion(**row) for row in await connection.fetch(VERSIONS, tenant, language, definition_id)]
 
 
-LISTED = """
+LISTED: Final = """
     WITH latest AS (
         SELECT DISTINCT ON (id) id, version, name, description, uploaded_at
           FROM process_definition
@@ -123,7 +124,7 @@ LISTED = """
      ORDER BY page.id COLLATE "C"
 """
 
-COUNT = """
+COUNT: Final = """
     SELECT count(*)
       FROM (SELECT DISTINCT ON (id) id, name FROM process_definition
              WHERE tenant = $1 AND language = $2 ORDER BY id, version DESC) AS latest

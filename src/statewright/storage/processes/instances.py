@@ -1,6 +1,7 @@
 """Instances in lists, their history, and the removal of those that ended long ago."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import asyncpg
 from msgspec import Struct
@@ -67,7 +68,7 @@ def _build_where(tenant: TenantId, language: str, wanted: InstanceFilter) -> tup
     return " AND ".join(where), args
 
 
-HISTORY = """
+HISTORY: Final = """
     SELECT id, node_id, node_type, attempt, status, started_at, ended_at, input, output, failure_reason
       FROM process_execution
      WHERE tenant = $1 AND language = $3 AND instance = $2
@@ -82,7 +83,7 @@ async def fetch_executions(pool: Pool, tenant: TenantId, language: str, instance
     return [_to_execution(row) for row in rows]
 
 
-LAST_STATUSES = """
+LAST_STATUSES: Final = """
     SELECT DISTINCT ON (node_id) node_id, status FROM process_execution
      WHERE tenant = $1 AND language = $3 AND instance = $2
      ORDER BY node_id, attempt DESC, id DESC
@@ -111,7 +112,7 @@ def _to_execution(row: asyncpg.Record) -> StoredExecution:
     )
 
 
-PURGE = """
+PURGE: Final = """
     -- Uses process_instance_finished. User tasks are entities, too; the history of their instance names them.
     WITH doomed AS MATERIALIZED (
         SELECT tenant, id FROM process_instance

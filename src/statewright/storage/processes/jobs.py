@@ -10,6 +10,7 @@ Clocks. ``now`` is always the caller's, as for scheduled transitions.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 import asyncpg
 import msgspec
@@ -94,12 +95,12 @@ def _build_oldest(tags: str) -> str:
     """  # noqa: S608 - the conditions below
 
 
-CLAIM = _build_claim(
+CLAIM: Final = _build_claim(
     f"SELECT id FROM ({_build_oldest('IS NULL')}) AS plain"  # noqa: S608
     f" UNION ALL SELECT id FROM ({_build_oldest('IS NOT NULL')}) AS tagged"
 )
-CLAIM_PLAIN = _build_claim(_build_oldest("IS NULL"))
-CLAIM_TAGGED = _build_claim(_build_oldest("= $8"))
+CLAIM_PLAIN: Final = _build_claim(_build_oldest("IS NULL"))
+CLAIM_TAGGED: Final = _build_claim(_build_oldest("= $8"))
 
 
 async def claim_jobs(
@@ -132,7 +133,7 @@ async def claim_route(
     return [_to_locked_job(row) for row in rows]
 
 
-ROUTES = """
+ROUTES: Final = """
     -- Jumps from type to type in process_job_claimable, and from route to route in process_job_tags: one probe for
     -- each, however many jobs there are.
     WITH RECURSIVE types AS (
@@ -172,7 +173,7 @@ async def fetch_routes(pool: Pool, tenant: TenantId, language: str) -> list[Push
         return [PushRoute(job_type, tags) for job_type, tags in await connection.fetch(ROUTES, tenant, language)]
 
 
-QUEUED = """
+QUEUED: Final = """
     SELECT instance, job_type, retries, worker, lock_expires_at, held FROM process_job
      WHERE tenant = $1 AND language = $3 AND id = $2
 """
@@ -195,7 +196,7 @@ async def fetch_queued_job(pool: Pool, tenant: TenantId, language: str, job: str
     )
 
 
-INSTANCE_OF = "SELECT instance FROM process_execution WHERE tenant = $1 AND work = $2 AND language = $3 LIMIT 1"
+INSTANCE_OF: Final = "SELECT instance FROM process_execution WHERE tenant = $1 AND work = $2 AND language = $3 LIMIT 1"
 
 
 async def fetch_instance_of_work(pool: Pool, tenant: TenantId, language: str, work: str) -> EntityId | None:
@@ -205,7 +206,7 @@ async def fetch_instance_of_work(pool: Pool, tenant: TenantId, language: str, wo
     return None if found is None else EntityId(str(found))
 
 
-REQUEUE = """
+REQUEUE: Final = """
     -- Only if it still is what was judged: any other change of the job changes one of these columns, or removes it.
     WITH requeued AS (
         UPDATE process_job
@@ -238,7 +239,7 @@ async def requeue_job(pool: Pool, tenant: TenantId, job: str, judged: QueuedJob,
     return bool(count)
 
 
-RENEW = """
+RENEW: Final = """
     UPDATE process_job SET lock_expires_at = $4
      WHERE tenant = $1 AND id = $2 AND worker = $3 AND lock_expires_at IS NOT NULL
  RETURNING lock_expires_at
@@ -251,7 +252,7 @@ async def renew_lease(pool: Pool, tenant: TenantId, job: str, *, worker: str, un
         return await connection.fetchval(RENEW, tenant, job, worker, until) is not None
 
 
-RELEASE = """
+RELEASE: Final = """
     UPDATE process_job SET worker = '', locked_at = NULL, lock_expires_at = NULL
      WHERE tenant = $1 AND id = ANY ($2::uuid[]) AND worker = $3 AND lock_expires_at IS NOT NULL AND language = $4
  RETURNING language, job_type
@@ -265,7 +266,7 @@ async def release_jobs(pool: Pool, tenant: TenantId, language: str, jobs: Sequen
     return [(tenant, row["language"], row["job_type"]) for row in rows]
 
 
-SWEEP = """
+SWEEP: Final = """
     -- Uses process_job_leased. The event is that of services.steps.trail.
     WITH expired AS (
         UPDATE process_job SET worker = '', locked_at = NULL, lock_expires_at = NULL
@@ -312,13 +313,13 @@ def _to_locked_job(row: asyncpg.Record) -> LockedJob:
 # which costs three quarters of the throughput. One notification a while later, for all jobs that
 # were made meanwhile, costs nothing.
 
-CHANNEL = "statewright_process_jobs"
+CHANNEL: Final = "statewright_process_jobs"
 """Payload: a JSON list of triples of tenant, language and job type."""
 
-MAX_PAYLOAD = 7900
+MAX_PAYLOAD: Final = 7900
 """Bytes; PostgreSQL refuses a notification of 8000 or more."""
 
-NOTIFY = "SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload"
+NOTIFY: Final = "SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload"
 
 _decode = msgspec.json.Decoder(list[tuple[str, str, str]]).decode
 

@@ -1,5 +1,7 @@
 """The inbox: user tasks that are open, and whose instance is not failed."""
 
+from typing import Final
+
 import asyncpg
 from msgspec import Struct
 
@@ -30,10 +32,10 @@ class OpenTask(Struct, frozen=True, kw_only=True):
     input: str
 
 
-MATCHING = """tenant = $1 AND language = $5 AND NOT held AND ($2 = '' OR job_type = $2)
+MATCHING: Final = """tenant = $1 AND language = $5 AND NOT held AND ($2 = '' OR job_type = $2)
               AND ($3 = '' OR definition_id = $3) AND ($4::bigint IS NULL OR created_at <= $4)"""
 
-LISTED = f"""
+LISTED: Final = f"""
     SELECT task.id, task.instance, task.execution, task.definition_id, task.definition_version, task.node_id,
            task.job_type, task.business_key, task.created_at, made.input
       FROM (SELECT * FROM process_task WHERE {MATCHING} ORDER BY id OFFSET $6 LIMIT $7) AS task
@@ -45,7 +47,7 @@ LISTED = f"""
      ORDER BY task.id
 """  # noqa: S608 - made of constants
 
-COUNT = f"SELECT count(*) FROM process_task WHERE {MATCHING}"  # noqa: S608
+COUNT: Final = f"SELECT count(*) FROM process_task WHERE {MATCHING}"  # noqa: S608
 
 
 async def fetch_open_tasks(

@@ -5,6 +5,7 @@ once is not the taking, but the version of its instance: the second process to f
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import Struct
 
@@ -22,7 +23,7 @@ class DueTimer(Struct, frozen=True, kw_only=True):
     fire_at: int
 
 
-TAKE = """
+TAKE: Final = """
     -- Uses process_timer_due. Rows that another node is just taking are skipped.
     UPDATE process_timer
        SET not_before = $2
@@ -48,7 +49,7 @@ async def take_due_timers(pool: Pool, languages: Sequence[str], *, now: int, unt
     return sorted(due, key=lambda timer: (timer.fire_at, timer.id))
 
 
-DROP = "DELETE FROM process_timer WHERE tenant = $1 AND id = ANY ($2::uuid[])"
+DROP: Final = "DELETE FROM process_timer WHERE tenant = $1 AND id = ANY ($2::uuid[])"
 
 
 async def drop_timers(pool: Pool, tenant: TenantId, timers: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ Counting goes through whole models, so it uses the connections of searches and i
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import Struct
 
@@ -22,10 +23,10 @@ class Uncommitted(Struct, frozen=True, kw_only=True):
     states: tuple[str, ...] = ()
 
 
-NO_CHANGES = Uncommitted()
+NO_CHANGES: Final = Uncommitted()
 
 
-COUNTS = """
+COUNTS: Final = """
     SELECT name, version,
            (SELECT count(*) FROM entity
              WHERE entity.tenant = model.tenant AND entity.model = model.id AND entity.id <> ALL ($3::uuid[]))
@@ -37,7 +38,7 @@ COUNTS = """
 """
 
 
-COUNTS_THEN = """
+COUNTS_THEN: Final = """
     SELECT name, version,
            (SELECT count(*) FROM entity
              WHERE entity.tenant = model.tenant AND entity.model = model.id AND valid_from <= $3)
@@ -72,7 +73,7 @@ async def fetch_counts(
     return [EntityCount(model=ModelKey(row["name"], row["version"]), count=row["count"]) for row in rows]
 
 
-COUNTS_BY_STATE = """
+COUNTS_BY_STATE: Final = """
     SELECT name, version, present.state, count(*) AS count
       FROM model
      CROSS JOIN LATERAL (
@@ -87,7 +88,7 @@ COUNTS_BY_STATE = """
 """
 
 
-COUNTS_BY_STATE_THEN = """
+COUNTS_BY_STATE_THEN: Final = """
     SELECT name, version, found.state, count(*) AS count
       FROM model
      CROSS JOIN LATERAL (

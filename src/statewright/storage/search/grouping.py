@@ -9,7 +9,7 @@ Entities are chosen as in a search. Those that SQL can only narrow are judged on
 
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import Literal
+from typing import Final, Literal
 
 import asyncpg
 from msgspec import Struct
@@ -26,14 +26,14 @@ FieldPath = tuple[str, ...]
 
 Number = float | Decimal
 
-MAX_NUMBER = Decimal(2**1024 - 2**970)
+MAX_NUMBER: Final = Decimal(2**1024 - 2**970)
 """Smallest magnitude that no finite double-precision number is nearest to: half a unit beyond the largest one."""
 
-MAX_NESTING = 256
+MAX_NESTING: Final = 256
 """Most containers around a value in any stored document; a longer path leads nowhere."""
 
-CANDIDATE_COLUMNS = "id, state, transaction_id, created_at, valid_from, transition, document"
-GROUP_COLUMNS = "id, state, document"
+CANDIDATE_COLUMNS: Final = "id, state, transaction_id, created_at, valid_from, transition, document"
+GROUP_COLUMNS: Final = "id, state, document"
 
 AGGREGATES: dict[Operation, str] = {"sum": "sum", "avg": "avg", "min": "min", "max": "max", "stdev": "var_samp"}
 
@@ -60,7 +60,7 @@ class Additions(Struct, frozen=True, kw_only=True):
     documents: tuple[str, ...] = ()
 
 
-NO_ADDITIONS = Additions()
+NO_ADDITIONS: Final = Additions()
 
 
 class EntityGroups(Struct, frozen=True):

@@ -49,8 +49,8 @@ class IndexSpec(Struct, frozen=True, kw_only=True):
         return "entity_search_" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
 
 
-INDEX_COLUMNS = """search_index.id, search_index.tenant, search_index.model, search_index.path, search_index.kind,
-                   search_index.state, search_index.status, search_index.failure"""
+INDEX_COLUMNS: Final = """search_index.id, search_index.tenant, search_index.model, search_index.path,
+                   search_index.kind, search_index.state, search_index.status, search_index.failure"""
 
 
 class SearchIndexes:
@@ -235,9 +235,9 @@ def _build_expression(spec: IndexSpec, taken: int) -> tuple[str, list[str]]:
     return f"btree ({expressions[spec.kind]})", values.values
 
 
-LOCK_CONSTANTS = "SELECT pg_advisory_xact_lock(5371, 2)"
+LOCK_CONSTANTS: Final = "SELECT pg_advisory_xact_lock(5371, 2)"
 
-NEEDED = "SELECT tenant, model, path FROM search_index WHERE kind <> 'DOCUMENT'"
+NEEDED: Final = "SELECT tenant, model, path FROM search_index WHERE kind <> 'DOCUMENT'"
 
 
 async def _define_constants(connection: DatabaseConnection, spec: IndexSpec) -> None:
@@ -271,7 +271,7 @@ async def _execute_ddl(connection: DatabaseConnection, ddl: _Ddl) -> None:
     await connection.execute(await _quote(connection, ddl.text, *ddl.values))
 
 
-QUOTE = "SELECT format($1::text, VARIADIC $2::text[])"
+QUOTE: Final = "SELECT format($1::text, VARIADIC $2::text[])"
 
 
 async def _quote(connection: asyncpg.Connection, text: str, *values: str) -> str:

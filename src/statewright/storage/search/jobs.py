@@ -13,7 +13,7 @@ whatever is written, and in whatever order commits become visible.
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import cast
+from typing import Final, cast
 
 import asyncpg
 from msgspec import Struct
@@ -28,7 +28,7 @@ from statewright.storage.retention import require_kept
 from statewright.storage.search.matching import PORTION, judge_rows
 from statewright.storage.search.statements import FIRST_ARGUMENT, EntityQuery, Statement, select_versions
 
-HITS_PER_PART = 1000
+HITS_PER_PART: Final = 1000
 
 
 class NewSearchJob(Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class NewSearchJob(Struct, frozen=True, kw_only=True):
     instant: int | None = None
 
 
-JOB_COLUMNS = """search_job.tenant, search_job.id, search_job.model, search_job.name, search_job.version,
+JOB_COLUMNS: Final = """search_job.tenant, search_job.id, search_job.model, search_job.name, search_job.version,
                  search_job.condition, search_job.sort, search_job.instant, search_job.status, search_job.created_at,
                  search_job.finished_at, search_job.hits,
                  search_job.failure, search_job.attempts"""
@@ -238,7 +238,7 @@ async def _store_selected(
     return int(await connection.fetchval(text, *ordered.args, job.tenant, job.id))
 
 
-STORE_PART = "INSERT INTO search_hits (tenant, job, part, entities, versions) VALUES ($1, $2, $3, $4, $5)"
+STORE_PART: Final = "INSERT INTO search_hits (tenant, job, part, entities, versions) VALUES ($1, $2, $3, $4, $5)"
 
 
 async def _store_judged(

@@ -14,7 +14,7 @@ from statewright.entity import EntityMeta, EntityView
 from statewright.jsonval.codec import decode_stored
 from statewright.jsonval.values import JsonValue
 
-PORTION = 500
+PORTION: Final = 500
 """Rows judged between two looks at the database."""
 
 Found = TypeVar("Found", bound=EntityView)

@@ -34,7 +34,7 @@ from statewright.storage.search.index_catalog import IndexCatalog, Lookup
 from statewright.storage.search.matching import PORTION, Found, Match, get_id, judge_rows, sort_matches
 from statewright.storage.search.statements import EntityQuery, SearchStatement, Statement, StatementCache
 
-SERVER_TIMEOUT_MARGIN = timedelta(seconds=2)
+SERVER_TIMEOUT_MARGIN: Final = timedelta(seconds=2)
 """By how much the server's own limit is later than ours: it is for the case that our cancellation is lost."""
 
 

@@ -15,10 +15,10 @@ from statewright.failures import BadRequest, HelpTopicNotFound, MethodNotAllowed
 
 MARKDOWN: Final = "text/markdown; charset=utf-8"
 
-_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?")
-_PARAGRAPH = re.compile(r"\n\s*\n")
-_SECTION = re.compile(r"^## +(.+?) *\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-_TITLE = re.compile(r"\A# [^\n]*\n")
+_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?")
+_PARAGRAPH: Final = re.compile(r"\n\s*\n")
+_SECTION: Final = re.compile(r"^## +(.+?) *\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+_TITLE: Final = re.compile(r"\A# [^\n]*\n")
 
 
 class Help:

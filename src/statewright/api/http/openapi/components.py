@@ -242,8 +242,8 @@ CONDITIONS: Final[Document] = dict(describe_conditions(ref).items())
 
 # Bodies and answers of searches, search jobs and indexes (docs/reference/search.md#search).
 
-_JOB_STATES = {"type": "string", "enum": ["RUNNING", "SUCCESSFUL", "FAILED", "CANCELLED"]}
-_INDEX_TYPES = {"type": "string", "enum": ["TEXT", "NUMBER", "BOOLEAN", "DOCUMENT"]}
+_JOB_STATES: Final = {"type": "string", "enum": ["RUNNING", "SUCCESSFUL", "FAILED", "CANCELLED"]}
+_INDEX_TYPES: Final = {"type": "string", "enum": ["TEXT", "NUMBER", "BOOLEAN", "DOCUMENT"]}
 _JOB_MEMBERS: Final = "createTime entitiesCount calculationTimeMillis expirationDate"
 
 

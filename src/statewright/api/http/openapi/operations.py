@@ -1,14 +1,15 @@
 """Operations as OpenAPI describes them, made from the table of routes."""
 
 import re
+from typing import Final
 
 from statewright.api.http.errors import PROBLEM
 from statewright.api.http.openapi.shapes import INT32, TEXT, UUID, Document, define_array, ref
 from statewright.api.http.router import Query, Route
 from statewright.failures import BodyTooLarge, list_kinds
 
-_ALWAYS = ("UNAUTHORIZED", "STORAGE_UNAVAILABLE", "SERVER_ERROR")
-_PARAMETER_SCHEMAS = {
+_ALWAYS: Final = ("UNAUTHORIZED", "STORAGE_UNAVAILABLE", "SERVER_ERROR")
+_PARAMETER_SCHEMAS: Final = {
     "modelVersion": INT32,
     "entityId": UUID,
     "transactionId": UUID,

@@ -6,7 +6,7 @@ from typing import Final
 from statewright.api.http.errors import PROBLEM
 from statewright.api.http.openapi.shapes import TEXT, Document, define_array, define_object, define_open_object, ref
 
-_OAUTH_ERROR = define_object("error error_description", error=TEXT, error_description=TEXT)
+_OAUTH_ERROR: Final = define_object("error error_description", error=TEXT, error_description=TEXT)
 
 
 def _describe_json(schema: Document) -> Document:

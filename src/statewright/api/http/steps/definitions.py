@@ -1,5 +1,7 @@
 """Definitions over REST (docs/reference/steps.md#uploading-and-reading-definitions)."""
 
+from typing import Final
+
 from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response
 from statewright.api.http.steps import parameters
@@ -13,7 +15,7 @@ from statewright.services.steps import definitions
 from statewright.steps.documents import definition_to_document
 from statewright.steps.lint import lint_definition as lint
 
-_XML = ("application/xml", "text/xml")
+_XML: Final = ("application/xml", "text/xml")
 
 
 async def upload(request: Request) -> Response:

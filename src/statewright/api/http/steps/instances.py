@@ -3,6 +3,7 @@ docs/reference/steps.md#user-tasks-and-signals, docs/reference/steps.md#retrying
 """
 
 from datetime import timedelta
+from typing import Final
 
 from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response
@@ -15,7 +16,7 @@ from statewright.services.processes.instances import StartRequest
 from statewright.services.steps import instances
 from statewright.steps import render_history_item, render_instance
 
-ADMIN = "ROLE_ADMIN"
+ADMIN: Final = "ROLE_ADMIN"
 
 
 async def start_instance(request: Request) -> Response:
