@@ -113,8 +113,10 @@ async def measure_echo(*, in_flight: int, seconds: float, size: int = 1000) -> M
 async def measure_dispatch(*, in_flight: int, seconds: float) -> Measured:
     """Callouts through the dispatcher and one member's stream."""
     members = AwaitedMembers()
-    streams = MemberStreams(members, Everybody(), keep_alive=KeepAlive())
-    server = await start_grpc_server(CloudEventsService(streams), GrpcListenConfig(host="127.0.0.1", port=0))
+    authenticator = Everybody()
+    streams = MemberStreams(members, authenticator, keep_alive=KeepAlive())
+    config = GrpcListenConfig(host="127.0.0.1", port=0)
+    server = await start_grpc_server(CloudEventsService(streams), config, authenticator)
     dispatcher = Dispatcher(members)
     async with _client("member", server.port):
         await members.joined.wait()

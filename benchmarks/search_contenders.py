@@ -53,11 +53,22 @@ class Client:
         except (asyncio.IncompleteReadError, ConnectionError):
             await self.connect()
             return await self.ask(method, path, body)
-        length = next(int(line.split(":")[1]) for line in headers.splitlines() if line.startswith("content-length"))
-        answer = await self._reader.readexactly(length)
+        answer = await self._read_body(headers)
         if " 200 " not in headers.splitlines()[0]:
             raise RuntimeError(f"{method} {path}: {answer.decode(errors='replace')}")
         return answer
+
+    async def _read_body(self, headers: str) -> bytes:
+        """The body: of a known length, or in chunks where the service streams it."""
+        for line in headers.splitlines():
+            if line.startswith("content-length"):
+                return await self._reader.readexactly(int(line.split(":")[1]))
+        pieces = list[bytes]()
+        while size := int(await self._reader.readline(), 16):
+            pieces.append(await self._reader.readexactly(size))
+            await self._reader.readexactly(2)
+        await self._reader.readexactly(2)
+        return b"".join(pieces)
 
 
 async def connected(port: int) -> Client:

@@ -5,7 +5,9 @@ import socket
 
 def bind_listening_socket(host: str, port: int, *, shared: bool = False) -> socket.socket:
     """A bound socket; ``::`` stands for all addresses of both families. ``shared`` lets others of the same user
-    bind the port too, and the kernel spreads connections.
+    bind the port too, and the kernel spreads connections. What is written to an accepted connection leaves at once:
+    the HTTP server sends a streamed response in small pieces, the next of which would wait for the acknowledgement of
+    the one before, up to 40 ms.
 
     Raises ``OSError`` when the port is taken.
     """
@@ -13,6 +15,7 @@ def bind_listening_socket(host: str, port: int, *, shared: bool = False) -> sock
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted connections inherit it
         if shared:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if family == socket.AF_INET6:

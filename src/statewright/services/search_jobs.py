@@ -97,7 +97,7 @@ async def read_page(runtime: Runtime, caller: Caller, job_id: JobId, *, size: in
 FIRST_PORTION: Final = 20
 """Entities that are read before it is known how large they are."""
 
-PORTION: Final = 200
+PORTION: Final = 1_000
 """Entities read at once, unless their documents are large."""
 
 PORTION_CHARS: Final = 4 * 1024 * 1024
