@@ -277,6 +277,36 @@ async def test_a_connection_without_a_request_is_closed():
         assert await wire.rest() == b""
 
 
+async def test_heads_that_never_end_do_not_keep_others_out_when_the_port_is_full():
+    """The head of a slow client may take a quarter of an hour here; those who wait for a connection are not so slow."""
+    limits = Limits(connections=40, head_timeout_s=900.0, idle_timeout_s=900.0)
+    async with serve(echo, limits, ShutdownBudget(timedelta(seconds=1))) as port:
+        slow = [await asyncio.open_connection("127.0.0.1", port) for _ in range(120)]
+        for _, writer in slow:
+            writer.write(b"GET / HTTP/1.1\r\nHost: he")
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        late = Wire(reader, writer)
+        late.send(GET % b"late")
+        assert (await late.response())[0] == 200
+        for _, opened in (*slow, (reader, writer)):
+            opened.close()
+
+
+async def test_connections_that_are_not_in_the_way_of_others_stay():
+    limits = Limits(connections=40, head_timeout_s=900.0, idle_timeout_s=900.0)
+    async with serve(echo, limits, ShutdownBudget(timedelta(seconds=1))) as port:
+        kept = [Wire(*await asyncio.open_connection("127.0.0.1", port)) for _ in range(25)]
+        for wire in kept:
+            wire.send(GET % b"a")
+            await wire.response()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(kept[0].reader.read(1), timeout=1.5)
+        for wire in kept:
+            wire.send(GET % b"b")
+            assert (await wire.response())[0] == 200
+            wire.writer.close()
+
+
 async def test_an_idle_connection_is_closed_after_the_keep_alive_time():
     async with a_wire(echo, Limits(head_timeout_s=0.2)) as wire:
         wire.send(GET % b"a")

@@ -22,7 +22,7 @@ from granian.server.embed import Server
 from msgspec import Struct
 
 from statewright.api.http.asgi import Application, Requests
-from statewright.api.http.connections import close_idle_connections
+from statewright.api.http.connections import IdleLimits, close_idle_connections
 from statewright.background import ShutdownBudget
 from statewright.tls import Tls
 
@@ -105,7 +105,15 @@ async def serve_http(
     watching = [
         asyncio.create_task(requests.watch(), name=f"http-requests-{port}"),
         asyncio.create_task(
-            close_idle_connections(port, limits.head_timeout_s, limits.idle_timeout_s, requests),
+            close_idle_connections(
+                port,
+                IdleLimits(
+                    head_timeout_s=limits.head_timeout_s,
+                    idle_timeout_s=limits.idle_timeout_s,
+                    connections=limits.connections,
+                ),
+                requests,
+            ),
             name=f"http-connections-{port}",
         ),
     ]
