@@ -2,17 +2,20 @@
 
 from typing import Final
 
+from statewright.flows.process_language import FLOWS
 from statewright.ids import ModelId
 from statewright.services.builtin import BuiltinModels
+from statewright.services.flows import entity_api as flow_entity_api
 from statewright.services.processes.hosting import ProcessHosts
 from statewright.services.processes.installing import InstalledLanguage, install_language
 from statewright.services.runtime import BuiltinTransition, Runtime
-from statewright.services.steps.entity_api import TRANSITIONS
+from statewright.services.steps import entity_api
 from statewright.services.steps.jobs import to_job_record
 from statewright.steps.process_language import STEPS
 
 LANGUAGES: Final[tuple[InstalledLanguage, ...]] = (
-    install_language(STEPS, transitions=TRANSITIONS, render_job=to_job_record),
+    install_language(STEPS, transitions=entity_api.TRANSITIONS, render_job=to_job_record, shares_jobs=True),
+    install_language(FLOWS, transitions=flow_entity_api.TRANSITIONS, render_job=to_job_record, shares_jobs=True),
 )
 
 

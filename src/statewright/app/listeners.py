@@ -14,7 +14,12 @@ from statewright.api.grpc.server import CloudEventsService, GrpcListenConfig, st
 from statewright.api.grpc.steps.service import WorkflowEngineService
 from statewright.api.http.admin import build_admin_application
 from statewright.api.http.application import HttpApplication
-from statewright.api.http.dialects import build_entity_dialect, build_probe_dialect, build_step_dialect
+from statewright.api.http.dialects import (
+    build_entity_dialect,
+    build_flow_dialect,
+    build_probe_dialect,
+    build_step_dialect,
+)
 from statewright.api.http.public import build_public_routes
 from statewright.api.http.security import PageGuard
 from statewright.api.http.server import Limits as HttpLimits
@@ -128,14 +133,17 @@ class Listeners:
             guard=guard,
             observe=lambda method, _path, status, seconds: metrics.requests.observe(method, status, seconds),
         )
-        steps = build_step_dialect(
-            identity.steps,
-            origins=origins,
-            guard=guard or _build_anonymous_guard(settings),
-            observe=metrics.step_calls.observe_http,
+        steps, flows = (
+            build_dialect(
+                identity.steps,
+                origins=origins,
+                guard=guard or _build_anonymous_guard(settings),
+                observe=metrics.step_calls.observe_http,
+            )
+            for build_dialect in (build_step_dialect, build_flow_dialect)
         )
         return HttpApplication(
-            [steps, build_probe_dialect(ready, guard), entities],
+            [flows, steps, build_probe_dialect(ready, guard), entities],
             self._runtime,
             proxy=self._node.http_proxy,
             verbose_errors=settings.error_response_mode == "verbose",

@@ -43,6 +43,7 @@ SOURCES: Final[Mapping[str, Source]] = {
     "crud": Source("reference/entities.md"),
     "decisions": Source("reference/decisions.md"),
     "errors": Source("reference/errors.md"),
+    "flows": Source("reference/flows.md"),
     "glossary": Source("glossary.md"),
     "grpc": Source("reference/grpc.md"),
     "helm": Source("help/helm.md", is_built=False),

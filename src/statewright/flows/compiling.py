@@ -25,6 +25,8 @@ class FlowLimits(Struct, frozen=True, kw_only=True):
 
     max_visits: int = MAX_VISITS
     iteration: int | None = MAX_CONCURRENT_ITERATIONS
+    retries: int = 0
+    """How often a task that failed can be tried again."""
 
 
 class Flow(Struct, frozen=True, kw_only=True):
@@ -35,9 +37,9 @@ class Flow(Struct, frozen=True, kw_only=True):
     columns: dict[NodeId, int]
     """Of the joins of iterated subflows whose result has a column for each incoming edge: how many there are."""
 
-    def create_language(self) -> Language:
-        """The language for one operation."""
-        return FlowLanguage(self.graph, self.columns)
+    def create_language(self, turn_elements: int | None = None) -> Language:
+        """The language for one operation; one that computes more than ``turn_elements`` raises ``TurnExceeded``."""
+        return FlowLanguage(self.graph, self.columns, turn_elements)
 
 
 def to_node_id(index: int) -> NodeId:
@@ -106,10 +108,10 @@ class _Compiler:
             entries = tuple(map(to_node_id, self._graph.successors[node.index]))
             return Many(Body(entries), self._limits.iteration)
         if node.kind in ("read", "write"):
-            return Task(READ_KIND if node.kind == "read" else WRITE_KIND)
+            return Task(READ_KIND if node.kind == "read" else WRITE_KIND, self._limits.retries)
         if node.kind != "task":
             return NoActivity()
-        task = Task(str(node.base))
+        task = Task(str(node.base), self._limits.retries)
         return Many(task, self._limits.iteration) if node.is_iterated else task
 
     def _compile_arcs(self, node: FlowNode) -> tuple[Arc, ...]:

@@ -104,9 +104,9 @@ class Guard(Struct, frozen=True):
     mixes_operators: bool
     """Whether ``and`` and ``or`` meet without brackets, where a reader may take their order for another."""
 
-    def holds(self, value: JsonValue) -> bool:
-        """Whether anything is selected. Raises :class:`GuardTooBroad`."""
-        token = budget.set([MAX_SELECTED])
+    def holds(self, value: JsonValue, limit: int = MAX_SELECTED) -> bool:
+        """Whether anything is selected. Raises :class:`GuardTooBroad` when it looks at more than ``limit`` values."""
+        token = budget.set([limit])
         try:
             return bool(self.path.find(value))
         finally:

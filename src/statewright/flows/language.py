@@ -4,28 +4,35 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from statewright.flows.graph import FlowGraph, FlowNode
-from statewright.flows.guard_values import GuardTooBroad
+from statewright.flows.guard_values import MAX_SELECTED, GuardTooBroad
 from statewright.flows.guards import MalformedGuard, parse_guard
 from statewright.flows.paths import describe
 from statewright.flows.values import combine, merge, to_flow_value
 from statewright.jsonval.merging import merge_shallow
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Completed, Concluded, ElementResult, Language, Node, NodeId, Problem, Visit
+from statewright.turns import TurnExceeded
 
 INPUT: Final = "input"
 """The member of the data of an instance that holds what the flow was started with."""
+DELAY: Final = "wait:delay"
+"""The task that only waits, whose output is its input."""
+ELEMENTS_PER_NODE: Final = 20
+"""Elements that looking at a node counts as, in a turn."""
 MERGE_TYPE: Final = "MERGE_TYPE: only objects can be merged"
 
 
 class FlowLanguage(Language):
     """The language of one flow."""
 
-    def __init__(self, graph: FlowGraph, columns: Mapping[NodeId, int]) -> None:
+    def __init__(self, graph: FlowGraph, columns: Mapping[NodeId, int], turn_elements: int | None = None) -> None:
         self._graph = graph
         self._columns = columns
+        self._left = turn_elements
 
     def build_input(self, data: JsonObject, node: Node, payloads: Sequence[JsonValue]) -> "JsonValue | Problem":
         """The values taken from the edges as one, merged where the node asks for it."""
+        self._spend(ELEMENTS_PER_NODE)
         flow_node = self._get_node(node)
         if flow_node.kind == "start":
             return data.get(INPUT, {})
@@ -38,7 +45,8 @@ class FlowLanguage(Language):
         return Problem(MERGE_TYPE) if merged is None else merged
 
     def complete(self, data: JsonObject, visit: Visit) -> Completed | Problem:
-        """The output of a node, for all its edges; of a skipped one, its input."""
+        """The output of a node, for all its edges; of a skipped one, its input. Raises ``TurnExceeded``."""
+        self._spend(ELEMENTS_PER_NODE)
         if visit.node.id in self._columns:
             return Completed(data=data, payloads=visit.payloads, output=visit.input)
         output = self._compute_output(visit)
@@ -50,6 +58,8 @@ class FlowLanguage(Language):
             return visit.input
         if node.kind == "literal":
             return node.value  # type: ignore[return-value] # a literal has one
+        if node.base == DELAY and visit.output is None:
+            return visit.input
         if node.kind == "write":
             return visit.output if isinstance(visit.output, dict | list) else {}
         if visit.element is not None:
@@ -59,10 +69,15 @@ class FlowLanguage(Language):
         return visit.input
 
     def evaluate_guard(self, guard: str, data: JsonObject, visit: Visit) -> bool | Problem:
-        """Whether the query selects anything of the input."""
+        """Whether the query selects anything of the input. Raises ``TurnExceeded``."""
+        self._spend(ELEMENTS_PER_NODE)
         try:
-            return parse_guard(guard).holds(visit.input)
-        except (MalformedGuard, GuardTooBroad) as defect:
+            return parse_guard(guard).holds(visit.input, MAX_SELECTED if self._left is None else self._left)
+        except MalformedGuard as defect:
+            return Problem(f"GUARD: {defect}")
+        except GuardTooBroad as defect:
+            if self._left is not None:
+                raise TurnExceeded from None
             return Problem(f"GUARD: {defect}")
 
     def collect(self, data: JsonObject, visit: Visit, results: Sequence[ElementResult]) -> JsonValue:
@@ -90,6 +105,12 @@ class FlowLanguage(Language):
     def patch(self, data: JsonObject, changes: JsonObject) -> JsonObject:
         """Members are replaced."""
         return merge_shallow(data, changes)
+
+    def _spend(self, elements: int) -> None:
+        if self._left is not None:
+            self._left -= elements
+            if self._left < 0:
+                raise TurnExceeded
 
     def _get_node(self, node: Node) -> FlowNode:
         return self._graph.nodes[int(node.id)]

@@ -1,8 +1,46 @@
 """Flows as Mermaid state diagrams (docs/reference/flows.md#diagrams)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from msgspec import Struct
 
 from statewright.flows.graph import FlowGraph, FlowNode
+from statewright.processes.changes import ExecutionStatus
+
+
+class DiagramOptions(Struct, frozen=True, kw_only=True):
+    """How a diagram is drawn."""
+
+    is_vertical: bool = False
+    with_docs: bool = False
+
+
+STYLES: Final[Mapping[ExecutionStatus, tuple[str, str]]] = {
+    "RUNNING": ("running", "fill:#fef3c7,stroke:#d97706,color:#000"),
+    "COMPLETED": ("completed", "fill:#dcfce7,stroke:#16a34a,color:#000"),
+    "FAILED": ("failed", "fill:#fee2e2,stroke:#dc2626,color:#000"),
+    "BYPASSED": ("skipped", "fill:#f3f4f6,stroke:#9ca3af,color:#000"),
+    "SKIPPED": ("withdrawn", "fill:#e5e7eb,stroke:#6b7280,color:#000"),
+}
+"""The class and the colours of nodes by what became of them last."""
+
+
+def render_instance_diagram(
+    graph: FlowGraph,
+    statuses: Mapping[int, ExecutionStatus],
+    options: DiagramOptions = DiagramOptions(),  # noqa: B008
+) -> str:
+    """The diagram of an instance: each node that was entered has the colours of its last status."""
+    drawn = render_diagram(graph, is_vertical=options.is_vertical, with_docs=options.with_docs)
+    names = {index: _name(graph.nodes[index]) for index in sorted(statuses)}
+    coloured: list[tuple[ExecutionStatus, str]] = [
+        (statuses[index], name) for index, name in names.items() if name != "[*]"
+    ]
+    used = {status for status, _ in coloured}
+    lines = [f"  classDef {STYLES[status][0]} {STYLES[status][1]}" for status in STYLES if status in used]
+    lines += [f"  class {name} {STYLES[status][0]}" for status, name in coloured]
+    return "".join([drawn, *(f"{line}\n" for line in lines)])
 
 
 def render_diagram(graph: FlowGraph, *, is_vertical: bool = False, with_docs: bool = False) -> str:

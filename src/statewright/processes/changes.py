@@ -114,6 +114,10 @@ class Execution(Struct, frozen=True, kw_only=True):
     input_snapshot: JsonValue = None
     output_snapshot: JsonValue = None
     failure_reason: str | None = None
+    element: int | None = None
+    """The element of a loop that it is for; ``None``: the node as a whole."""
+    are_values_omitted: bool = False
+    """Whether input and output were left out of an answer that would have become too large."""
 
 
 class ExecutionEnd(Struct, frozen=True, kw_only=True):
@@ -173,6 +177,7 @@ def _build_execution(get_node_type: Callable[[str], str], instance_id: str, entr
         status="RUNNING",
         started_at=at,
         input_snapshot=entry.input,
+        element=entry.element,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Generic, Literal, Protocol, TypeVar
 from msgspec import Struct
 
 from statewright.builtin_models import BuiltinModel
-from statewright.jsonval.values import JsonObject
+from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Marking, Moment
 from statewright.net.effects import CloseHumanTask, Effect, OpenHumanTask
 
@@ -94,6 +94,15 @@ class AuditEntry(Struct, frozen=True):
     detail: JsonObject
 
 
+class JobPlace(Struct, frozen=True):
+    """Where in an instance a job belongs."""
+
+    instance_id: str
+    node: str
+    element: int | None
+    """The element of a loop; ``None``: the node as a whole."""
+
+
 class DefinitionCompiler(Protocol[P]):
     """Definitions, from the text that is stored."""
 
@@ -121,9 +130,11 @@ class ProcessOperations(Protocol[P_contra, I]):
         ...
 
     def complete_job(
-        self, process: P_contra, instance: I, job: str, result: "JsonObject | None", moment: Moment
+        self, process: P_contra, instance: I, job: str, result: JsonValue, moment: Moment
     ) -> Applied[I] | Rejection:
-        """A worker's result. Without effect when the job is not part of the instance any more."""
+        """A worker's result. Without effect when the job is not part of the instance any more; a result that the
+        language does not take is a ``Rejection``.
+        """
         ...
 
     def fail_job(self, process: P_contra, instance: I, job: str, reason: str, moment: Moment) -> Applied[I] | Rejection:
@@ -148,7 +159,7 @@ class InstanceDocuments(Protocol[I]):
 
 
 class TaskDocuments(Protocol[I_contra]):
-    """User tasks as documents of their entities."""
+    """User tasks as documents of their entities. A language without user tasks is never asked."""
 
     def open_task(self, instance: I_contra, task: OpenHumanTask, at: int) -> JsonObject:
         """The document of a user task that was opened; the host sets its ``status``."""
@@ -174,6 +185,10 @@ class ProcessRecords(Protocol[P_contra, I]):
         """What the history and the metrics call a node of this kind."""
         ...
 
+    def build_payload(self, process: P_contra, job: "JobPlace", value: JsonValue) -> JsonObject:
+        """What a worker is given, from the input of the execution that the job is for."""
+        ...
+
     def find_member_tags(self, process: P_contra, job_type: str) -> str | None:
         """The tags of the calculation members that jobs of a type are pushed to; None: the job type is the tag."""
         ...
@@ -187,7 +202,8 @@ class LanguageModels(Struct, frozen=True, kw_only=True):
 
     instance: BuiltinModel
     definition: BuiltinModel
-    user_task: BuiltinModel
+    user_task: BuiltinModel | None = None
+    """``None``: the language asks no people."""
     namespace: str
     """Stands before what the ids of definitions' entities are made of, so that those of two languages differ."""
     task_types: tuple[str, ...] = ()
@@ -195,7 +211,7 @@ class LanguageModels(Struct, frozen=True, kw_only=True):
 
     @property
     def all(self) -> tuple[BuiltinModel, ...]:
-        return (self.instance, self.definition, self.user_task)
+        return tuple(model for model in (self.instance, self.definition, self.user_task) if model is not None)
 
 
 class ProcessLanguage(

@@ -8,7 +8,8 @@ from typing import Final, Literal, TypeAlias
 from msgspec.structs import replace
 
 from statewright.instants import format_instant
-from statewright.jsonval.values import JsonObject
+from statewright.jsonval.quoting import json_type
+from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Moment
 from statewright.net.effects import (
     ChangePhase,
@@ -19,7 +20,15 @@ from statewright.net.effects import (
     RecordEntry,
     RecordExit,
 )
-from statewright.processes.language import Applied, AuditEntry, LanguageModels, NewInstance, ProcessLanguage
+from statewright.processes.language import (
+    Applied,
+    AuditEntry,
+    JobPlace,
+    LanguageModels,
+    NewInstance,
+    ProcessLanguage,
+    Rejection,
+)
 from statewright.steps import operations
 from statewright.steps.compiling import Process, compile_definition
 from statewright.steps.definition import find_member_tags
@@ -131,9 +140,12 @@ class StepProcesses:
         return operations.start_instance(process, new, moment)
 
     def complete_job(
-        self, process: Process, instance: Instance, job: str, result: "JsonObject | None", moment: Moment
-    ) -> Applied[Instance]:
-        """A worker's result."""
+        self, process: Process, instance: Instance, job: str, result: JsonValue, moment: Moment
+    ) -> Applied[Instance] | Rejection:
+        """A worker's result, which is merged into the variables and so must be an object."""
+        if result is not None and not isinstance(result, dict):
+            reason = f"the result of a step is an object of variables, not of type {json_type(result)}"
+            return Rejection("bad-request", reason)
         return operations.complete_job(process, instance, job, result, moment)
 
     def fail_job(
@@ -195,6 +207,10 @@ class StepProcesses:
     def get_node_type(self, process: Process, node: str) -> str:
         """The type of a step."""
         return process.steps[node].type
+
+    def build_payload(self, process: Process, job: JobPlace, value: JsonValue) -> JsonObject:
+        """All variables, as they were when the job was made."""
+        return value if isinstance(value, dict) else {}
 
     def find_member_tags(self, process: Process, job_type: str) -> str | None:
         """What the definition names for a job type."""

@@ -24,6 +24,7 @@ from statewright.services.processes.definitions import NewDefinition
 from statewright.services.processes.hosting import ProcessHost, find_host
 from statewright.services.processes.installing import install_language
 from statewright.services.processes.jobs import ClaimedJob, JobClaim
+from statewright.services.processes.queues import get_own_queue
 from statewright.services.processes.timers import TimerScanner
 from statewright.services.runtime import Caller, Extensions, Runtime
 from statewright.settings import Secret, Settings
@@ -89,10 +90,10 @@ class Office:
 
     async def claim(self, *types: str, worker: str = "w", lease: float = 30) -> tuple[ClaimedJob, ...]:
         claim = JobClaim(worker_id=worker, job_types=types, max_jobs=10, lease=timedelta(seconds=lease))
-        return await jobs.claim(self.host, self.caller, claim)
+        return await jobs.claim(get_own_queue(self.host), self.caller, claim)
 
     async def complete(self, job: ClaimedJob, **result: object) -> None:
-        await jobs.complete(self.host, self.caller, job.id, dict(result), worker_id=job.worker_id)  # type: ignore[arg-type]
+        await jobs.complete(get_own_queue(self.host), self.caller, job.id, dict(result), worker_id=job.worker_id)  # type: ignore[arg-type]
 
     async def trace(self, errand: Errand) -> list[str]:
         lines = await instances.list_history(self.host, self.caller, errand.id)

@@ -41,7 +41,15 @@ from statewright.net import (
 )
 from statewright.net.effects import ChangePhase, CloseHumanTask, OpenHumanTask, RecordEntry
 from statewright.net.events import Cancelled, Event, TaskCompleted, TaskFailed, TimerFired
-from statewright.processes.language import Applied, AuditEntry, LanguageModels, NewInstance, ProcessLanguage, Rejection
+from statewright.processes.language import (
+    Applied,
+    AuditEntry,
+    JobPlace,
+    LanguageModels,
+    NewInstance,
+    ProcessLanguage,
+    Rejection,
+)
 
 ENDS = {"COMPLETED": "complete", "FAILED": "fail", "CANCELLED": "cancel", "RUNNING": "advance"}
 OWNER = "the errand office"
@@ -144,8 +152,8 @@ class Errands:
         return replace(applied, transitions=()) if applied.instance.status == "RUNNING" else applied
 
     def complete_job(
-        self, process: Plan, instance: Errand, job: str, result: "JsonObject | None", moment: Moment
-    ) -> Applied[Errand]:
+        self, process: Plan, instance: Errand, job: str, result: JsonValue, moment: Moment
+    ) -> Applied[Errand] | Rejection:
         return _advance(process, instance, TaskCompleted(WorkId(job), result or {}), moment)
 
     def fail_job(self, process: Plan, instance: Errand, job: str, reason: str, moment: Moment) -> Applied[Errand]:
@@ -196,6 +204,9 @@ class Errands:
 
     def get_node_type(self, process: Plan, node: str) -> str:
         return "END" if process.net.nodes[NodeId(node)].ends else "JOB"
+
+    def build_payload(self, process: Plan, job: JobPlace, value: JsonValue) -> JsonObject:
+        return value if isinstance(value, dict) else {}
 
     def find_member_tags(self, process: Plan, job_type: str) -> str | None:
         return None

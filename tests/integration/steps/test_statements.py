@@ -43,7 +43,7 @@ HOT = {
     "claim tagged jobs": jobs.CLAIM_TAGGED,
     "routes": jobs.ROUTES,
     "queued": jobs.QUEUED,
-    "instance of": jobs.INSTANCE_OF,
+    "instance of": jobs.OWNER_OF,
     "requeue": jobs.REQUEUE,
     "sweep": jobs.SWEEP,
     "timers": timers.TAKE,

@@ -12,7 +12,7 @@ from statewright.storage.connections import parse_database_url
 from statewright.storage.pool import Pool
 from statewright.storage.processes import children, definitions, instances, jobs, tasks, timers
 from statewright.storage.processes.instances import InstanceFilter
-from statewright.storage.processes.jobs import JobLease
+from statewright.storage.processes.jobs import JobKind, JobLease, WorkOwner
 from statewright.storage.processes.tasks import TaskFilter
 from tests.database import connected, temporary_database
 
@@ -124,12 +124,12 @@ async def check_rows(database: str) -> None:
         assert (line.node_id, line.node_type, line.input) == ("check", "SERVICE_TASK", '{"n": 1}')
         [task], _ = await tasks.fetch_open_tasks(pool, ACME, "steps", TaskFilter(), offset=0, limit=9)
         assert (task.id, task.node_id) == (TASK, "approve")
-        assert await jobs.fetch_instance_of_work(pool, ACME, "steps", JOB) == INSTANCE
-        assert await jobs.fetch_instance_of_work(pool, ACME, "toy", JOB) is None
+        assert await jobs.fetch_owner_of_work(pool, ACME, ["toy", "steps"], JOB) == WorkOwner("steps", INSTANCE)
+        assert await jobs.fetch_owner_of_work(pool, ACME, ["toy"], JOB) is None
         assert await jobs.fetch_routes(pool, ACME, "toy") == []
         lease = JobLease(worker="w", now=10, until=20)
-        assert await jobs.claim_jobs(pool, ACME, "toy", ["score"], 9, lease) == []
-        [job] = await jobs.claim_jobs(pool, ACME, "steps", ["score"], 9, lease)
+        assert await jobs.claim_jobs(pool, ACME, [JobKind("score", "toy")], 9, lease) == []
+        [job] = await jobs.claim_jobs(pool, ACME, [JobKind("score", "steps")], 9, lease)
         assert (job.id, job.node_id, job.retries, job.input) == (JOB, "check", 3, '{"n": 1}')
         assert await timers.take_due_timers(pool, ["toy"], now=10, until=20, limit=9) == []
         [timer] = await timers.take_due_timers(pool, ["steps"], now=10, until=20, limit=9)

@@ -1,4 +1,4 @@
-"""The dialects of a service: the entity API, the step engine beside it, and the probes of load balancers.
+"""The dialects of a service: the entity API, steps and flows beside it, and the probes of load balancers.
 
 The routes of the entity API are one table, which serves routing and the OpenAPI document, so none of them can know a
 route the other does not. Each module has the routes of one tag.
@@ -13,6 +13,8 @@ from statewright.api.http.application import ANY_ORIGIN, Cors, Dialect, Observe
 from statewright.api.http.audit import AUDIT
 from statewright.api.http.entities import ENTITIES
 from statewright.api.http.errors import build_error_format
+from statewright.api.http.flows.errors import FLOW_ERRORS
+from statewright.api.http.flows.routes import FLOW_ROUTES
 from statewright.api.http.messages import MESSAGES
 from statewright.api.http.models import MODELS
 from statewright.api.http.response import Response
@@ -96,6 +98,26 @@ def build_step_dialect(
         routes=STEP_ROUTES,
         authenticator=authenticator,
         errors=STEP_ERRORS,
+        observe=observe,
+        cors=None if origins is None else Cors(origins, STEP_PREFLIGHT, ANY_ORIGIN if guard is None else None),
+        guard=guard,
+    )
+
+
+def build_flow_dialect(
+    authenticator: Authenticator,
+    *,
+    origins: tuple[str, ...] | None,
+    guard: PageGuard | None = None,
+    observe: Observe,
+) -> Dialect:
+    """The REST interface of flows, at ``/v1/flows``; who may call is as at ``/v1``, below which it stands."""
+    return Dialect(
+        base="",
+        roots=("/v1/flows",),
+        routes=FLOW_ROUTES,
+        authenticator=authenticator,
+        errors=FLOW_ERRORS,
         observe=observe,
         cors=None if origins is None else Cors(origins, STEP_PREFLIGHT, ANY_ORIGIN if guard is None else None),
         guard=guard,

@@ -110,6 +110,12 @@ async def find_version(
     return None if version >= 2**31 else await host.processes.find(tenant, definition_id, version)
 
 
+async def list_versions(host: ProcessHost[P, I], tenant: TenantId, definition_id: str) -> list[tuple[int, int]]:
+    """All versions of a definition, ascending, each with the instant of its upload; empty when there is none."""
+    known = await stored.fetch_versions(host.runtime.pool, tenant, host.language.name, definition_id)
+    return sorted((one.version, one.uploaded_at) for one in known)
+
+
 async def list_definitions(
     host: ProcessHost[P, I], caller: Caller, *, keyword: str = "", page: int = 0, page_size: int = 0
 ) -> Summaries:

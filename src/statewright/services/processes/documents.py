@@ -29,7 +29,7 @@ def encode_text(value: JsonValue) -> str:
     return encode(value).decode()
 
 
-async def refuse_unstorable(variables: "JsonObject | None") -> None:
+async def refuse_unstorable(variables: JsonValue) -> None:
     """Refuse what a document cannot hold. Raises ``ProcessBadRequest``."""
     if not variables:
         return
@@ -39,7 +39,7 @@ async def refuse_unstorable(variables: "JsonObject | None") -> None:
         _refuse_unstorable(variables)
 
 
-def _refuse_unstorable(variables: JsonObject) -> None:
+def _refuse_unstorable(variables: JsonValue) -> None:
     if is_nested_too_deep([[variables]]):
         raise ProcessBadRequest("variables are nested too deeply")
     try:

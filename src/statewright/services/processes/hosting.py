@@ -21,16 +21,19 @@ from msgspec import Struct
 
 from statewright.background import run_by_size
 from statewright.entity import Entity
+from statewright.failures import ProcessNotFound
 from statewright.histogram import Histogram
 from statewright.ids import Clock, EntityId, TenantId, model_id
+from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.lru import LruCache
 from statewright.net import Moment
 from statewright.processes.language import DefinitionCompiler, I, P, ProcessLanguage
 from statewright.services.processes.wakeups import DueChildren, Wakeups
-from statewright.services.runtime import Runtime
+from statewright.services.runtime import Caller, Runtime
 from statewright.storage.pool import Pool
 from statewright.storage.processes import definitions
 from statewright.storage.processes.children import DueChild
+from statewright.storage.processes.jobs import LockedJob, WorkOwner
 from statewright.storage.processes.timers import DueTimer
 
 LATENCY_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -148,16 +151,23 @@ class ProcessHost(Generic[P, I]):
         self.metrics = ProcessMetrics()
         self.processes: ProcessCache[P] = ProcessCache(runtime.pool, language.name, language)
         self.instances: LruCache[tuple[TenantId, EntityId], LoadedInstance[I]] = LruCache(MAX_INSTANCES)
-        self.instances_of_jobs: LruCache[tuple[TenantId, str], EntityId] = LruCache(MAX_JOBS)
         self.tenants_with_models: set[TenantId] = set()
         """Tenants whose built-in models are known to be there."""
 
 
 class HostedLanguage(Struct, frozen=True, kw_only=True):
-    """What the background services do for a language, whatever it is."""
+    """What background services and workers can do with a language, whatever it is."""
 
     name: str
     metrics: ProcessMetrics
+    shares_jobs: bool
+    """Whether the workers of the public protocols take its jobs, beside those of other languages."""
+    complete_job: Callable[[Caller, EntityId, str, JsonValue, ProcessNotFound], Awaitable[None]]
+    """With the instance, the job, its result, and the failure where there is no such instance."""
+    fail_job: Callable[[Caller, EntityId, str, str, ProcessNotFound], Awaitable[None]]
+    """The same, with the reason."""
+    build_payload: Callable[[TenantId, LockedJob], Awaitable[JsonObject]]
+    """What a worker is given."""
     fire_timer: Callable[[DueTimer], Awaitable[bool]]
     """Whether it fired."""
     start_child: Callable[[DueChild], Awaitable[None]]
@@ -172,6 +182,7 @@ class ProcessHosts:
         self.next_moment = IdClock(clock)
         self.due_children = DueChildren()
         self.locks = InstanceLocks()
+        self.owners_of_jobs: LruCache[tuple[TenantId, str], WorkOwner] = LruCache(MAX_JOBS)
         self._hosts: dict[str, object] = {}
         self._hosted: dict[str, HostedLanguage] = {}
 
@@ -196,6 +207,11 @@ class ProcessHosts:
     def get_hosted(self, name: str) -> HostedLanguage:
         """A language by its name."""
         return self._hosted[name]
+
+    @property
+    def shared_names(self) -> tuple[str, ...]:
+        """The languages whose jobs the workers of the public protocols take."""
+        return tuple(hosted.name for hosted in self._hosted.values() if hosted.shares_jobs)
 
     def count_expired_lease(self, language: str) -> None:
         """A job is free again; one of a language that is not hosted here is not counted."""

@@ -1,6 +1,7 @@
 """A language as a part of a service: its host, its built-in models, what clients may fire, its pushed jobs."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Protocol
 
 from msgspec import Struct
@@ -11,6 +12,7 @@ from statewright.ids import ModelId
 from statewright.jsonval.values import JsonObject
 from statewright.processes.language import I, P, ProcessLanguage
 from statewright.services.processes.hosting import HostedLanguage, ProcessHost, ProcessHosts, find_host
+from statewright.services.processes.job_effects import build_payload, complete_job, fail_job
 from statewright.services.processes.jobs import ClaimedJob, render_job
 from statewright.services.processes.push import LocalCallouts, Pusher
 from statewright.services.processes.successors import start_successor
@@ -44,11 +46,14 @@ def install_language(
     *,
     transitions: Mapping[ModelId, BuiltinTransition] | None = None,
     render_job: Callable[[ClaimedJob], JsonObject] = render_job,
+    shares_jobs: bool = False,
 ) -> InstalledLanguage:
-    """A language, the transitions of its models that clients may fire, and the form of its jobs."""
+    """A language, the transitions of its models that clients may fire, and the form of its jobs. ``shares_jobs``: the
+    workers of the public protocols take them, beside those of other languages.
+    """
 
     def host(runtime: Runtime) -> None:
-        host_language(runtime, language)
+        host_language(runtime, language, shares_jobs=shares_jobs)
 
     def build_pusher(runtime: Runtime, members: Members, callouts: LocalCallouts) -> BackgroundService:
         return Pusher(find_host(runtime, language), members, callouts, render_job)
@@ -62,7 +67,7 @@ def install_language(
     )
 
 
-def host_language(runtime: Runtime, language: ProcessLanguage[P, I]) -> ProcessHost[P, I]:
+def host_language(runtime: Runtime, language: ProcessLanguage[P, I], *, shares_jobs: bool = False) -> ProcessHost[P, I]:
     """Run the instances of a language in a service from now on."""
     hosts = runtime.extensions.get(ProcessHosts)
     host = ProcessHost(runtime, hosts, language)
@@ -76,6 +81,10 @@ def host_language(runtime: Runtime, language: ProcessLanguage[P, I]) -> ProcessH
     hosted = HostedLanguage(
         name=language.name,
         metrics=host.metrics,
+        shares_jobs=shares_jobs,
+        complete_job=partial(complete_job, host),
+        fail_job=partial(fail_job, host),
+        build_payload=partial(build_payload, host),
         fire_timer=fire_timer,
         start_child=start_child,
         task_types=language.models.task_types,

@@ -5,6 +5,7 @@ from typing import Final, Generic, cast
 
 from msgspec import Struct
 
+from statewright.background import run_by_size
 from statewright.failures import ProcessBadRequest, ProcessNotFound
 from statewright.jsonval.quoting import quote
 from statewright.jsonval.values import JsonObject
@@ -93,7 +94,10 @@ async def list_instances(
     documents, total = await stored.fetch_instances(
         host.runtime.pool, caller.tenant, host.language.name, matching, offset=asked.offset, limit=asked.size
     )
-    items = tuple(host.language.instance_from_document(read_object(document)) for document in documents)
+    items = await run_by_size(
+        sum(map(len, documents)),
+        lambda: tuple(host.language.instance_from_document(read_object(document)) for document in documents),
+    )
     return InstancePage(items=items, page=asked.number, page_size=asked.size, total=total)
 
 
@@ -108,6 +112,36 @@ async def list_history(host: ProcessHost[P, I], caller: Caller, instance_id: str
         raise build_not_found(instance_id)
     name = uuid_to_ulid(id_)
     return tuple(_to_execution(name, line) for line in lines)
+
+
+class HistoryPage(Struct, frozen=True, kw_only=True):
+    """A page of a history. ``total`` counts all its lines."""
+
+    lines: tuple[Execution, ...]
+    page: int
+    page_size: int
+    total: int
+
+
+async def list_history_page(
+    host: ProcessHost[P, I], caller: Caller, instance_id: str, *, page: int = 0, page_size: int = 0
+) -> HistoryPage:
+    """A page of the history, in its order (``list_history``). Once the values of a page come to
+    ``storage.processes.instances.MAX_PAGE_BYTES``, further lines go without theirs (``are_values_omitted``).
+
+    Pages are as in ``definitions.list_definitions``. Raises ``ProcessNotFound``.
+    """
+    asked = normalize_page(page, page_size)
+    id_ = parse_instance_id(instance_id, build_not_found(instance_id))
+    lines, total = await stored.fetch_execution_page(
+        host.runtime.pool, caller.tenant, host.language.name, id_, offset=asked.offset, limit=asked.size
+    )
+    if not total:
+        raise build_not_found(instance_id)
+    name = uuid_to_ulid(id_)
+    size = sum(len(line.input or "") + len(line.output or "") for line in lines)
+    read = await run_by_size(size, lambda: tuple(_to_execution(name, line) for line in lines))
+    return HistoryPage(lines=read, page=asked.number, page_size=asked.size, total=total)
 
 
 async def fetch_last_statuses(
@@ -137,4 +171,6 @@ def _to_execution(instance_id: str, line: StoredExecution) -> Execution:
         input_snapshot=None if line.input is None else decode_text(line.input),
         output_snapshot=None if line.output is None else decode_text(line.output),
         failure_reason=line.failure_reason,
+        element=line.element,
+        are_values_omitted=line.are_values_omitted,
     )

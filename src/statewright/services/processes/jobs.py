@@ -15,19 +15,26 @@ from statewright.failures import Conflict, ProcessConflict, ProcessNotFound
 from statewright.ids import EntityId, TenantId
 from statewright.instants import format_instant
 from statewright.jsonval.quoting import quote
-from statewright.jsonval.values import JsonObject
+from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import uuid_to_ulid
-from statewright.processes.language import I, P
 from statewright.processes.retries import FailureReport, GivenUp, Ignored, JobState, Requeued, decide_retry
-from statewright.services.processes import advancing, audit
-from statewright.services.processes.advancing import refuse_joined
-from statewright.services.processes.documents import read_object, refuse_unstorable
-from statewright.services.processes.hosting import ProcessHost
+from statewright.services.processes import audit
+from statewright.services.processes.advancing import MAX_ATTEMPTS, refuse_joined
+from statewright.services.processes.documents import refuse_unstorable
 from statewright.services.processes.idle_topics import Topic
+from statewright.services.processes.queues import JobQueue
 from statewright.services.processes.writing import parse_entity_id, to_entity_id
 from statewright.services.runtime import Caller, Runtime
-from statewright.storage.processes import jobs as queue
-from statewright.storage.processes.jobs import AuditLine, JobLease, LockedJob, PushRoute, QueuedJob
+from statewright.storage.processes import jobs as stored
+from statewright.storage.processes.jobs import (
+    AuditLine,
+    JobKind,
+    JobLease,
+    LockedJob,
+    PushRoute,
+    QueuedJob,
+    WorkOwner,
+)
 
 MAX_WAIT: Final = timedelta(seconds=60)
 """Most that a claim waits for a job."""
@@ -44,7 +51,7 @@ class JobClaim(Struct, frozen=True, kw_only=True):
     wait: timedelta = timedelta(0)
     """How long to wait for the first job when there is none; at most ``MAX_WAIT``."""
     route: PushRoute | None = None
-    """Only jobs that are pushed this way; None: all of the types."""
+    """Only jobs that are pushed this way, of a queue of one language; None: all of the types."""
 
 
 class ClaimedJob(Struct, frozen=True, kw_only=True):
@@ -61,7 +68,7 @@ class ClaimedJob(Struct, frozen=True, kw_only=True):
     lock_expires_at: int
     retries_remaining: int
     variables: JsonObject
-    """All variables as they were when the job was made."""
+    """What the language gives the worker: of a step all variables, as they were when the job was made."""
     created_at: int
 
 
@@ -83,13 +90,13 @@ def render_job(job: ClaimedJob) -> JsonObject:
     }
 
 
-async def claim(host: ProcessHost[P, I], caller: Caller, request: JobClaim) -> tuple[ClaimedJob, ...]:
+async def claim(queue: JobQueue, caller: Caller, request: JobClaim) -> tuple[ClaimedJob, ...]:
     """Lock up to ``max_jobs`` of the oldest jobs of any of the types; in order of creation, empty when there are none.
 
-    A job is never handed to two workers at once. Where nothing is known to be there the database is not asked
-    (``idle_topics``). With ``wait`` the call ends as soon as it has any job. When the task that waits is cancelled,
-    either nothing was claimed, or the claim is given back at once; a claim whose answer does not reach its worker
-    otherwise comes back when its lease ends.
+    Fewer where the inputs of the jobs are large. A job is never handed to two workers at once. Where nothing is known
+    to be there the database is not asked (``idle_topics``). With ``wait`` the call ends as soon as it has any job. When
+    the task that waits is cancelled, either nothing was claimed, or the claim is given back at once; a claim whose
+    answer does not reach its worker otherwise comes back when its lease ends.
     """
     types = tuple(dict.fromkeys(request.job_types))
     if not types or request.max_jobs <= 0:
@@ -97,36 +104,31 @@ async def claim(host: ProcessHost[P, I], caller: Caller, request: JobClaim) -> t
     request = replace(request, job_types=types)
     wait = min(request.wait, MAX_WAIT)
     if wait <= timedelta(0):
-        if request.route is None and host.shared.wakeups.idle.are_idle(_list_topics(host, caller.tenant, request)):
-            host.metrics.polls.observe(0)
+        topics = _list_topics(queue, caller.tenant, request)
+        if request.route is None and queue.hosts.wakeups.idle.are_idle(topics):
+            queue.metrics.polls.observe(0)
             return ()
-        return await _claim_once(host, caller.tenant, request)
-    return await _claim_with_wait(host, caller.tenant, request, wait)
+        return await _claim_once(queue, caller.tenant, request)
+    return await _claim_with_wait(queue, caller.tenant, request, wait)
 
 
 async def complete(
-    host: ProcessHost[P, I], caller: Caller, job_id: str, variables: "JsonObject | None" = None, *, worker_id: str = ""
+    queue: JobQueue, caller: Caller, job_id: str, result: JsonValue = None, *, worker_id: str = ""
 ) -> None:
     """A worker's result; the first one counts. Late, repeated and foreign ones are accepted without effect (J6).
 
-    Raises ``ProcessNotFound`` (``job "X" not found``), ``ProcessBadRequest`` for variables that cannot be stored.
+    Raises ``ProcessNotFound`` (``job "X" not found``), ``ProcessBadRequest`` for what cannot be stored or is no result
+    in the language of the job.
     """
     refuse_joined(caller)
-    await refuse_unstorable(variables)
-    job, instance = await _find_job(host, caller.tenant, job_id)
-    name = uuid_to_ulid(job)
-    await advancing.advance(
-        host,
-        caller,
-        instance,
-        lambda process, current, moment: host.language.complete_job(process, current, name, variables, moment),
-        kind="instance.complete_job",
-        given=variables,
-        unknown=build_not_found(job_id),
-    )
+    await refuse_unstorable(result)
+    job, owner = await _find_job(queue, caller.tenant, job_id)
+    unknown = build_not_found(job_id)
+    language = queue.get_language(owner.language)
+    await language.complete_job(caller, owner.instance, uuid_to_ulid(job), result, unknown)
 
 
-async def fail(host: ProcessHost[P, I], caller: Caller, job_id: str, report: FailureReport) -> None:
+async def fail(queue: JobQueue, caller: Caller, job_id: str, report: FailureReport) -> None:
     """A worker's failure: another try, or the end of the instance (docs/reference/steps.md#when-a-job-fails). Without
     effect when it is late (J6).
 
@@ -134,42 +136,44 @@ async def fail(host: ProcessHost[P, I], caller: Caller, job_id: str, report: Fai
     """
     refuse_joined(caller)
     await refuse_unstorable({"errorMessage": report.message})
-    job, instance = await _find_job(host, caller.tenant, job_id)
-    for _ in range(advancing.MAX_ATTEMPTS):
-        queued = await queue.fetch_queued_job(host.runtime.pool, caller.tenant, host.language.name, job)
+    job, owner = await _find_job(queue, caller.tenant, job_id)
+    for _ in range(MAX_ATTEMPTS):
+        queued = await stored.fetch_queued_job(queue.runtime.pool, caller.tenant, owner.language, job)
         if queued is None:  # finished
             return
         match decide_retry(_to_job_state(queued), report):
             case Ignored():
                 return
             case Requeued():
-                if await _requeue(host, caller, job, queued, report):
+                if await _requeue(queue, caller, job, owner.language, queued, report):
                     return
             case GivenUp(reason):
-                await _give_up(host, caller, job, instance, reason, job_id=job_id)
+                unknown = build_not_found(job_id)
+                language = queue.get_language(owner.language)
+                await language.fail_job(caller, owner.instance, uuid_to_ulid(job), reason, unknown)
                 return
             case _ as never:
                 assert_never(never)
     raise Conflict("too many others change this job")
 
 
-async def renew(host: ProcessHost[P, I], caller: Caller, job_id: str, *, worker_id: str, lease: timedelta) -> int:
+async def renew(queue: JobQueue, caller: Caller, job_id: str, *, worker_id: str, lease: timedelta) -> int:
     """Lengthen a lease, from now on; when it ends, in epoch microseconds. Ours.
 
     Raises ``ProcessNotFound``, and ``ProcessConflict`` when the worker does not hold the job (any more).
     """
-    job, _ = await _find_job(host, caller.tenant, job_id)
-    until = host.runtime.clock() + lease // timedelta(microseconds=1)
-    if not await queue.renew_lease(host.runtime.pool, caller.tenant, job, worker=worker_id, until=until):
+    job, _ = await _find_job(queue, caller.tenant, job_id)
+    until = queue.runtime.clock() + lease // timedelta(microseconds=1)
+    if not await stored.renew_lease(queue.runtime.pool, caller.tenant, job, worker=worker_id, until=until):
         raise ProcessConflict(f"job {quote(job_id)} is not locked by worker {quote(worker_id)}")
     return until
 
 
-async def release(host: ProcessHost[P, I], caller: Caller, job_id: str, *, worker_id: str) -> None:
+async def release(queue: JobQueue, caller: Caller, job_id: str, *, worker_id: str) -> None:
     """Give a claimed job back without using a retry. Without effect when the worker does not hold it (any more)."""
     job = parse_entity_id(job_id)
     if job is not None:
-        await _release_jobs(host, caller.tenant, [job], worker_id)
+        await _release_jobs(queue, caller.tenant, [job], worker_id)
 
 
 def build_not_found(job_id: str) -> ProcessNotFound:
@@ -182,110 +186,121 @@ POLL_INTERVAL_S: Final = 1.0
 
 
 async def _claim_with_wait(
-    host: ProcessHost[P, I], tenant: TenantId, request: JobClaim, wait: timedelta
+    queue: JobQueue, tenant: TenantId, request: JobClaim, wait: timedelta
 ) -> tuple[ClaimedJob, ...]:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait.total_seconds()
-    topics = _list_topics(host, tenant, request)
-    with host.shared.wakeups.listen(topics) as woken:
+    topics = _list_topics(queue, tenant, request)
+    with queue.hosts.wakeups.listen(topics) as woken:
         while True:
             woken.clear()
-            found = await _claim_once(host, tenant, request)
+            found = await _claim_once(queue, tenant, request)
             if len(found) == request.max_jobs:
-                host.shared.wakeups.wake(topics)
+                queue.hosts.wakeups.wake(topics)
             left = deadline - loop.time()
             if found or left <= 0:
                 return found
             await wait_at_most(woken.wait(), min(left, POLL_INTERVAL_S))
 
 
-async def _claim_once(host: ProcessHost[P, I], tenant: TenantId, request: JobClaim) -> tuple[ClaimedJob, ...]:
+async def _claim_once(queue: JobQueue, tenant: TenantId, request: JobClaim) -> tuple[ClaimedJob, ...]:
     """Claim now; when the task is cancelled meanwhile, the claim ends first, and is given back."""
-    claiming = asyncio.ensure_future(_claim_now(host, tenant, request))
+    claiming = asyncio.ensure_future(_claim_now(queue, tenant, request))
     try:
         return await asyncio.shield(claiming)
     except asyncio.CancelledError:
-        host.runtime.start_detached(_undo_claim(host, tenant, claiming, request.worker_id))
+        queue.runtime.start_detached(_undo_claim(queue, tenant, claiming, request.worker_id))
         raise
 
 
 async def _undo_claim(
-    host: ProcessHost[P, I], tenant: TenantId, claiming: "asyncio.Future[tuple[ClaimedJob, ...]]", worker_id: str
+    queue: JobQueue, tenant: TenantId, claiming: "asyncio.Future[tuple[ClaimedJob, ...]]", worker_id: str
 ) -> None:
     claimed = await claiming
     if claimed:
-        await _release_jobs(host, tenant, [to_entity_id(job.id) for job in claimed], worker_id)
+        await _release_jobs(queue, tenant, [to_entity_id(job.id) for job in claimed], worker_id)
 
 
-async def _release_jobs(host: ProcessHost[P, I], tenant: TenantId, jobs: list[EntityId], worker_id: str) -> None:
-    free = await queue.release_jobs(host.runtime.pool, tenant, host.language.name, jobs, worker=worker_id)
+async def _release_jobs(queue: JobQueue, tenant: TenantId, jobs: list[EntityId], worker_id: str) -> None:
+    free = await stored.release_jobs(queue.runtime.pool, tenant, queue.languages, jobs, worker=worker_id)
     if free:
-        host.shared.wakeups.announce(free)
+        queue.hosts.wakeups.announce(free)
 
 
-async def _claim_now(host: ProcessHost[P, I], tenant: TenantId, request: JobClaim) -> tuple[ClaimedJob, ...]:
+async def _claim_now(queue: JobQueue, tenant: TenantId, request: JobClaim) -> tuple[ClaimedJob, ...]:
     began = asyncio.get_running_loop().time()
-    now = host.runtime.clock()
+    now = queue.runtime.clock()
     lease = JobLease(worker=request.worker_id, now=now, until=now + request.lease // timedelta(microseconds=1))
-    pool, language = host.runtime.pool, host.language.name
     if request.route is None:
-        with host.shared.wakeups.idle.look(_list_topics(host, tenant, request)) as look:
-            found = await queue.claim_jobs(pool, tenant, language, request.job_types, request.max_jobs, lease)
-            if len(found) < request.max_jobs:
-                host.shared.wakeups.idle.prove(look)
+        found = await _lock_jobs(queue, tenant, request, lease)
     else:
-        found = await queue.claim_route(pool, tenant, language, request.route, request.max_jobs, lease)
-    for job in found:
-        host.instances_of_jobs.put((tenant, job.id), job.instance)
-        host.metrics.pickup.observe(max(now - job.created_at, 0) / 1_000_000)
+        [language] = queue.languages
+        found = await stored.claim_route(queue.runtime.pool, tenant, language, request.route, request.max_jobs, lease)
     took = asyncio.get_running_loop().time() - began
-    host.metrics.polls.observe(took)
-    host.metrics.waits["job.poll_skip_locked"].observe(took)
-    return tuple(_to_claimed_job(job, lease) for job in found)
+    queue.metrics.polls.observe(took)
+    queue.metrics.waits["job.poll_skip_locked"].observe(took)
+    return await _hand_out(queue, tenant, found, lease)
 
 
-def _list_topics(host: ProcessHost[P, I], tenant: TenantId, request: JobClaim) -> list[Topic]:
-    return [(tenant, host.language.name, job_type) for job_type in request.job_types]
+async def _lock_jobs(queue: JobQueue, tenant: TenantId, request: JobClaim, lease: JobLease) -> list[LockedJob]:
+    """Lock jobs of the types that are not known to be idle; of all when they are."""
+    idle = queue.hosts.wakeups.idle
+    topics = _list_topics(queue, tenant, request)
+    topics = [topic for topic in topics if not idle.are_idle([topic])] or topics
+    with idle.look(topics) as look:
+        wanted = [JobKind(job_type, language) for _, language, job_type in topics]
+        found = await stored.claim_jobs(queue.runtime.pool, tenant, wanted, request.max_jobs, lease)
+        if len(found) < request.max_jobs and not stored.is_cut_short(found):
+            idle.prove(look)
+    return found
 
 
-async def _find_job(host: ProcessHost[P, I], tenant: TenantId, job_id: str) -> tuple[EntityId, EntityId]:
-    """The row of a job and its instance, whether finished or not. Raises ``ProcessNotFound``."""
+async def _hand_out(
+    queue: JobQueue, tenant: TenantId, found: list[LockedJob], lease: JobLease
+) -> tuple[ClaimedJob, ...]:
+    """Claimed jobs with their payloads. When one cannot be made, all jobs go back."""
+    handed_out = []
+    try:
+        for job in found:
+            language = queue.get_language(job.language)
+            handed_out.append(_to_claimed_job(job, lease, await language.build_payload(tenant, job)))
+            queue.hosts.owners_of_jobs.put((tenant, job.id), WorkOwner(job.language, job.instance))
+            language.metrics.pickup.observe(max(lease.now - job.created_at, 0) / 1_000_000)
+    except BaseException:
+        jobs = [EntityId(job.id) for job in found]
+        queue.runtime.start_detached(_release_jobs(queue, tenant, jobs, lease.worker))
+        raise
+    return tuple(handed_out)
+
+
+def _list_topics(queue: JobQueue, tenant: TenantId, request: JobClaim) -> list[Topic]:
+    return [(tenant, language, job_type) for job_type in request.job_types for language in queue.languages]
+
+
+async def _find_job(queue: JobQueue, tenant: TenantId, job_id: str) -> tuple[EntityId, WorkOwner]:
+    """The row of a job and whose it is, whether finished or not. Raises ``ProcessNotFound``."""
     job = parse_entity_id(job_id)
     if job is None:
         raise build_not_found(job_id)
-    instance = host.instances_of_jobs.get((tenant, job))
-    if instance is None:
-        instance = await queue.fetch_instance_of_work(host.runtime.pool, tenant, host.language.name, job)
-    if instance is None:
+    owner = queue.hosts.owners_of_jobs.get((tenant, job))
+    if owner is None or owner.language not in queue.languages:
+        owner = await stored.fetch_owner_of_work(queue.runtime.pool, tenant, queue.languages, job)
+    if owner is None:
         raise build_not_found(job_id)
-    return job, instance
+    return job, owner
 
 
 async def _requeue(
-    host: ProcessHost[P, I], caller: Caller, job: EntityId, judged: QueuedJob, report: FailureReport
+    queue: JobQueue, caller: Caller, job: EntityId, language: str, judged: QueuedJob, report: FailureReport
 ) -> bool:
-    at = host.runtime.clock()
+    at = queue.runtime.clock()
     detail: JsonObject = {"jobId": uuid_to_ulid(job), "retriesRemaining": judged.retries - 1, "error": report.message}
-    line = build_audit_line(host.runtime, audit.build_entry_event("job-retried", detail), at)
-    done = await queue.requeue_job(host.runtime.pool, caller.tenant, job, judged, line)
+    line = build_audit_line(queue.runtime, audit.build_entry_event("job-retried", detail), at)
+    done = await stored.requeue_job(queue.runtime.pool, caller.tenant, job, judged, line)
     if done:
-        host.metrics.job_retries += 1
-        host.shared.wakeups.announce([(caller.tenant, host.language.name, judged.job_type)])
+        queue.get_language(language).metrics.job_retries += 1
+        queue.hosts.wakeups.announce([(caller.tenant, language, judged.job_type)])
     return done
-
-
-async def _give_up(
-    host: ProcessHost[P, I], caller: Caller, job: EntityId, instance: EntityId, reason: str, *, job_id: str
-) -> None:
-    name = uuid_to_ulid(job)
-    await advancing.advance(
-        host,
-        caller,
-        instance,
-        lambda process, current, moment: host.language.fail_job(process, current, name, reason, moment),
-        kind="instance.fail_job",
-        unknown=build_not_found(job_id),
-    )
 
 
 def build_audit_line(runtime: Runtime, event: Event, at: int) -> AuditLine:
@@ -302,7 +317,7 @@ def _to_job_state(job: QueuedJob) -> JobState:
     )
 
 
-def _to_claimed_job(job: LockedJob, lease: JobLease) -> ClaimedJob:
+def _to_claimed_job(job: LockedJob, lease: JobLease, payload: JsonObject) -> ClaimedJob:
     return ClaimedJob(
         id=uuid_to_ulid(job.id),
         instance_id=uuid_to_ulid(job.instance),
@@ -314,6 +329,6 @@ def _to_claimed_job(job: LockedJob, lease: JobLease) -> ClaimedJob:
         locked_at=lease.now,
         lock_expires_at=lease.until,
         retries_remaining=job.retries,
-        variables=read_object(job.input),
+        variables=payload,
         created_at=job.created_at,
     )

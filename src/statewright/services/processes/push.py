@@ -26,16 +26,17 @@ from statewright.background import repeat
 from statewright.compute.callout import Callout, CalloutResult
 from statewright.compute.members import Members
 from statewright.conditions.wire import parse_tags
-from statewright.failures import ComputeMemberDisconnected, DispatchTimeout, Failure, NoComputeMember
+from statewright.failures import ComputeMemberDisconnected, DispatchTimeout, Failure, NoComputeMember, ProcessBadRequest
 from statewright.ids import TenantId
 from statewright.instants import format_instant
 from statewright.jsonval.codec import MalformedJson, decode, encode
-from statewright.jsonval.values import JsonObject
+from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.processes.language import I, P
 from statewright.processes.retries import FailureReport
 from statewright.services.processes import jobs
 from statewright.services.processes.hosting import ProcessHost
 from statewright.services.processes.jobs import ClaimedJob, JobClaim, render_job
+from statewright.services.processes.queues import get_own_queue
 from statewright.services.processes.writing import to_entity_id
 from statewright.services.runtime import Caller
 from statewright.services.scheduler import system_principal
@@ -77,6 +78,7 @@ class Pusher(Generic[P, I]):
     ) -> None:
         self._host = host
         self._render_job = render_job
+        self._queue = get_own_queue(host)
         self._members = members
         self._callouts = callouts
         self._worker = f"push-{uuid4()}"
@@ -122,7 +124,7 @@ class Pusher(Generic[P, I]):
     async def _push(self, tenant: TenantId, route: PushRoute, limit: int) -> int:
         types = (route.job_type,)
         claim = JobClaim(worker_id=self._worker, job_types=types, max_jobs=limit, lease=LEASE_TIMEOUT, route=route)
-        claimed = await jobs.claim(self._host, Caller(system_principal(tenant)), claim)
+        claimed = await jobs.claim(self._queue, Caller(system_principal(tenant)), claim)
         for job in claimed:
             self._busy[tenant, route] += 1
             task = asyncio.create_task(self._deliver(tenant, route, job), name="job-push")
@@ -150,22 +152,24 @@ class Pusher(Generic[P, I]):
         try:
             if not reply.success:
                 await self._fail(caller, job, reply.error or "", retryable=reply.retryable)
-                return
-            variables = _read_variables(reply)
-            if variables is None:
-                await self._fail(caller, job, "the answer of the member is no object", retryable=False)
-                return
-            await jobs.complete(self._host, caller, job.id, variables, worker_id=self._worker)
+            else:
+                await self._complete(caller, job, reply)
         except Failure as failure:  # its lease ends, and another worker does it again
             log.warning("pushed_job_not_reported", job=job.id, error=failure.detail)
 
+    async def _complete(self, caller: Caller, job: ClaimedJob, reply: CalloutResult) -> None:
+        try:
+            await jobs.complete(self._queue, caller, job.id, _read_result(reply), worker_id=self._worker)
+        except (MalformedJson, ProcessBadRequest) as unusable:
+            await self._fail(caller, job, f"the answer of the member is no result: {unusable}", retryable=False)
+
     async def _fail(self, caller: Caller, job: ClaimedJob, message: str, *, retryable: bool) -> None:
         report = FailureReport(worker_id=self._worker, message=message, retryable=retryable)
-        await jobs.fail(self._host, caller, job.id, report)
+        await jobs.fail(self._queue, caller, job.id, report)
 
     async def _give_back(self, caller: Caller, job: ClaimedJob) -> None:
         try:
-            await jobs.release(self._host, caller, job.id, worker_id=self._worker)
+            await jobs.release(self._queue, caller, job.id, worker_id=self._worker)
         except Failure as failure:  # its lease ends
             log.warning("pushed_job_not_returned", job=job.id, error=failure.detail)
 
@@ -209,14 +213,6 @@ def list_route_tags(route: PushRoute) -> tuple[str, ...]:
     return (route.job_type.lower(),) if route.tags is None else parse_tags(route.tags)
 
 
-def _read_variables(reply: CalloutResult) -> "JsonObject | None":
-    """The result of a job; None when it is no object."""
-    if reply.data is msgspec.UNSET:
-        return {}
-    try:
-        value = decode(reply.data)
-    except MalformedJson:
-        return None
-    if value is None:
-        return {}
-    return value if isinstance(value, dict) else None
+def _read_result(reply: CalloutResult) -> JsonValue:
+    """The result of a job. Raises ``MalformedJson``."""
+    return None if reply.data is msgspec.UNSET else decode(reply.data)

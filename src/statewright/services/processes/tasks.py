@@ -68,7 +68,8 @@ async def list_open_tasks(
 
 async def find_instance_of_task(host: ProcessHost[P, I], caller: Caller, task: EntityId) -> EntityId | None:
     """The instance that a user task is or was of; None when there never was one of this id."""
-    return await jobs.fetch_instance_of_work(host.runtime.pool, caller.tenant, host.language.name, task)
+    owner = await jobs.fetch_owner_of_work(host.runtime.pool, caller.tenant, [host.language.name], task)
+    return None if owner is None else owner.instance
 
 
 def _to_user_task(task: OpenTask) -> UserTask:

@@ -101,6 +101,7 @@ def _stage_all(
     for event in audit.build_advance_events(language, advance.process, advance.before, advance.applied):
         record(unit, version.id, event)
     for new in changed.new_tasks:
+        assert models.user_task is not None, "a language without user tasks opens none"  # noqa: S101
         state = new.status if new.status != "FAILED" else "CANCELLED"
         document = encode_text({**language.open_task(instance, new.task, advance.at), "status": state})
         unit.create(build_entity(unit, models.user_task, to_entity_id(new.task.task), state, document))
@@ -133,12 +134,13 @@ def build_staged_rows(
 ) -> dict[str, StagedPart]:
     """The rows beside the entities, by the parts of the commit statement that write them."""
     instance = advance.applied.instance
+    executions = _build_execution_rows(advance, instance_id)
     progress = InstanceProgress(
         tenant=unit.tenant,
         language=advance.language.name,
         instances=_build_instance_line(advance, instance_id),
-        executions=_build_execution_rows(advance, instance_id),
-        jobs=_build_job_rows(advance, changed, instance_id),
+        executions=executions,
+        jobs=_build_job_rows(advance, changed, instance_id, executions),
         closed_jobs=[to_entity_id(closing.task) for closing in changed.closed_jobs],
     )
     waits = Waits(
@@ -272,6 +274,7 @@ def _build_execution_row(
         output=None if line.output_snapshot is None else raw(line.output_snapshot),
         failure_reason=line.failure_reason,
         work=None if work is None else to_entity_id(work),
+        element=line.element,
     )
 
 
@@ -288,18 +291,23 @@ def _make_encoder() -> Callable[[JsonValue], Raw]:
     return encode_raw
 
 
-def _build_job_rows(advance: Advance[P, I], changed: RowChanges, instance_id: EntityId) -> list[JobRow]:
+def _build_job_rows(
+    advance: Advance[P, I], changed: RowChanges, instance_id: EntityId, executions: Sequence[ExecutionRow]
+) -> list[JobRow]:
+    sizes = {row.id: len(memoryview(row.input)) for row in executions if row.input is not None}
     return [
         JobRow(
             id=to_entity_id(new.task.task),
             instance=instance_id,
             execution=to_entity_id(new.task.execution),
             definition_id=advance.applied.instance.definition_id,
+            definition_version=advance.applied.instance.definition_version,
             node_id=new.task.node,
             job_type=new.task.kind,
             retries=new.task.retries,
             created_at=advance.at,
             held=changed.is_held or False,
+            input_bytes=sizes.get(to_entity_id(new.task.execution), 0),
             tags=advance.language.find_member_tags(advance.process, new.task.kind),
         )
         for new in changed.new_jobs

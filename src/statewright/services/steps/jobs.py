@@ -1,17 +1,17 @@
-"""Jobs of the step language: claim, complete, fail, renew; how many a worker may claim, and for how long
-(docs/reference/steps.md#jobs).
+"""Jobs as the workers of the step dialect know them, which do those of other languages, too: claim, complete, fail,
+renew; how many a worker may claim, and for how long (docs/reference/steps.md#jobs).
 """
 
 from datetime import timedelta
 from typing import Final
 
 from statewright.instants import format_instant
-from statewright.jsonval.values import JsonObject
+from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.processes.retries import FailureReport
 from statewright.services.processes import jobs
 from statewright.services.processes.jobs import ClaimedJob, JobClaim
+from statewright.services.processes.queues import find_shared_queue
 from statewright.services.runtime import Caller, Runtime
-from statewright.services.steps import find_steps
 
 MAX_CLAIMED_JOBS: Final = 1000
 """Most jobs of one claim."""
@@ -50,26 +50,26 @@ def to_job_record(job: ClaimedJob) -> JsonObject:
 
 async def claim(runtime: Runtime, caller: Caller, request: JobClaim) -> tuple[ClaimedJob, ...]:
     """Lock jobs of any of the types (``processes.jobs.claim``)."""
-    return await jobs.claim(find_steps(runtime), caller, request)
+    return await jobs.claim(find_shared_queue(runtime), caller, request)
 
 
 async def complete(
-    runtime: Runtime, caller: Caller, job_id: str, variables: "JsonObject | None" = None, *, worker_id: str = ""
+    runtime: Runtime, caller: Caller, job_id: str, result: JsonValue = None, *, worker_id: str = ""
 ) -> None:
     """A worker's result (``processes.jobs.complete``)."""
-    await jobs.complete(find_steps(runtime), caller, job_id, variables, worker_id=worker_id)
+    await jobs.complete(find_shared_queue(runtime), caller, job_id, result, worker_id=worker_id)
 
 
 async def fail(runtime: Runtime, caller: Caller, job_id: str, report: FailureReport) -> None:
     """A worker's failure (``processes.jobs.fail``)."""
-    await jobs.fail(find_steps(runtime), caller, job_id, report)
+    await jobs.fail(find_shared_queue(runtime), caller, job_id, report)
 
 
 async def renew(runtime: Runtime, caller: Caller, job_id: str, *, worker_id: str, lease: timedelta) -> int:
     """Lengthen a lease (``processes.jobs.renew``)."""
-    return await jobs.renew(find_steps(runtime), caller, job_id, worker_id=worker_id, lease=lease)
+    return await jobs.renew(find_shared_queue(runtime), caller, job_id, worker_id=worker_id, lease=lease)
 
 
 async def release(runtime: Runtime, caller: Caller, job_id: str, *, worker_id: str) -> None:
     """Give a claimed job back (``processes.jobs.release``)."""
-    await jobs.release(find_steps(runtime), caller, job_id, worker_id=worker_id)
+    await jobs.release(find_shared_queue(runtime), caller, job_id, worker_id=worker_id)

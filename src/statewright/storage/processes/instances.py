@@ -31,6 +31,8 @@ class StoredExecution(Struct, frozen=True, kw_only=True):
     input: str | None
     output: str | None
     failure_reason: str | None
+    element: int | None
+    are_values_omitted: bool = False
 
 
 async def fetch_instances(
@@ -69,7 +71,7 @@ def _build_where(tenant: TenantId, language: str, wanted: InstanceFilter) -> tup
 
 
 HISTORY: Final = """
-    SELECT id, node_id, node_type, attempt, status, started_at, ended_at, input, output, failure_reason
+    SELECT id, node_id, node_type, attempt, status, started_at, ended_at, input, output, failure_reason, element
       FROM process_execution
      WHERE tenant = $1 AND language = $3 AND instance = $2
      ORDER BY started_at, id
@@ -81,6 +83,41 @@ async def fetch_executions(pool: Pool, tenant: TenantId, language: str, instance
     async with pool.connection() as connection:
         rows = await connection.fetch(HISTORY, tenant, instance, language)
     return [_to_execution(row) for row in rows]
+
+
+MAX_PAGE_BYTES: Final = 8 * 1024 * 1024
+"""The values of the lines of one page together; the line that exceeds it still has its own."""
+
+HISTORY_PAGE: Final = f"""
+    WITH listed AS MATERIALIZED (
+        SELECT id, node_id, node_type, attempt, status, started_at, ended_at, input, output, failure_reason, element,
+               coalesce(octet_length(input::text), 0) + coalesce(octet_length(output::text), 0) AS bytes
+          FROM process_execution
+         WHERE tenant = $1 AND language = $3 AND instance = $2
+         ORDER BY started_at, id
+        OFFSET $4 LIMIT $5
+    ),
+    measured AS (
+        SELECT listed.*, sum(bytes) OVER (ORDER BY started_at, id) - bytes >= {MAX_PAGE_BYTES} AS is_beyond FROM listed
+    )
+    SELECT id, node_id, node_type, attempt, status, started_at, ended_at, failure_reason, element,
+           is_beyond AND bytes > 0 AS are_values_omitted,
+           CASE WHEN NOT is_beyond THEN input END AS input, CASE WHEN NOT is_beyond THEN output END AS output
+      FROM measured
+     ORDER BY started_at, id
+"""  # noqa: S608 - a constant
+
+HISTORY_SIZE: Final = "SELECT count(*) FROM process_execution WHERE tenant = $1 AND language = $3 AND instance = $2"
+
+
+async def fetch_execution_page(
+    pool: Pool, tenant: TenantId, language: str, instance: EntityId, *, offset: int, limit: int
+) -> tuple[list[StoredExecution], int]:
+    """A page of the lines of an instance, by start, then id, and how many there are altogether."""
+    async with pool.connection() as connection:
+        total: int = await connection.fetchval(HISTORY_SIZE, tenant, instance, language)
+        rows = await connection.fetch(HISTORY_PAGE, tenant, instance, language, offset, limit)
+    return [_to_execution(row, are_values_omitted=row["are_values_omitted"]) for row in rows], total
 
 
 LAST_STATUSES: Final = """
@@ -97,7 +134,7 @@ async def fetch_last_statuses(pool: Pool, tenant: TenantId, language: str, insta
     return [(row["node_id"], row["status"]) for row in rows]
 
 
-def _to_execution(row: asyncpg.Record) -> StoredExecution:
+def _to_execution(row: asyncpg.Record, *, are_values_omitted: bool = False) -> StoredExecution:
     return StoredExecution(
         id=str(row["id"]),
         node_id=row["node_id"],
@@ -109,6 +146,8 @@ def _to_execution(row: asyncpg.Record) -> StoredExecution:
         input=row["input"],
         output=row["output"],
         failure_reason=row["failure_reason"],
+        element=row["element"],
+        are_values_omitted=are_values_omitted,
     )
 
 

@@ -4,7 +4,8 @@ Claims, sweeps and purges skip rows that another statement is just taking, so no
 removes or holds a job waits for no longer than such a statement takes.
 
 Claims. The oldest jobs of each wanted type are locked first, then the oldest of these are claimed: with one ``LIMIT``
-over all types the planner would sort the queue. Rows locked in vain are free again when the statement ends.
+over all types the planner would sort the queue. Rows locked in vain are free again when the statement ends. A claim
+ends where the inputs of its jobs come to ``MAX_CLAIM_BYTES``, so that no answer is larger than a process can make.
 
 Clocks. ``now`` is always the caller's, as for scheduled transitions.
 """
@@ -24,14 +25,19 @@ class LockedJob(Struct, frozen=True, kw_only=True):
     """A job that was locked just now. ``input`` is JSON text; instants are epoch microseconds."""
 
     id: str
+    language: str
     instance: EntityId
     execution: str
     definition_id: str
+    definition_version: int
+    """0 where a node of an earlier version made the job."""
     node_id: str
+    element: int | None
     job_type: str
     retries: int
     created_at: int
     input: str
+    input_bytes: int
 
 
 class QueuedJob(Struct, frozen=True, kw_only=True):
@@ -45,6 +51,13 @@ class QueuedJob(Struct, frozen=True, kw_only=True):
     held: bool
 
 
+class JobKind(Struct, frozen=True):
+    """What a worker can do: jobs of a type, of instances of a language."""
+
+    job_type: str
+    language: str
+
+
 class JobLease(Struct, frozen=True, kw_only=True):
     """Who claims, when, and until when."""
 
@@ -56,27 +69,36 @@ class JobLease(Struct, frozen=True, kw_only=True):
 Topic = tuple[TenantId, str, str]
 """A tenant, a language and a job type."""
 
+MAX_CLAIM_BYTES: Final = 8 * 1024 * 1024
+"""The inputs of the jobs of one claim together; the last one may exceed it."""
+
 
 def _build_claim(oldest: str) -> str:
-    """The statement that claims the oldest of what ``oldest`` selects and locks: the ids of jobs of one type."""
+    """The statement that claims the oldest of what ``oldest`` selects and locks: jobs of one type of one language."""
     return f"""
     WITH claimed AS (
         UPDATE process_job
            SET worker = $4, locked_at = $5, lock_expires_at = $6
          WHERE tenant = $1
            AND id = ANY (ARRAY(
-                SELECT oldest.id
-                  FROM unnest($2::text[]) AS wanted (job_type)
-                 CROSS JOIN LATERAL ({oldest}) AS oldest
-                 ORDER BY oldest.id
-                 LIMIT $3))
-     RETURNING id, instance, execution, definition_id, node_id, job_type, retries, created_at
+                SELECT fitting.id
+                  FROM (SELECT chosen.id,
+                               sum(chosen.input_bytes) OVER (ORDER BY chosen.id) - chosen.input_bytes AS bytes_before
+                          FROM (SELECT oldest.id, oldest.input_bytes
+                                  FROM unnest($2::text[], $7::text[]) AS wanted (job_type, language)
+                                 CROSS JOIN LATERAL ({oldest}) AS oldest
+                                 ORDER BY oldest.id
+                                 LIMIT $3) AS chosen) AS fitting
+                 WHERE fitting.bytes_before < {MAX_CLAIM_BYTES}))
+     RETURNING id, language, instance, execution, definition_id, definition_version, node_id, job_type, retries,
+               created_at, input_bytes
     )
-    SELECT claimed.id, claimed.instance, claimed.execution, claimed.definition_id, claimed.node_id, claimed.job_type,
-           claimed.retries, claimed.created_at, made.input
+    SELECT claimed.id, claimed.language, claimed.instance, claimed.execution, claimed.definition_id,
+           claimed.definition_version, claimed.node_id, claimed.job_type, claimed.retries, claimed.created_at,
+           claimed.input_bytes, made.input, made.element
       FROM claimed
      CROSS JOIN LATERAL (
-            SELECT input FROM process_execution
+            SELECT input, element FROM process_execution
              WHERE process_execution.tenant = $1 AND process_execution.instance = claimed.instance
                AND process_execution.id = claimed.execution
              LIMIT 1) AS made
@@ -87,8 +109,8 @@ def _build_claim(oldest: str) -> str:
 def _build_oldest(tags: str) -> str:
     """Uses the index whose condition on the tags this is."""
     return f"""
-        SELECT id FROM process_job
-         WHERE tenant = $1 AND language = $7 AND job_type = wanted.job_type
+        SELECT id, input_bytes FROM process_job
+         WHERE tenant = $1 AND language = wanted.language AND job_type = wanted.job_type
            AND lock_expires_at IS NULL AND NOT held AND tags {tags}
          ORDER BY id
          LIMIT $3 FOR UPDATE SKIP LOCKED
@@ -96,21 +118,29 @@ def _build_oldest(tags: str) -> str:
 
 
 CLAIM: Final = _build_claim(
-    f"SELECT id FROM ({_build_oldest('IS NULL')}) AS plain"  # noqa: S608
-    f" UNION ALL SELECT id FROM ({_build_oldest('IS NOT NULL')}) AS tagged"
+    f"SELECT id, input_bytes FROM ({_build_oldest('IS NULL')}) AS plain"  # noqa: S608
+    f" UNION ALL SELECT id, input_bytes FROM ({_build_oldest('IS NOT NULL')}) AS tagged"
 )
 CLAIM_PLAIN: Final = _build_claim(_build_oldest("IS NULL"))
 CLAIM_TAGGED: Final = _build_claim(_build_oldest("= $8"))
 
 
 async def claim_jobs(
-    pool: Pool, tenant: TenantId, language: str, types: Sequence[str], limit: int, lease: JobLease
+    pool: Pool, tenant: TenantId, wanted: Sequence[JobKind], limit: int, lease: JobLease
 ) -> list[LockedJob]:
-    """Lock up to ``limit`` of the oldest claimable jobs of the types, in order of creation."""
+    """Lock up to ``limit`` of the oldest claimable jobs of the kinds, in order of creation; fewer where their inputs
+    are large (``is_cut_short``).
+    """
+    types, languages = [kind.job_type for kind in wanted], [kind.language for kind in wanted]
     async with pool.connection() as connection:
-        args = (tenant, list(types), limit, lease.worker, lease.now, lease.until, language)
+        args = (tenant, types, limit, lease.worker, lease.now, lease.until, languages)
         rows = await connection.fetch(CLAIM, *args)
     return [_to_locked_job(row) for row in rows]
+
+
+def is_cut_short(claimed: Sequence[LockedJob]) -> bool:
+    """Whether a claim ended before its limit because of the size of the inputs."""
+    return sum(job.input_bytes for job in claimed) >= MAX_CLAIM_BYTES
 
 
 class PushRoute(Struct, frozen=True):
@@ -124,7 +154,7 @@ async def claim_route(
     pool: Pool, tenant: TenantId, language: str, route: PushRoute, limit: int, lease: JobLease
 ) -> list[LockedJob]:
     """The same for the jobs of a route."""
-    args = (tenant, [route.job_type], limit, lease.worker, lease.now, lease.until, language)
+    args = (tenant, [route.job_type], limit, lease.worker, lease.now, lease.until, [language])
     async with pool.connection() as connection:
         if route.tags is None:
             rows = await connection.fetch(CLAIM_PLAIN, *args)
@@ -196,14 +226,23 @@ async def fetch_queued_job(pool: Pool, tenant: TenantId, language: str, job: str
     )
 
 
-INSTANCE_OF: Final = "SELECT instance FROM process_execution WHERE tenant = $1 AND work = $2 AND language = $3 LIMIT 1"
+OWNER_OF: Final = """
+    SELECT language, instance FROM process_execution WHERE tenant = $1 AND work = $2 AND language = ANY ($3) LIMIT 1
+"""
 
 
-async def fetch_instance_of_work(pool: Pool, tenant: TenantId, language: str, work: str) -> EntityId | None:
-    """Whose job or user task this is or was; None when there never was one of this id."""
+class WorkOwner(Struct, frozen=True):
+    """The instance that a job or user task is or was of."""
+
+    language: str
+    instance: EntityId
+
+
+async def fetch_owner_of_work(pool: Pool, tenant: TenantId, languages: Sequence[str], work: str) -> WorkOwner | None:
+    """Whose job or user task this is or was; None when there never was one of this id in the languages."""
     async with pool.connection() as connection:
-        found = await connection.fetchval(INSTANCE_OF, tenant, work, language)
-    return None if found is None else EntityId(str(found))
+        row = await connection.fetchrow(OWNER_OF, tenant, work, list(languages))
+    return None if row is None else WorkOwner(row["language"], EntityId(str(row["instance"])))
 
 
 REQUEUE: Final = """
@@ -254,15 +293,18 @@ async def renew_lease(pool: Pool, tenant: TenantId, job: str, *, worker: str, un
 
 RELEASE: Final = """
     UPDATE process_job SET worker = '', locked_at = NULL, lock_expires_at = NULL
-     WHERE tenant = $1 AND id = ANY ($2::uuid[]) AND worker = $3 AND lock_expires_at IS NOT NULL AND language = $4
+     WHERE tenant = $1 AND id = ANY ($2::uuid[]) AND worker = $3 AND lock_expires_at IS NOT NULL
+       AND language = ANY ($4)
  RETURNING language, job_type
 """
 
 
-async def release_jobs(pool: Pool, tenant: TenantId, language: str, jobs: Sequence[str], *, worker: str) -> list[Topic]:
+async def release_jobs(
+    pool: Pool, tenant: TenantId, languages: Sequence[str], jobs: Sequence[str], *, worker: str
+) -> list[Topic]:
     """Give jobs back that the worker holds; what may be claimed again."""
     async with pool.connection() as connection:
-        rows = await connection.fetch(RELEASE, tenant, list(jobs), worker, language)
+        rows = await connection.fetch(RELEASE, tenant, list(jobs), worker, list(languages))
     return [(tenant, row["language"], row["job_type"]) for row in rows]
 
 
@@ -293,17 +335,20 @@ async def sweep_expired(pool: Pool, *, limit: int, line: AuditLine) -> list[Topi
 
 
 def _to_locked_job(row: asyncpg.Record) -> LockedJob:
-    id_, instance, execution, definition_id, node_id, job_type, retries, created_at, input_ = row
     return LockedJob(
-        id=str(id_),
-        instance=EntityId(str(instance)),
-        execution=str(execution),
-        definition_id=definition_id,
-        node_id=node_id,
-        job_type=job_type,
-        retries=retries,
-        created_at=created_at,
-        input=input_,
+        id=str(row["id"]),
+        language=row["language"],
+        instance=EntityId(str(row["instance"])),
+        execution=str(row["execution"]),
+        definition_id=row["definition_id"],
+        definition_version=row["definition_version"],
+        node_id=row["node_id"],
+        element=row["element"],
+        job_type=row["job_type"],
+        retries=row["retries"],
+        created_at=row["created_at"],
+        input=row["input"],
+        input_bytes=row["input_bytes"],
     )
 
 

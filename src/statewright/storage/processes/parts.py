@@ -42,20 +42,24 @@ class ExecutionRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     output: Raw | None = None
     failure_reason: str | None = None
     work: str | None = None
+    element: int | None = None
 
 
 class JobRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A new job in the queue. ``held`` is always given, since ``false`` is no default in SQL."""
+    """A new job in the queue. What has no default here has none in SQL, and is always given."""
 
     id: str
     instance: EntityId
     execution: str
     definition_id: str
+    definition_version: int
     node_id: str
     job_type: str
     retries: int
     created_at: int
     held: bool
+    input_bytes: int
+    """Of the input of its execution, as JSON text."""
     tags: str | None = None
 
 

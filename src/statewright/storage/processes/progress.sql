@@ -22,27 +22,27 @@ process_instances AS (
 ),
 process_executions AS (
     INSERT INTO process_execution (tenant, language, instance, id, node_id, node_type, attempt, status, started_at, ended_at,
-                                   input, output, failure_reason, work)
+                                   input, output, failure_reason, work, element)
     SELECT progressed.tenant, progressed.language, line.instance, line.id, coalesce(line.node_id, ''),
            coalesce(line.node_type, ''), coalesce(line.attempt, 0), line.status, coalesce(line.started_at, 0),
-           line.ended_at, line.input, line.output, line.failure_reason, line.work
+           line.ended_at, line.input, line.output, line.failure_reason, line.work, line.element
       FROM progressed
      CROSS JOIN LATERAL json_to_recordset(progressed.executions)
         AS line (instance uuid, id uuid, node_id text, node_type text, attempt int, status text, started_at bigint,
-                 ended_at bigint, input json, output json, failure_reason text, work uuid)
+                 ended_at bigint, input json, output json, failure_reason text, work uuid, element int)
         ON CONFLICT (tenant, instance, id) DO UPDATE
        SET status = excluded.status, ended_at = excluded.ended_at, output = excluded.output,
            failure_reason = excluded.failure_reason
 ),
 process_jobs_queued AS (
     INSERT INTO process_job (tenant, language, id, instance, execution, definition_id, node_id, job_type, retries, created_at,
-                             held, tags)
+                             held, tags, definition_version, input_bytes)
     SELECT progressed.tenant, progressed.language, job.id, job.instance, job.execution, job.definition_id, job.node_id,
-           job.job_type, job.retries, job.created_at, job.held, job.tags
+           job.job_type, job.retries, job.created_at, job.held, job.tags, job.definition_version, job.input_bytes
       FROM progressed
      CROSS JOIN LATERAL json_to_recordset(progressed.jobs)
         AS job (id uuid, instance uuid, execution uuid, definition_id text, node_id text, job_type text, retries int,
-                created_at bigint, held boolean, tags text)
+                created_at bigint, held boolean, tags text, definition_version int, input_bytes int)
 ),
 process_jobs_closed AS (
     DELETE FROM process_job

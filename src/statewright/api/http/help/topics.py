@@ -22,6 +22,7 @@ from statewright.api.grpc.schemas import (
     read_proto_sources,
 )
 from statewright.api.http.dialects import ROUTES
+from statewright.api.http.flows.routes import FLOW_ROUTES
 from statewright.api.http.openapi import build_openapi_document
 from statewright.api.http.router import Route
 from statewright.api.http.steps.routes import STEP_ROUTES
@@ -38,7 +39,9 @@ SCHEMA: Final = 1
 TAG_TOPICS: Final = {"Entities": "crud", "Statistics": "analytics", "Administration": "admin"}
 """Topics that are not called like the tag of their operations."""
 
-STEPS: Final = "steps"
+LANGUAGES: Final = {"steps": "the JSON step engine", "flows": "the flow engine"}
+"""What the topics of process languages are about."""
+_PROCESS_ROUTES: Final = (*STEP_ROUTES, *FLOW_ROUTES)
 
 SECTION_TOPICS: Final = {
     "Authentication": "auth",
@@ -83,7 +86,7 @@ def build_topics() -> list[Topic]:
     """All pages, depth first, parents before children, siblings in order."""
     generated = [
         *_build_operation_topics(),
-        *_build_step_topics(),
+        *_build_process_topics(),
         *_build_error_topics(),
         *_build_setting_topics(),
         _build_openapi_topic(),
@@ -125,16 +128,25 @@ def _name_topic(tag: str) -> str:
     return TAG_TOPICS.get(tag, tag.lower())
 
 
-def _build_step_topics() -> Iterator[Topic]:
-    for tag in sorted({route.tag for route in STEP_ROUTES}):
-        lines = [f"- `{route.method} {route.path}` — {route.summary}." for route in STEP_ROUTES if route.tag == tag]
-        text = f"Operations of the JSON step engine on {tag.removeprefix('Step ')}."
+def _build_process_topics() -> Iterator[Topic]:
+    for tag in sorted({route.tag for route in _PROCESS_ROUTES}):
+        routes = [route for route in _PROCESS_ROUTES if route.tag == tag]
+        lines = [f"- `{route.method} {route.path}` — {route.summary}." for route in routes]
+        parent, subject = _split_process_tag(tag)
+        text = f"Operations of {LANGUAGES[parent]} on {subject}."
         body = _format_page(tag, text, OPERATIONS="\n".join(lines))
-        yield Topic(id=_name_step_topic(tag), title=tag, body=body, see_also=(STEPS, "openapi"))
+        yield Topic(id=_name_process_topic(tag), title=tag, body=body, see_also=(parent, "openapi"))
 
 
-def _name_step_topic(tag: str) -> str:
-    return f"{STEPS}.{tag.removeprefix('Step ').replace(' ', '-')}"
+def _split_process_tag(tag: str) -> tuple[str, str]:
+    """The topic of a language, and what the tag is about: ``Step user tasks`` are the user tasks of steps."""
+    language, _, subject = tag.partition(" ")
+    return f"{language.lower()}s", subject
+
+
+def _name_process_topic(tag: str) -> str:
+    parent, subject = _split_process_tag(tag)
+    return f"{parent}.{subject.replace(' ', '-')}"
 
 
 def _build_error_topics() -> Iterator[Topic]:
@@ -206,7 +218,7 @@ def _describe_setting(name: str, default: object) -> dict[str, str]:
 
 
 def _build_openapi_topic() -> Topic:
-    slugs = {_name_topic(route.tag) for route in ROUTES} | {_name_step_topic(route.tag) for route in STEP_ROUTES}
+    slugs = {_name_topic(route.tag) for route in ROUTES} | {_name_process_topic(route.tag) for route in _PROCESS_ROUTES}
     tags = "".join(f"{slug}\n" for slug in sorted(slugs))
     document = _encode(build_openapi_document()) + b"\n"
     actions = {

@@ -8,11 +8,12 @@ from statewright.api.http.dialects import ROUTES
 from statewright.api.http.errors import PROBLEM
 from statewright.api.http.openapi.components import SCHEMAS
 from statewright.api.http.openapi.examples import add_examples, build_problem_example
+from statewright.api.http.openapi.flow_schemas import FLOW_SCHEMAS
 from statewright.api.http.openapi.operations import describe_operation
 from statewright.api.http.openapi.page import render_docs_page
+from statewright.api.http.openapi.process_operations import describe_process_paths
 from statewright.api.http.openapi.public_operations import PUBLIC_PATHS
 from statewright.api.http.openapi.shapes import Document
-from statewright.api.http.openapi.step_operations import describe_step_paths
 from statewright.api.http.openapi.step_schemas import STEP_SCHEMAS
 from statewright.api.http.openapi.tags import TAGS
 
@@ -37,9 +38,9 @@ def build_openapi_document() -> Document:
         },
         "security": [{"bearerAuth": []}],
         "tags": [{"name": name, "description": description} for name, description in TAGS.items()],
-        "paths": paths | describe_step_paths(),
+        "paths": paths | describe_process_paths(),
         "components": {
-            "schemas": SCHEMAS | STEP_SCHEMAS,
+            "schemas": SCHEMAS | STEP_SCHEMAS | FLOW_SCHEMAS,
             "examples": _collect_problem_examples(paths),
             "securitySchemes": {
                 "bearerAuth": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},

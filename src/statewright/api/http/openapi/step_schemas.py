@@ -166,7 +166,10 @@ STEP_SCHEMAS: Final[Document] = {
         variables=_MAP,
         createdAt=INSTANT,
     ),
-    "StepResult": define_open_object(workerId=TEXT, variables=allow_null(_MAP)),
+    "StepResult": define_open_object(
+        workerId=TEXT,
+        variables={"type": ["object", "array", "null"], "description": "an array for tasks of flows only"},
+    ),
     "StepFailure": define_open_object(workerId=TEXT, errorMessage=TEXT, retryable={**FLAG, "default": False}),
     "StepRenewal": define_open_object("workerId", workerId=TEXT, leaseSeconds=INT32),
     "StepHeartbeat": define_object("accepted lockExpiresAt", accepted=FLAG, lockExpiresAt=INSTANT),

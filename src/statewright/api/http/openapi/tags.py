@@ -15,6 +15,8 @@ TAGS: Final = {
     "Step instances": "JSON step engine: start, watch, signal and cancel instances",
     "Step jobs": "JSON step engine: poll, complete and fail jobs",
     "Step user tasks": "JSON step engine: the inbox of people",
+    "Flow definitions": "Flows: check, store and look at texts",
+    "Flow instances": "Flows: start, watch, stop and restart instances; their tasks are among the jobs above",
     "Account": "How credentials are understood",
     "Identity": "Tokens and keys",
     "Administration": "A running process: log level, history",

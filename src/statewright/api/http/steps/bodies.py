@@ -12,12 +12,13 @@ import msgspec
 
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response
-from statewright.background import run_by_size
+from statewright.background import run_by_size, run_in_thread
 from statewright.failures import BodyTooLarge, ProcessBadRequest
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.members import MemberReader, WantedType
 from statewright.jsonval.quoting import json_type
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.turns import is_large
 
 _INT32_MAX: Final = 2**31 - 1
 _encode = msgspec.json.Encoder(decimal_format="number").encode
@@ -30,15 +31,22 @@ def reply(value: JsonValue, status: int = 200) -> Response:
     return Response(_encode(value) + b"\n", status)
 
 
+async def reply_by_size(value: JsonValue, status: int = 200) -> Response:
+    """An answer with a JSON body that may be large; a thread encodes it then."""
+    if not is_large(value):
+        return reply(value, status)
+    return await run_in_thread(lambda: reply(value, status))
+
+
 async def read(request: Request) -> "RequestMembers":
     """The body of a request that needs one. Raises ``ProcessBadRequest``."""
-    return await _read_members(await request.body(excess=BodyTooLarge))
+    return await read_members(await request.body(excess=BodyTooLarge))
 
 
 async def read_optional(request: Request) -> "RequestMembers":
     """The body of a request that may go without: no bytes are an empty object. Raises ``ProcessBadRequest``."""
     raw = await request.body(excess=BodyTooLarge)
-    return await _read_members(raw) if raw else RequestMembers(None)
+    return await read_members(raw) if raw else RequestMembers(None)
 
 
 async def read_lenient(request: Request) -> "RequestMembers":
@@ -80,7 +88,8 @@ class RequestMembers(MemberReader):
         return item
 
 
-async def _read_members(raw: bytes) -> RequestMembers:
+async def read_members(raw: bytes) -> RequestMembers:
+    """The members of a body. Raises ``ProcessBadRequest``."""
     return RequestMembers(await run_by_size(len(raw), partial(_decode_body, raw)))
 
 

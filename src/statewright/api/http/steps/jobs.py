@@ -43,8 +43,11 @@ async def poll_jobs(request: Request) -> Response:
 async def complete_job(request: Request) -> Response:
     """Take a worker's result."""
     body = await read(request)
-    variables, worker = body.object("variables"), body.text("workerId")
-    await jobs.complete(request.runtime, request.caller, request.path_params["id"], variables, worker_id=worker)
+    result = body.get("variables")
+    if not isinstance(result, list):  # some languages take arrays; which one the job is of, it is too early to know
+        result = body.object("variables")
+    worker = body.text("workerId")
+    await jobs.complete(request.runtime, request.caller, request.path_params["id"], result, worker_id=worker)
     return NO_CONTENT
 
 

@@ -4,55 +4,19 @@ documentation says.
 One table serves the router and the OpenAPI document. ``ours`` marks what the public engine does not have.
 """
 
-from datetime import timedelta
-from typing import Final, Literal
+from typing import Final
 
-from msgspec import Struct
-
+from statewright.api.http.process_routes import DEFAULT_TIMEOUT, PAGE, Parameter, ProcessRoute
 from statewright.api.http.response import TEXT
-from statewright.api.http.router import Operation
 from statewright.api.http.steps import definitions, instances, jobs, tasks
 from statewright.services.processes.jobs import MAX_WAIT
 
-DEFAULT_TIMEOUT: Final = timedelta(seconds=30)
-"""How long the work of a request may take (docs/reference/steps.md#conventions)."""
-
-
-class Parameter(Struct, frozen=True):
-    """A documented query parameter, in the words of OpenAPI."""
-
-    name: str
-    type: Literal["string", "integer", "boolean"]
-    description: str
-
-
-class StepRoute(Operation, frozen=True, kw_only=True):
-    """An operation of the step engine. ``reply`` names a schema of the OpenAPI document, ``errors`` are the statuses of
-    its own.
-    """
-
-    query: tuple[Parameter, ...] = ()
-    status: int = 200
-    reply: str | None = None
-    errors: tuple[int, ...] = ()
-    timeout: timedelta | None = DEFAULT_TIMEOUT
-    is_extension: bool = False
-
-    @property
-    def parameter_names(self) -> frozenset[str]:
-        return frozenset(parameter.name for parameter in self.query)
-
-
-PAGE: Final = (
-    Parameter("page", "integer", "from 0"),
-    Parameter("pageSize", "integer", "20 when absent or not positive, at most 1000"),
-)
 _DEFINITION: Final = "/v1/definitions/{id}"
 _INSTANCE: Final = "/v1/instances/{id}"
 _JOB: Final = "/v1/jobs/{id}"
 
-STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
-    StepRoute(
+STEP_ROUTES: Final[tuple[ProcessRoute, ...]] = (
+    ProcessRoute(
         method="POST",
         path="/v1/definitions",
         endpoint=definitions.upload,
@@ -65,7 +29,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
         reply="StepUpload",
         errors=(400, 413, 415),
     ),
-    StepRoute(
+    ProcessRoute(
         method="GET",
         path="/v1/definitions",
         endpoint=definitions.list_definitions,
@@ -75,7 +39,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
         query=(Parameter("keyword", "string", "a part of name or id, in any case"), *PAGE),
         reply="StepSummaries",
     ),
-    StepRoute(
+    ProcessRoute(
         method="GET",
         path=_DEFINITION,
         endpoint=definitions.get_latest,
@@ -85,7 +49,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
         reply="StepDefinition",
         errors=(404,),
     ),
-    StepRoute(
+    ProcessRoute(
         method="GET",
         path=f"{_DEFINITION}/versions/{{version}}",
         endpoint=definitions.get_version,
@@ -95,7 +59,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
         reply="StepDefinition",
         errors=(400, 404),
     ),
-    StepRoute(
+    ProcessRoute(
         method="GET",
         path=f"{_DEFINITION}/warnings",
         endpoint=definitions.list_warnings,
@@ -106,7 +70,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
         errors=(404,),
         is_extension=True,
     ),
-    StepRoute(
+    ProcessRoute(
         method="GET",
         path=f"{_DEFINITION}/diagram",
         endpoint=definitions.draw_latest,
@@ -118,7 +82,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
         errors=(404,),
         is_extension=True,
     ),
-    StepRoute(
+    ProcessRoute(
         method="GET",
         path=f"{_DEFINITION}/versions/{{version}}/diagram",
         endpoint=definitions.draw_version,
@@ -130,7 +94,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
         errors=(400, 404),
         is_extension=True,
     ),
-    StepRoute(
+    ProcessRoute(
         method="POST",
         path="/v1/instances",
         endpoint=instances.start_instance,
@@ -142,7 +106,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
         reply="StepInstance",
         errors=(400, 404, 409, 413),
     ),
-    StepRoute(
+    ProcessRoute(
         method="GET",
         path="/v1/instances",
         endpoint=instances.list_instances,
@@ -157,7 +121,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
         ),
         reply="StepInstances",
     ),
-    StepRoute(
+    ProcessRoute(
         method="GET",
         path=_INSTANCE,
         endpoint=instances.get_instance,
@@ -167,7 +131,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
         reply="StepInstance",
         errors=(404,),
     ),
-    StepRoute(
+    ProcessRoute(
         method="GET",
         path=f"{_INSTANCE}/history",
         endpoint=instances.list_history,
@@ -177,7 +141,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
         reply="StepHistory",
         errors=(404,),
     ),
-    StepRoute(
+    ProcessRoute(
         method="GET",
         path=f"{_INSTANCE}/diagram",
         endpoint=instances.draw_instance,
@@ -189,7 +153,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
         errors=(404,),
         is_extension=True,
     ),
-    StepRoute(
+    ProcessRoute(
         method="POST",
         path=f"{_INSTANCE}/cancel",
         endpoint=instances.cancel_instance,
@@ -201,7 +165,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
         reply="StepInstance",
         errors=(404, 409, 413),
     ),
-    StepRoute(
+    ProcessRoute(
         method="POST",
         path=f"{_INSTANCE}/steps/{{stepId}}/retry",
         endpoint=instances.retry_step,
@@ -213,7 +177,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
         reply="StepInstance",
         errors=(400, 404, 409, 413),
     ),
-    StepRoute(
+    ProcessRoute(
         method="POST",
         path=f"{_INSTANCE}/signals/{{stepId}}",
         endpoint=instances.signal_step,
@@ -225,7 +189,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
         status=204,
         errors=(400, 404, 409, 413),
     ),
-    StepRoute(
+    ProcessRoute(
         method="POST",
         path="/v1/instances/purge",
         endpoint=instances.purge_instances,
@@ -237,7 +201,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
         errors=(400, 403, 413),
         is_extension=True,
     ),
-    StepRoute(
+    ProcessRoute(
         method="POST",
         path="/v1/jobs/poll",
         endpoint=jobs.poll_jobs,
@@ -249,7 +213,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
         errors=(400, 413),
         timeout=DEFAULT_TIMEOUT + MAX_WAIT,
     ),
-    StepRoute(
+    ProcessRoute(
         method="POST",
         path=f"{_JOB}/complete",
         endpoint=jobs.complete_job,
@@ -260,7 +224,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
         status=204,
         errors=(400, 404, 413),
     ),
-    StepRoute(
+    ProcessRoute(
         method="POST",
         path=f"{_JOB}/fail",
         endpoint=jobs.fail_job,
@@ -271,7 +235,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
         status=204,
         errors=(400, 404, 413),
     ),
-    StepRoute(
+    ProcessRoute(
         method="POST",
         path=f"{_JOB}/heartbeat",
         endpoint=jobs.heartbeat_job,
@@ -282,7 +246,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
         reply="StepHeartbeat",
         errors=(400, 404, 409, 413),
     ),
-    StepRoute(
+    ProcessRoute(
         method="POST",
         path=f"{_JOB}/renew",
         endpoint=jobs.renew_job,
@@ -294,7 +258,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
         errors=(400, 404, 409, 413),
         is_extension=True,
     ),
-    StepRoute(
+    ProcessRoute(
         method="POST",
         path=f"{_JOB}/release",
         endpoint=jobs.release_job,
@@ -306,7 +270,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
         errors=(400, 413),
         is_extension=True,
     ),
-    StepRoute(
+    ProcessRoute(
         method="GET",
         path="/v1/user-tasks",
         endpoint=tasks.list_inbox,
@@ -322,7 +286,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
         reply="StepInbox",
         is_extension=True,
     ),
-    StepRoute(
+    ProcessRoute(
         method="POST",
         path=f"{_INSTANCE}/user-tasks/{{stepId}}/complete",
         endpoint=tasks.complete_task,
@@ -334,7 +298,7 @@ STEP_ROUTES: Final[tuple[StepRoute, ...]] = (
         status=204,
         errors=(400, 404, 409, 413),
     ),
-    StepRoute(
+    ProcessRoute(
         method="POST",
         path="/v1/user-tasks/{taskId}/complete",
         endpoint=tasks.complete_task_by_id,

@@ -1,0 +1,118 @@
+"""Instances of flows over REST (docs/reference/flows.md#rest)."""
+
+from functools import partial
+
+from statewright.api.http.flows.parameters import read_diagram_options
+from statewright.api.http.request import Request
+from statewright.api.http.response import TEXT, Response
+from statewright.api.http.steps import parameters
+from statewright.api.http.steps.bodies import read, read_optional, reply_by_size
+from statewright.failures import ProcessBadRequest
+from statewright.flows.definition import FlowProcess
+from statewright.flows.instance import FlowInstance, render_instance
+from statewright.flows.paths import describe
+from statewright.instants import format_instant
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.processes.changes import Execution
+from statewright.services.flows import instances
+from statewright.services.flows.instances import FlowStart
+
+
+async def start_instance(request: Request) -> Response:
+    """Start an instance."""
+    body = await read(request)
+    start = FlowStart(
+        definition_id=body.text("definitionId"),
+        definition_version=body.number("definitionVersion"),
+        input=body.get("input"),
+        business_key=body.text("businessKey"),
+    )
+    if not start.definition_id:
+        raise ProcessBadRequest("definitionId is required")
+    return await _reply_instance(await instances.start(request.runtime, request.caller, start), 201)
+
+
+async def list_instances(request: Request) -> Response:
+    """A page of instances."""
+    found = await instances.list_instances(
+        request.runtime,
+        request.caller,
+        definition_id=parameters.read_text(request, "definitionId"),
+        status=parameters.read_text(request, "status"),
+        business_key=parameters.read_text(request, "businessKey"),
+        page=parameters.read_number(request, "page"),
+        page_size=parameters.read_number(request, "pageSize"),
+    )
+    items: list[JsonValue] = [render_instance(instance) for instance in found.items]
+    return await reply_by_size({"items": items, "total": found.total, "page": found.page, "pageSize": found.page_size})
+
+
+async def get_instance(request: Request) -> Response:
+    """An instance."""
+    found = await instances.get_instance(request.runtime, request.caller, request.path_params["id"])
+    return await _reply_instance(found)
+
+
+async def list_history(request: Request) -> Response:
+    """A page of the entries into nodes."""
+    found = await instances.get_history(
+        request.runtime,
+        request.caller,
+        request.path_params["id"],
+        page=parameters.read_number(request, "page"),
+        page_size=parameters.read_number(request, "pageSize"),
+    )
+    page = found.page
+    items: list[JsonValue] = list(map(partial(_describe_execution, found.process), page.lines))
+    return await reply_by_size({"items": items, "total": page.total, "page": page.page, "pageSize": page.page_size})
+
+
+async def draw_instance(request: Request) -> Response:
+    """The flow of an instance as a Mermaid diagram, coloured."""
+    options = read_diagram_options(request)
+    drawn = await instances.get_instance_diagram(request.runtime, request.caller, request.path_params["id"], options)
+    return Response(drawn.encode(), media_type=TEXT)
+
+
+async def cancel_instance(request: Request) -> Response:
+    """Stop an instance for good."""
+    reason = (await read_optional(request)).text("reason")
+    return await _reply_instance(
+        await instances.cancel(request.runtime, request.caller, request.path_params["id"], reason)
+    )
+
+
+async def terminate_instance(request: Request) -> Response:
+    """Let running tasks end, and begin no others; once more: stop at once."""
+    return await _reply_instance(await instances.terminate(request.runtime, request.caller, request.path_params["id"]))
+
+
+async def restart_instance(request: Request) -> Response:
+    """Begin again what failed or was interrupted."""
+    return await _reply_instance(await instances.restart(request.runtime, request.caller, request.path_params["id"]))
+
+
+async def _reply_instance(instance: FlowInstance, status: int = 200) -> Response:
+    return await reply_by_size(render_instance(instance), status)
+
+
+def _describe_execution(process: FlowProcess, line: Execution) -> JsonObject:
+    node = process.flow.graph.nodes[int(line.node_id)]
+    optional: JsonObject = {
+        "element": line.element,
+        "endedAt": None if line.ended_at is None else format_instant(line.ended_at),
+        "failureReason": line.failure_reason,
+        "valuesOmitted": line.are_values_omitted or None,
+        "input": line.input_snapshot,
+        "output": line.output_snapshot,
+    }
+    return {
+        "id": line.id,
+        "node": node.index,
+        "name": describe(node),
+        "kind": node.kind,
+        "attempt": line.attempt_number,
+        "status": line.status,
+        "startedAt": format_instant(line.started_at),
+        **{name: value for name, value in optional.items() if value is not None},
+    }

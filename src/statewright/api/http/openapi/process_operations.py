@@ -1,0 +1,137 @@
+"""Operations of process languages as OpenAPI describes them, made from their tables of routes."""
+
+import re
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Final
+
+from msgspec import Struct
+
+from statewright.api.http.flows.routes import FLOW_ROUTES
+from statewright.api.http.openapi.flow_examples import (
+    FLOW_EXAMPLES,
+    FLOW_PARAMETER_EXAMPLES,
+    FLOW_TEXT,
+)
+from statewright.api.http.openapi.shapes import INT32, TEXT, Document, ref
+from statewright.api.http.openapi.step_examples import REASON_EXAMPLES, STEP_EXAMPLES, STEP_PARAMETER_EXAMPLES
+from statewright.api.http.process_routes import Parameter, ProcessRoute
+from statewright.api.http.response import JSON
+from statewright.api.http.steps.errors import INTERNAL, KINDS
+from statewright.api.http.steps.routes import STEP_ROUTES
+
+_ALWAYS: Final = (401, 500, 503, 504)
+
+
+class _Interface(Struct, frozen=True, kw_only=True):
+    """The interface of a language: its routes, and what is shown of it."""
+
+    name: str
+    routes: Sequence[ProcessRoute]
+    error: str
+    """The schema of its errors."""
+    definitions: str
+    """Where the paths of definitions begin."""
+    definition: str
+    """The id of one, as an example."""
+    parameters: Mapping[str, object]
+    examples: Mapping[str, object]
+    text: str = ""
+    """An example of a body that is no JSON."""
+
+
+_INTERFACES: Final = (
+    _Interface(
+        name="steps",
+        routes=STEP_ROUTES,
+        error="StepError",
+        definitions="/v1/definitions/",
+        definition="HR::greeting",
+        parameters=STEP_PARAMETER_EXAMPLES,
+        examples=STEP_EXAMPLES,
+    ),
+    _Interface(
+        name="flows",
+        routes=FLOW_ROUTES,
+        error="FlowError",
+        definitions="/v1/flows/definitions/",
+        definition="orders",
+        parameters=FLOW_PARAMETER_EXAMPLES,
+        examples=FLOW_EXAMPLES,
+        text=FLOW_TEXT,
+    ),
+)
+
+
+def describe_process_paths() -> Document:
+    """The paths of all languages; they are at the root of the server, not below the context path."""
+    paths: Document = {}
+    for interface in _INTERFACES:
+        for route in interface.routes:
+            paths.setdefault(route.path, {})[route.method.lower()] = _describe_operation(interface, route)
+    return paths
+
+
+def _describe_operation(interface: _Interface, route: ProcessRoute) -> Document:
+    names = re.findall(r"\{(\w+)\}", route.path)
+    path = [_describe_path(interface, name, route.path) for name in names]
+    query = [_describe_query(interface, parameter) for parameter in route.query]
+    operation: Document = {
+        "operationId": f"{interface.name}.{route.id}",
+        "tags": [route.tag],
+        "summary": route.summary,
+        "servers": [{"url": "/"}],
+        "security": [{"bearerAuth": []}, {}],
+        "parameters": [*path, *query],
+        "responses": {str(route.status): _describe_success(interface, route)} | _describe_errors(interface, route),
+    }
+    if route.is_extension:
+        operation["description"] = "Beyond the public engine."
+    if route.body is not None:
+        operation["requestBody"] = {"required": route.body_required, "content": _describe_bodies(interface, route)}
+    return operation
+
+
+def _describe_path(interface: _Interface, name: str, path: str) -> Document:
+    schema = INT32 if name == "version" else TEXT
+    is_definition = name == "id" and path.startswith(interface.definitions)
+    example = interface.definition if is_definition else interface.parameters[name]
+    return {"name": name, "in": "path", "required": True, "schema": schema, "example": example}
+
+
+def _describe_query(interface: _Interface, parameter: Parameter) -> Document:
+    is_definition = parameter.name == "id"
+    return {
+        "name": parameter.name,
+        "in": "query",
+        "description": parameter.description,
+        "schema": {"type": parameter.type},
+        "example": interface.definition if is_definition else interface.parameters[parameter.name],
+    }
+
+
+def _describe_bodies(interface: _Interface, route: ProcessRoute) -> Document:
+    texts: Document = {kind: {"schema": TEXT, "example": interface.text} for kind in route.body_types if kind != JSON}
+    return _describe_content(interface, JSON, route.body or "") | texts
+
+
+def _describe_success(interface: _Interface, route: ProcessRoute) -> Document:
+    described: Document = {"description": HTTPStatus(route.status).phrase}
+    if route.reply is None:
+        return described
+    return {**described, "content": _describe_content(interface, route.media_type, route.reply)}
+
+
+def _describe_errors(interface: _Interface, route: ProcessRoute) -> Document:
+    return {str(status): _describe_error(interface, status) for status in sorted({*route.errors, *_ALWAYS})}
+
+
+def _describe_error(interface: _Interface, status: int) -> Document:
+    kind = KINDS.get(status, INTERNAL)
+    example = {"error": kind, "reason": REASON_EXAMPLES[status]}
+    return {"description": kind, "content": {JSON: {"schema": ref(interface.error), "example": example}}}
+
+
+def _describe_content(interface: _Interface, media_type: str, schema: str) -> Document:
+    described: Document = {"schema": ref(schema)}
+    return {media_type: described | {"example": interface.examples[schema]}}

@@ -1,0 +1,126 @@
+"""Definitions of flows as they are uploaded and stored, and as they run (docs/reference/flows.md#definitions)."""
+
+import hashlib
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from statewright.flows.building import compile_text
+from statewright.flows.compiling import Flow, FlowLimits, compile_graph
+from statewright.flows.delays import find_delays
+from statewright.jsonval.values import JsonObject
+from statewright.net import Language, NodeId
+
+MAX_ID_CHARS: Final = 256
+MAX_RETRIES: Final = 100
+MAX_CONCURRENCY: Final = 1_000
+
+
+class FlowSettings(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
+    """What an author may set for the instances of a definition, beside its text."""
+
+    max_visits: int = FlowLimits().max_visits
+    """How often a node can be activated."""
+    concurrency: int | None = FlowLimits().iteration
+    """How many elements of an iteration run at once."""
+    retries: int = 0
+    """How often a task that failed is tried again, where its worker says that this may help."""
+
+
+class FlowSource(Struct, frozen=True, kw_only=True):
+    """A definition as its author wrote it."""
+
+    id: str
+    text: str
+    settings: FlowSettings = FlowSettings()
+
+
+class FlowProcess(Struct, frozen=True, kw_only=True):
+    """A version of a definition, ready to run; immutable, shared by all its instances."""
+
+    source: FlowSource
+    version: int
+    flow: Flow
+    delays: dict[NodeId, int]
+    """Of the nodes that only wait: for how long, in microseconds."""
+    turn_elements: int | None = None
+    """How much an operation may compute before it raises ``TurnExceeded``; ``None``: any amount."""
+
+    @property
+    def name(self) -> str:
+        """What the author calls it."""
+        return self.flow.graph.name or self.source.id
+
+    @property
+    def description(self) -> str:
+        """The first line of its documentation."""
+        return (self.flow.graph.doc or "").strip().split("\n")[0].strip()
+
+    @property
+    def task_types(self) -> tuple[str, ...]:
+        """The types of the jobs that workers do, each once, in the order of the nodes."""
+        nodes = self.flow.graph.nodes
+        types = [node.base if node.kind == "task" else f"resource:{node.kind}" for node in nodes]
+        waits = {int(node) for node in self.delays}
+        kinds = ("task", "read", "write")
+        found = (t for t, node in zip(types, nodes, strict=True) if node.kind in kinds and node.index not in waits)
+        return tuple(dict.fromkeys(t for t in found if isinstance(t, str)))
+
+    def create_language(self) -> Language:
+        """The rules for one operation."""
+        return self.flow.create_language(self.turn_elements)
+
+
+def compile_source(source: FlowSource, version: int) -> FlowProcess:
+    """A definition as a process. Raises ``InvalidFlow``."""
+    graph = compile_text(source.text)
+    settings = source.settings
+    limits = FlowLimits(max_visits=settings.max_visits, iteration=settings.concurrency, retries=settings.retries)
+    flow = compile_graph(graph, limits)
+    return FlowProcess(source=source, version=version, flow=flow, delays=find_delays(graph))
+
+
+def find_setting_defect(settings: FlowSettings) -> str | None:
+    """What is wrong with the settings of a definition; ``None``: nothing."""
+    if settings.max_visits < 1 or settings.max_visits > FlowLimits().max_visits:
+        return f"settings.maxVisits must be within 1 and {FlowLimits().max_visits}"
+    if settings.concurrency is not None and not 1 <= settings.concurrency <= MAX_CONCURRENCY:
+        return f"settings.concurrency must be within 1 and {MAX_CONCURRENCY}"
+    if not 0 <= settings.retries <= MAX_RETRIES:
+        return f"settings.retries must be within 0 and {MAX_RETRIES}"
+    return None
+
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def source_to_text(source: FlowSource) -> str:
+    """The form in which a definition is stored."""
+    return _encode(source).decode()
+
+
+def source_from_text(text: str) -> FlowSource:
+    """The definition that :func:`source_to_text` wrote."""
+    return msgspec.json.decode(text, type=FlowSource)
+
+
+def hash_source(source: FlowSource) -> str:
+    """Equal for equal definitions."""
+    return hashlib.sha256(_encode(source)).hexdigest()
+
+
+def definition_to_document(process: FlowProcess) -> JsonObject:
+    """The record clients read, and the document of the entity but for what only the host knows."""
+    settings: JsonObject = msgspec.to_builtins(process.source.settings)
+    return {
+        "id": process.source.id,
+        "version": process.version,
+        "name": process.name,
+        "description": process.description,
+        "source": process.source.text,
+        "settings": settings,
+        "nodes": len(process.flow.graph.nodes),
+        "tasks": list(process.task_types),
+        "warnings": list(process.flow.graph.warnings),
+    }

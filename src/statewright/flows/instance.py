@@ -1,0 +1,199 @@
+"""An instance of a flow: its state as one value, as the document that is stored, and as the record clients read
+(docs/reference/flows.md#instances).
+
+The stored document is the record and, beside it, what the kernel knows.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+
+import msgspec
+from msgspec import Struct
+
+from statewright.flows.language import INPUT
+from statewright.instants import format_instant, parse_instant
+from statewright.jsonval.values import JsonObject
+from statewright.net import Marking, Phase, marking_from_document, marking_to_document
+from statewright.net.effects import ChangePhase, Effect
+
+if TYPE_CHECKING:
+    from statewright.jsonval.values import JsonValue
+else:  # Any: msgspec, which reads documents back, cannot resolve an alias that contains itself
+    JsonValue = Any
+
+ENDED: Final[frozenset[Phase]] = frozenset({"COMPLETED", "CANCELLED", "FAILED", "TERMINATED"})
+"""The states in which an instance has come to an end, from two of which it can be restarted. Its business key is free.
+"""
+
+
+class NodePlace(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A node that an instance waits or failed at."""
+
+    node: int
+    name: str
+    element: int | None = None
+    """The element of an iteration; ``None``: the node as a whole."""
+    reason: str | None = None
+    """Why it failed."""
+
+
+class FlowInstance(Struct, frozen=True, kw_only=True):
+    """One run of one version of a flow. Instants are microseconds of the epoch."""
+
+    id: str
+    """A ULID; the same 128 bits are the id of the entity."""
+    definition_id: str
+    definition_version: int
+    marking: Marking
+    started_at: int
+    failed_nodes: tuple[NodePlace, ...] = ()
+    waiting_nodes: tuple[NodePlace, ...] = ()
+    """Where values wait for others, of an instance that does not go on."""
+    completed_at: int | None = None
+    """When it ended; ``None`` in flight."""
+    business_key: str | None = None
+
+    @property
+    def status(self) -> Phase:
+        return self.marking.phase
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether it has ended. A failed or terminated one goes on when it is restarted."""
+        return self.marking.phase in ENDED
+
+    @property
+    def parent_instance_id(self) -> str | None:
+        """Flows are not started by others."""
+        return None
+
+    @property
+    def input(self) -> JsonValue:
+        """What it was started with."""
+        return self.marking.data.get(INPUT, {})
+
+    @property
+    def active_nodes(self) -> tuple[int, ...]:
+        """The nodes at which something is done now, or was when the instance was interrupted."""
+        working = (token for token in self.marking.tokens if token.stage in ("WORKING", "INTERRUPTED"))
+        return tuple(dict.fromkeys(int(token.node) for token in working))
+
+
+def render_instance(instance: FlowInstance) -> JsonObject:
+    """The record clients read; members that do not apply are left out."""
+    marking = instance.marking
+    optional: JsonObject = {
+        "failureReason": marking.reason,
+        "failedNodes": _to_builtins(instance.failed_nodes),
+        "waitingNodes": _to_builtins(instance.waiting_nodes),
+        "warning": marking.warning,
+        "completedAt": None if instance.completed_at is None else format_instant(instance.completed_at),
+        "businessKey": instance.business_key,
+    }
+    record: JsonObject = {
+        "id": instance.id,
+        "definitionId": instance.definition_id,
+        "definitionVersion": instance.definition_version,
+        "status": instance.status,
+        "input": instance.input,
+        "activeNodes": list(instance.active_nodes),
+        "startedAt": format_instant(instance.started_at),
+        **{name: value for name, value in optional.items() if value not in (None, [])},
+    }
+    return {**record, "result": marking.result} if instance.status == "COMPLETED" else record
+
+
+def instance_to_document(instance: FlowInstance) -> JsonObject:
+    """The document to store. :func:`instance_from_document` reads it back unchanged."""
+    inner = marking_to_document(instance.marking)
+    for known_otherwise in ("phase", "reason", "result", "warning"):
+        inner.pop(known_otherwise, None)
+    return {**render_instance(instance), "marking": inner}
+
+
+class _StoredDocument(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The members of a stored document. It can only be damaged by a defect of ours."""
+
+    id: str
+    definition_id: str
+    definition_version: int
+    status: Phase
+    input: JsonValue
+    started_at: str
+    marking: dict[str, Any]
+    """Checked where it becomes a marking."""
+    result: JsonValue = None
+    warning: str | None = None
+    failure_reason: str | None = None
+    failed_nodes: tuple[NodePlace, ...] = ()
+    waiting_nodes: tuple[NodePlace, ...] = ()
+    completed_at: str | None = None
+    business_key: str | None = None
+
+
+def instance_from_document(document: JsonObject) -> FlowInstance:
+    """The instance that :func:`instance_to_document` wrote. Raises ValueError for anything else."""
+    try:
+        stored = msgspec.convert(document, _StoredDocument)
+    except msgspec.ValidationError as defect:
+        raise ValueError(f"stored instance is damaged: {defect}") from defect
+    outer: JsonObject = {
+        "phase": stored.status,
+        "reason": stored.failure_reason,
+        "result": stored.result,
+        "warning": stored.warning,
+    }
+    return FlowInstance(
+        id=stored.id,
+        definition_id=stored.definition_id,
+        definition_version=stored.definition_version,
+        marking=marking_from_document({**stored.marking, **outer}, {INPUT: stored.input}),
+        started_at=parse_instant(stored.started_at),
+        failed_nodes=stored.failed_nodes,
+        waiting_nodes=stored.waiting_nodes,
+        completed_at=None if stored.completed_at is None else parse_instant(stored.completed_at),
+        business_key=stored.business_key,
+    )
+
+
+def _to_builtins(places: tuple[NodePlace, ...]) -> list[JsonValue]:
+    return cast("list[JsonValue]", msgspec.to_builtins(list(places)))
+
+
+# The states of an instance as a workflow of its entity. An instance moves by the kernel; the table is what the history
+# shows, and what diagrams are drawn from.
+
+Transition: TypeAlias = Literal["advance", "complete", "fail", "cancel", "terminate", "stop", "restart"]
+
+INITIAL: Final[Phase] = "RUNNING"
+
+TRANSITIONS: Final[Mapping[tuple[Phase, Phase], Transition]] = {
+    ("RUNNING", "RUNNING"): "advance",
+    ("RUNNING", "COMPLETED"): "complete",
+    ("RUNNING", "FAILED"): "fail",
+    ("RUNNING", "TERMINATING"): "terminate",
+    ("RUNNING", "CANCELLED"): "cancel",
+    ("FAILED", "FAILED"): "advance",
+    ("FAILED", "RUNNING"): "restart",
+    ("FAILED", "CANCELLED"): "cancel",
+    ("TERMINATING", "TERMINATING"): "advance",
+    ("TERMINATING", "TERMINATED"): "stop",
+    ("TERMINATING", "CANCELLED"): "cancel",
+    ("TERMINATED", "TERMINATED"): "advance",
+    ("TERMINATED", "RUNNING"): "restart",
+    ("TERMINATED", "CANCELLED"): "cancel",
+}
+"""All moves. An instance that has failed advances when a task ends that was left to end."""
+
+
+def list_transitions(before: Phase | None, effects: tuple[Effect, ...]) -> tuple[Transition, ...]:
+    """The moves that one step of the kernel amounts to; ``before`` ``None``: the instance is new."""
+    phases: list[Phase] = [effect.phase for effect in effects if isinstance(effect, ChangePhase)]
+    if not phases and effects and before is not None:
+        return (TRANSITIONS[before, before],)
+    moves: list[Transition] = []
+    current: Phase = before or INITIAL
+    for phase in phases:
+        moves.append(TRANSITIONS[current, phase])
+        current = phase
+    return tuple(moves)

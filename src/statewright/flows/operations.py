@@ -1,0 +1,141 @@
+"""What can be done to an instance of a flow: one function per operation, from a state to a state and effects.
+
+A shell loads the instance, calls one of these, and in the same transaction stores the new instance and carries out the
+effects. No effects means that nothing happened: reports that come late or twice are accepted without effect.
+"""
+
+from typing import Final, TypeAlias
+
+from msgspec.structs import replace
+
+from statewright.flows.definition import FlowProcess
+from statewright.flows.delays import arm_delays
+from statewright.flows.instance import FlowInstance, NodePlace, list_transitions
+from statewright.flows.language import INPUT
+from statewright.flows.paths import describe
+from statewright.jsonval.merging import tidy_numbers
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net import KernelResult, Marking, Moment, Token, WorkId, advance, start
+from statewright.net.effects import ChangePhase
+from statewright.net.events import Cancelled, Event, Restarted, TaskCompleted, TaskFailed, Terminated
+from statewright.processes import language as processes
+from statewright.processes.language import JobPlace, NewInstance, Rejection
+from statewright.processes.retries import JOB_FAILED
+
+Applied: TypeAlias = processes.Applied[FlowInstance]
+"""An instance of a flow after an operation."""
+
+OUTPUT: Final = "$output"
+"""The member of a result that has no other: its value is the output. For workers that can send objects only."""
+
+
+def start_instance(process: FlowProcess, new: NewInstance, moment: Moment) -> Applied:
+    """A new instance, as far as it comes without any task. The variables have the input, a member of its name."""
+    data = tidy_numbers({INPUT: new.variables.get(INPUT, {})})
+    result = start(process.flow.net, process.create_language(), data, moment)
+    instance = FlowInstance(
+        id=new.id,
+        definition_id=process.source.id,
+        definition_version=process.version,
+        marking=Marking(data=data),
+        started_at=moment.at,
+        business_key=new.business_key or None,
+    )
+    return _to_applied(process, None, instance, result, moment)
+
+
+def complete_job(process: FlowProcess, instance: FlowInstance, job: str, output: JsonValue, moment: Moment) -> Applied:
+    """The output of a task. While the instance is not running it is kept, to be put on the edges by a restart."""
+    if isinstance(output, dict) and output.keys() == {OUTPUT}:
+        output = output[OUTPUT]
+    tidied = tidy_numbers({OUTPUT: output})[OUTPUT]
+    return _apply(process, instance, TaskCompleted(WorkId(job), tidied), moment)
+
+
+def fail_job(process: FlowProcess, instance: FlowInstance, job: str, reason: str, moment: Moment) -> Applied:
+    """A task failed for good: the instance fails with it, and what runs is left to end."""
+    return _apply(process, instance, TaskFailed(WorkId(job), reason or JOB_FAILED), moment)
+
+
+def fire_timer(process: FlowProcess, instance: FlowInstance, timer: str, moment: Moment) -> Applied:
+    """A task that only waits is done. Its output is its input."""
+    return _apply(process, instance, TaskCompleted(WorkId(timer)), moment)
+
+
+def cancel_instance(process: FlowProcess, instance: FlowInstance, reason: str, moment: Moment) -> Applied | Rejection:
+    """Stop an instance for good, and withdraw all its tasks."""
+    if instance.status in ("COMPLETED", "CANCELLED"):
+        return Rejection("conflict", f"instance is {instance.status}")
+    return _apply(process, instance, Cancelled(reason), moment)
+
+
+def terminate_instance(process: FlowProcess, instance: FlowInstance, moment: Moment) -> Applied | Rejection:
+    """Stop an instance so that it can be restarted: tasks that run are left to end. Once more: at once."""
+    if instance.status not in ("RUNNING", "TERMINATING"):
+        return Rejection("conflict", f"instance is {instance.status}, not RUNNING")
+    return _apply(process, instance, Terminated(), moment)
+
+
+def restart_instance(process: FlowProcess, instance: FlowInstance, moment: Moment) -> Applied | Rejection:
+    """Begin all that failed or was interrupted again, with the same input."""
+    if instance.status not in ("FAILED", "TERMINATED"):
+        return Rejection("conflict", f"instance is {instance.status}, not FAILED or TERMINATED")
+    applied = _apply(process, instance, Restarted(), moment)
+    return applied if applied.effects else Rejection("conflict", "there is nothing to begin again")
+
+
+def build_payload(process: FlowProcess, job: JobPlace, value: JsonValue) -> JsonObject:
+    """What the worker of a task is given. Parameters and input are apart; nothing is merged."""
+    node = process.flow.graph.nodes[int(job.node)]
+    payload: JsonObject = {
+        "instanceId": job.instance_id,
+        "node": node.index,
+        "name": node.name if isinstance(node.name, str) else node.kind,
+        "base": node.base if isinstance(node.base, str) else f"resource:{node.kind}",
+        "parameters": node.parameters if isinstance(node.parameters, dict | list) else {},
+        "input": value,
+    }
+    if isinstance(node.uri, str):
+        payload["uri"] = node.uri
+    if job.element is not None:
+        payload["element"] = job.element
+    return payload
+
+
+def _apply(process: FlowProcess, instance: FlowInstance, event: Event, moment: Moment) -> Applied:
+    result = advance(process.flow.net, process.create_language(), instance.marking, event, moment)
+    if not result.effects:
+        return Applied(instance=instance, effects=(), transitions=())
+    return _to_applied(process, instance, instance, result, moment)
+
+
+def _to_applied(
+    process: FlowProcess, before: FlowInstance | None, instance: FlowInstance, result: KernelResult, moment: Moment
+) -> Applied:
+    marking = result.marking
+    completed_at = instance.completed_at
+    for effect in result.effects:
+        if isinstance(effect, ChangePhase):
+            completed_at = None if effect.phase in ("RUNNING", "TERMINATING") else moment.at
+    is_stopped = marking.phase not in ("RUNNING", "COMPLETED")
+    after = replace(
+        instance,
+        marking=marking,
+        completed_at=completed_at,
+        failed_nodes=tuple(_locate(process, token) for token in marking.failures) if is_stopped else (),
+        waiting_nodes=_list_waiting(process, marking) if is_stopped else (),
+    )
+    effects = arm_delays(process.delays, None if before is None else before.marking, result.effects, moment.at)
+    moves = list_transitions(None if before is None else before.status, result.effects)
+    return Applied(instance=after, effects=effects, transitions=moves)
+
+
+def _list_waiting(process: FlowProcess, marking: Marking) -> tuple[NodePlace, ...]:
+    """The nodes at which values wait for others, each once."""
+    places = (_locate(process, token) for token in marking.tokens if token.stage == "WAITING")
+    return tuple({place.node: place for place in places}.values())
+
+
+def _locate(process: FlowProcess, token: Token) -> NodePlace:
+    node = process.flow.graph.nodes[int(token.node)]
+    return NodePlace(node=node.index, name=describe(node), element=token.element, reason=token.reason)

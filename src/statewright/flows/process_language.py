@@ -1,0 +1,142 @@
+"""The flow language as the host of processes knows it (``statewright.processes.language``), and what an operation adds
+to the audit log.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from statewright.flows import definition, operations
+from statewright.flows.definition import FlowProcess, source_from_text
+from statewright.flows.instance import FlowInstance, instance_from_document, instance_to_document
+from statewright.flows.models import DEFINITION, INSTANCE
+from statewright.flows.paths import describe
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net import Moment
+from statewright.net.effects import ChangePhase, CloseHumanTask, Effect, OpenHumanTask, RecordExit
+from statewright.processes.language import (
+    Applied,
+    AuditEntry,
+    JobPlace,
+    LanguageModels,
+    NewInstance,
+    ProcessLanguage,
+)
+from statewright.turns import MAX_TURN_ELEMENTS
+
+_PHASES: Final = {
+    "RUNNING": "flow-restarted",
+    "COMPLETED": "flow-completed",
+    "FAILED": "flow-failed",
+    "CANCELLED": "flow-cancelled",
+    "TERMINATING": "flow-terminating",
+    "TERMINATED": "flow-terminated",
+}
+"""What the audit log says of an instance that has come to a phase."""
+
+
+class FlowProcesses:
+    """The operations that the host calls; those of clients alone are in ``operations``."""
+
+    name = "flows"
+    models = LanguageModels(instance=INSTANCE, definition=DEFINITION, namespace="flows/")
+
+    def compile_source(self, source: str, version: int) -> FlowProcess:
+        """A definition that was stored by an upload."""
+        return definition.compile_source(source_from_text(source), version)
+
+    def limit_to_turn(self, process: FlowProcess) -> FlowProcess:
+        """The same, but operations that enter many nodes, or whose guards look at much, give up."""
+        return replace(process, turn_elements=MAX_TURN_ELEMENTS)
+
+    def count_nodes(self, process: FlowProcess) -> int:
+        """Nodes of the graph."""
+        return len(process.flow.graph.nodes)
+
+    def start_instance(self, process: FlowProcess, new: NewInstance, moment: Moment) -> Applied[FlowInstance]:
+        """A new instance, as far as it comes without any task."""
+        return operations.start_instance(process, new, moment)
+
+    def complete_job(
+        self, process: FlowProcess, instance: FlowInstance, job: str, result: JsonValue, moment: Moment
+    ) -> Applied[FlowInstance]:
+        """The output of a task, any JSON value."""
+        return operations.complete_job(process, instance, job, result, moment)
+
+    def fail_job(
+        self, process: FlowProcess, instance: FlowInstance, job: str, reason: str, moment: Moment
+    ) -> Applied[FlowInstance]:
+        """A task failed for good."""
+        return operations.fail_job(process, instance, job, reason, moment)
+
+    def fire_timer(
+        self, process: FlowProcess, instance: FlowInstance, timer: str, moment: Moment
+    ) -> Applied[FlowInstance]:
+        """A task that only waits is done."""
+        return operations.fire_timer(process, instance, timer, moment)
+
+    def instance_to_document(self, instance: FlowInstance) -> JsonObject:
+        """The document to store."""
+        return instance_to_document(instance)
+
+    def instance_from_document(self, document: JsonObject) -> FlowInstance:
+        """The instance in the document of its entity."""
+        return instance_from_document(document)
+
+    def open_task(self, instance: FlowInstance, task: OpenHumanTask, at: int) -> JsonObject:
+        """Never called: flows have no user tasks."""
+        raise NotImplementedError
+
+    def close_task(self, document: JsonObject, closing: CloseHumanTask, state: str, at: int) -> JsonObject:
+        """Never called."""
+        raise NotImplementedError
+
+    def list_audit_entries(
+        self, process: FlowProcess, before: FlowInstance | None, applied: Applied[FlowInstance]
+    ) -> Sequence[AuditEntry]:
+        """Start, failures and phases; every other entry into a node is in the history."""
+        started = [_describe_start(process, applied.instance)] if before is None else []
+        return [*started, *(entry for effect in applied.effects for entry in _describe_effect(process, effect))]
+
+    def get_definition_name(self, process: FlowProcess) -> str:
+        """The name of the flow."""
+        return process.name
+
+    def get_node_type(self, process: FlowProcess, node: str) -> str:
+        """The kind of a node."""
+        return process.flow.graph.nodes[int(node)].kind
+
+    def build_payload(self, process: FlowProcess, job: JobPlace, value: JsonValue) -> JsonObject:
+        """What the worker of a task is given."""
+        return operations.build_payload(process, job, value)
+
+    def find_member_tags(self, process: FlowProcess, job_type: str) -> str | None:
+        """Always ``None``: the type of a task is the tag of the members that do it."""
+        return None
+
+
+def _describe_start(process: FlowProcess, instance: FlowInstance) -> AuditEntry:
+    return AuditEntry(
+        "flow-started",
+        {
+            "definitionId": process.source.id,
+            "definitionName": process.name,
+            "definitionVersion": process.version,
+            "businessKey": instance.business_key,
+        },
+    )
+
+
+def _describe_effect(process: FlowProcess, effect: Effect) -> Iterator[AuditEntry]:
+    match effect:
+        case RecordExit(status="FAILED", node=node, reason=reason):
+            name = describe(process.flow.graph.nodes[int(node)])
+            yield AuditEntry("node-failed", {"nodeId": node, "nodeName": name, "failureReason": reason})
+        case ChangePhase(phase=phase, reason=reason):
+            yield AuditEntry(_PHASES[phase], {} if reason is None else {"failureReason": reason})
+        case _:
+            pass
+
+
+FLOWS: Final[ProcessLanguage[FlowProcess, FlowInstance]] = FlowProcesses()

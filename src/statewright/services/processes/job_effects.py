@@ -1,0 +1,53 @@
+"""What a job does to its instance, for each language alike: its payload, its result, its failure."""
+
+from statewright.background import run_by_size
+from statewright.failures import ProcessNotFound
+from statewright.ids import EntityId, TenantId
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net import uuid_to_ulid
+from statewright.processes.language import I, JobPlace, P
+from statewright.services.processes import advancing
+from statewright.services.processes.documents import decode_text
+from statewright.services.processes.hosting import ProcessHost
+from statewright.services.runtime import Caller
+from statewright.storage.processes.jobs import LockedJob
+
+
+async def build_payload(host: ProcessHost[P, I], tenant: TenantId, job: LockedJob) -> JsonObject:
+    """What the worker is given that claimed a job. Raises ``StorageUnavailable``."""
+    value = await run_by_size(job.input_bytes, lambda: decode_text(job.input))
+    if job.definition_version == 0:  # made by a node of an earlier version, which knew one kind of payload only
+        return value if isinstance(value, dict) else {}
+    published = await host.processes.find(tenant, job.definition_id, job.definition_version)
+    assert published is not None, "versions of definitions are never deleted"  # noqa: S101
+    place = JobPlace(uuid_to_ulid(job.instance), job.node_id, job.element)
+    return host.language.build_payload(published.process, place, value)
+
+
+async def complete_job(
+    host: ProcessHost[P, I], caller: Caller, instance: EntityId, job: str, result: JsonValue, unknown: ProcessNotFound
+) -> None:
+    """Apply the result of a job. Raises ``unknown``, ``ProcessBadRequest`` for what the language does not take."""
+    await advancing.advance(
+        host,
+        caller,
+        instance,
+        lambda process, current, moment: host.language.complete_job(process, current, job, result, moment),
+        kind="instance.complete_job",
+        given=result,
+        unknown=unknown,
+    )
+
+
+async def fail_job(
+    host: ProcessHost[P, I], caller: Caller, instance: EntityId, job: str, reason: str, unknown: ProcessNotFound
+) -> None:
+    """Apply that a job failed for good. Raises ``unknown``."""
+    await advancing.advance(
+        host,
+        caller,
+        instance,
+        lambda process, current, moment: host.language.fail_job(process, current, job, reason, moment),
+        kind="instance.fail_job",
+        unknown=unknown,
+    )
