@@ -5,17 +5,17 @@ from typing import assert_never
 
 from msgspec import Struct
 
+from statewright.app.database import StartFailed
 from statewright.auth import (
     AnonymousFallback,
     Authenticator,
     ClientSecrets,
-    FixedClients,
     JwkSet,
     JwtAuthenticator,
-    KeyRing,
     MockAuthenticator,
     MockTokenEndpoint,
     NoTrustedKeys,
+    SigningKey,
     TokenEndpoint,
     TokenIssuer,
     TokenRules,
@@ -26,8 +26,15 @@ from statewright.auth import (
     load_bootstrap_client,
     load_configured_key,
 )
-from statewright.ids import system_clock
-from statewright.settings import Settings
+from statewright.auth.encryption import Unreadable, build_cipher
+from statewright.ids import TenantId, system_clock
+from statewright.services.auth.identity import Administration, Identity
+from statewright.services.auth.key_ring import LiveKeyRing
+from statewright.services.runtime import Runtime
+from statewright.settings import Settings, SettingsError
+from statewright.storage.auth.clients import StoredClients
+from statewright.storage.auth.signing_keys import StoredKeyPairs
+from statewright.storage.pool import Pool
 
 
 class Authentication(Struct, frozen=True, kw_only=True):
@@ -39,8 +46,32 @@ class Authentication(Struct, frozen=True, kw_only=True):
     published_keys: Callable[[], JwkSet] | None
 
 
-async def build_authentication(settings: Settings) -> Authentication:
-    """Everything about callers; in mock mode they are all the same administrator (decision A3)."""
+def build_administration(settings: Settings, pool: Pool) -> Administration:
+    """What clients and keys are administered with. Raises ``SettingsError`` for an unusable signing key."""
+    platform = TenantId(settings.iam_platform_tenant) if settings.iam_platform_tenant else None
+    configured = load_configured_key(settings, system_clock()) if settings.iam_mode == "jwt" else None
+    identity = _build_identity(settings, pool, configured) if configured is not None else None
+    return Administration(identity=identity, platform_tenant=platform)
+
+
+def _build_identity(settings: Settings, pool: Pool, configured: SigningKey) -> Identity:
+    assert configured.private is not None  # noqa: S101 - the settings have it
+    cipher = build_cipher(settings.encryption_key, configured.private)
+    key_pairs = StoredKeyPairs(pool, configured.kid)
+    return Identity(
+        clients=StoredClients(pool, settings.bootstrap_client_id),
+        key_pairs=key_pairs,
+        key_ring=LiveKeyRing(key_pairs, configured, cipher),
+        cipher=cipher,
+        grants_admin=settings.iam_m2m_admin_role_enabled,
+        key_pair_days=settings.iam_keypair_default_validity_days,
+    )
+
+
+async def build_authentication(settings: Settings, runtime: Runtime) -> Authentication:
+    """Everything about callers; in mock mode they are all the same administrator (decision A3). Raises ``StartFailed``
+    when the settings contradict what is stored.
+    """
     rules = TokenRules(
         issuer=settings.jwt_issuer, audience=settings.jwt_audience, expiry_seconds=settings.jwt_expiry_seconds
     )
@@ -48,7 +79,10 @@ async def build_authentication(settings: Settings) -> Authentication:
         case "mock":
             return _build_mock_authentication(settings, rules)
         case "jwt":
-            return await _build_jwt_authentication(settings, rules)
+            identity = runtime.extensions.get(Administration).identity
+            if identity is None:
+                raise SettingsError(settings.name_variable("jwt_signing_key"), "must be set in jwt mode")
+            return await _build_jwt_authentication(settings, rules, identity)
         case unknown:
             assert_never(unknown)
 
@@ -64,11 +98,11 @@ def _build_mock_authentication(settings: Settings, rules: TokenRules) -> Authent
     )
 
 
-async def _build_jwt_authentication(settings: Settings, rules: TokenRules) -> Authentication:
-    key = load_configured_key(settings, system_clock())
-    ring = KeyRing(*([key] if key else []))
-    client = await load_bootstrap_client(settings)
-    clients = ClientSecrets(FixedClients(*([client] if client else [])))
+async def _build_jwt_authentication(settings: Settings, rules: TokenRules, identity: Identity) -> Authentication:
+    await _enter_bootstrap_client(settings, identity.clients)
+    await _open_key_ring(settings, identity)
+    ring = identity.key_ring.ring
+    clients = ClientSecrets(identity.clients)
     authenticator = JwtAuthenticator(TokenVerifier(ring, rules, system_clock))
     return Authentication(
         authenticator=authenticator,
@@ -76,6 +110,22 @@ async def _build_jwt_authentication(settings: Settings, rules: TokenRules) -> Au
         tokens=TokenEndpoint(clients, TokenIssuer(ring, rules, system_clock), NoTrustedKeys(), system_clock),
         published_keys=lambda: ring.build_jwk_set(system_clock()),
     )
+
+
+async def _enter_bootstrap_client(settings: Settings, clients: StoredClients) -> None:
+    """The client of the settings is there from every start on, whatever was made of it before."""
+    stored = await clients.find(settings.bootstrap_client_id)
+    client = await load_bootstrap_client(settings, stored, now=system_clock())
+    if client is not None and client is not stored and not await clients.enter_configured(client):
+        variable = settings.name_variable("bootstrap_client_id")
+        raise StartFailed(f"{variable}: {client.id} is a client that was created over the API")
+
+
+async def _open_key_ring(settings: Settings, identity: Identity) -> None:
+    try:
+        await identity.key_ring.open()
+    except Unreadable as unreadable:
+        raise StartFailed(f"{settings.name_variable('encryption_key')}: {unreadable}") from None
 
 
 def _build_steps_authenticator(settings: Settings, authenticator: Authenticator) -> Authenticator:

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 
+from statewright.app.authentication import build_administration
 from statewright.app.database import Pools, open_pools
 from statewright.app.languages import host_languages, list_builtin_models, list_builtin_transitions
 from statewright.background import ShutdownBudget, finish_all, run_in_background
@@ -14,6 +15,7 @@ from statewright.engine.engine import Engine
 from statewright.engine.metrics import RunMetrics
 from statewright.engine.processors import RetryPolicy
 from statewright.ids import IdSource, system_clock
+from statewright.services.auth.identity import Administration
 from statewright.services.definitions import DefinitionCache, Refresher
 from statewright.services.index_builder import IndexBuilder
 from statewright.services.processes.hosting import ProcessHosts
@@ -23,6 +25,8 @@ from statewright.services.search_runner import SearchRunner
 from statewright.services.transactions import OpenTransactions
 from statewright.settings import Settings
 from statewright.storage import announcements
+from statewright.storage.announcements import NotificationHandler
+from statewright.storage.auth.signing_keys import CHANNEL as KEY_CHANNEL
 from statewright.storage.commit.group_commit import GroupCommit
 from statewright.storage.connections import DatabaseUrl
 from statewright.storage.entities import EntityReader
@@ -85,6 +89,7 @@ def _assemble(settings: Settings, database: DatabaseUrl, pools: Pools, node: Clu
         max_stats_groups=settings.stats_group_max,
         max_sort_keys=settings.search_max_sort_keys,
     )
+    runtime.extensions.add(build_administration(settings, pools.shared))
     host_languages(runtime)
     return runtime
 
@@ -120,11 +125,20 @@ def _build_maintenance(
     """What every process does all the time, by the name of its task."""
     definitions = runtime.definitions
     wakeups = runtime.extensions.get(ProcessHosts).wakeups
-    waking = {CHANNEL: build_listener(wakeups.wake)}
+    waking: dict[str, NotificationHandler] = {CHANNEL: build_listener(wakeups.wake)}
+    identity = runtime.extensions.get(Administration).identity
+    if identity is not None:
+        waking[KEY_CHANNEL] = lambda _kid: identity.key_ring.changed.set()
+
+    def forget_all() -> None:
+        definitions.forget_all()
+        if identity is not None:
+            identity.key_ring.changed.set()
+
     follow = announcements.follow(
         database,
         definitions.forget,
-        definitions.forget_all,
+        forget_all,
         others=waking,
         set_listening=wakeups.idle.set_listening,
     )
@@ -135,6 +149,8 @@ def _build_maintenance(
         "search-expiry": runtime.search_runner.reap(),
         "search-indexes": runtime.index_builder.run(),
     }
+    if identity is not None:
+        work["signing-keys"] = identity.key_ring.follow()
     if settings.history_retention.is_limited:
         pruner = Pruner(runtime.pool, settings.history_retention, interval=settings.history_prune_interval)
         work["history-pruning"] = pruner.run()

@@ -65,7 +65,7 @@ async def run_service(
         await migrate_database(settings, database)
         node = await begin(open_cluster_node(build_node_config(settings), database, members))
         runtime = await begin(build_runtime(settings, database, node, grace))
-        identity = await build_authentication(settings)
+        identity = await build_authentication(settings, runtime)
         listeners = Listeners(settings, runtime, node, members, identity, metrics, readiness.check)
         await listeners.open_to_nodes()
         grpc_port = await begin(listeners.grpc(grace, shared=listener is not None))

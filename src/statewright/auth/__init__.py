@@ -13,7 +13,7 @@ from statewright.auth.authenticators import (
     JwtAuthenticator,
     MockAuthenticator,
 )
-from statewright.auth.clients import Client, ClientSecrets, ClientStore, FixedClients, load_bootstrap_client
+from statewright.auth.clients import Client, ClientSecrets, ClientStore, load_bootstrap_client
 from statewright.auth.exchange import NoTrustedKeys, TrustedKey, TrustedKeys
 from statewright.auth.keys import JwkSet, KeyRing, SigningKey, load_configured_key
 from statewright.auth.principals import build_anonymous_principal, build_mock_principal
@@ -33,7 +33,6 @@ __all__ = [
     "Client",
     "ClientSecrets",
     "ClientStore",
-    "FixedClients",
     "JwkSet",
     "JwtAuthenticator",
     "KeyRing",

@@ -33,13 +33,15 @@ ADDRESS_ALLOWANCE: Final = Allowance(free_failures=20, simultaneous=16)
 
 
 class Client(Struct, frozen=True, kw_only=True):
-    """A machine client. Its work is attributed to the user ``user_id``."""
+    """A machine client. Its work is attributed to the user ``user_id``. Times in microseconds since 1970."""
 
     id: str
     tenant: TenantId
     user_id: str
     roles: tuple[str, ...]
     secret_hash: Secret
+    created_at: int = 0
+    updated_at: int = 0
 
 
 class ClientStore(Protocol):
@@ -48,17 +50,6 @@ class ClientStore(Protocol):
     async def find(self, client_id: str) -> Client | None:
         """The client with this id."""
         ...
-
-
-class FixedClients:
-    """A store of exactly these clients."""
-
-    def __init__(self, *clients: Client) -> None:
-        self._clients = {client.id: client for client in clients}
-
-    async def find(self, client_id: str) -> Client | None:
-        """The client with this id."""
-        return self._clients.get(client_id)
 
 
 class ClientSecrets:
@@ -132,17 +123,46 @@ class ClientSecrets:
         return matches
 
 
-async def load_bootstrap_client(settings: Settings) -> Client | None:
-    """The client of the settings, its secret hashed; ``None`` when there is none."""
+async def load_bootstrap_client(settings: Settings, stored: Client | None = None, *, now: int = 0) -> Client | None:
+    """The client of the settings, its secret hashed; ``None`` when there is none. It is ``stored``, the client with
+    this id so far, where the settings say nothing else: hashes of one secret differ.
+    """
     if settings.iam_mode != "jwt" or settings.bootstrap_client_secret is None:
         return None
+    secret = settings.bootstrap_client_secret.reveal()
+    if stored is not None and await _is_as_configured(settings, stored, secret):
+        return stored
     return Client(
         id=settings.bootstrap_client_id,
         tenant=TenantId(settings.bootstrap_tenant_id),
         user_id=settings.bootstrap_user_id,
         roles=settings.bootstrap_roles,
-        secret_hash=await asyncio.to_thread(hash_secret, settings.bootstrap_client_secret.reveal()),
+        secret_hash=await asyncio.to_thread(hash_secret, secret),
+        created_at=now,
+        updated_at=now,
     )
+
+
+async def _is_as_configured(settings: Settings, stored: Client, secret: str) -> bool:
+    named = (settings.bootstrap_tenant_id, settings.bootstrap_user_id, settings.bootstrap_roles)
+    if named != (stored.tenant, stored.user_id, stored.roles):
+        return False
+    return await asyncio.to_thread(matches_hash, secret, stored.secret_hash)
+
+
+_ID_ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUV"
+_ID_CHARACTERS: Final = 16
+_SECRET_BYTES: Final = 32
+
+
+def make_client_id() -> str:
+    """A new id: 80 random bits in base32hex."""
+    return "".join(secrets.choice(_ID_ALPHABET) for _ in range(_ID_CHARACTERS))
+
+
+def make_secret() -> Secret:
+    """A new secret: 256 random bits in hex."""
+    return Secret(secrets.token_hex(_SECRET_BYTES))
 
 
 def hash_secret(secret: str) -> Secret:

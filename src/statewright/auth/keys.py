@@ -3,41 +3,68 @@ docs/reference/authentication.md#keys).
 """
 
 import hashlib
+import secrets
+from collections.abc import Iterable
 from typing import Final, Literal
 
 from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_der_private_key,
+    load_der_public_key,
+    load_pem_private_key,
+)
 from msgspec import Struct
 
-from statewright.auth.jws import ALGORITHM, encode_base64url
+from statewright.auth.jws import ALGORITHM, MAX_CLOCK_SKEW_S, encode_base64url
 from statewright.settings import Secret, Settings, SettingsError
 
-_MIN_KEY_BITS: Final = 2048
+MIN_KEY_BITS: Final = 2048
 """RFC 7518 §3.3: shorter RSA keys must not be used with RS256."""
-_DAY_US: Final = 86_400 * 1_000_000
+DAY_US: Final = 86_400 * 1_000_000
+_SECOND_US: Final = 1_000_000
+
+Audience = Literal["client", "human"]
+"""What a key is for: tokens that this service issues to clients, or those of external tools."""
 
 
 class UnusableKey(ValueError):
     """The text holds no RSA private key that RS256 may use; the message never holds a part of it."""
 
 
-class SigningKey(Struct, frozen=True):
-    """A key pair. ``valid_to`` is in microseconds since 1970: until then it signs and is published.
+class SigningKey(Struct, frozen=True, kw_only=True):
+    """A key pair. Times in microseconds since 1970: between them it signs, until the last it is published.
 
     Only a ``client`` key signs what the token endpoint issues; a ``human`` key verifies tokens that external tools have
-    signed.
+    signed. One that is not active signs no more, and verifies as long as it is valid. Without ``private``, which is
+    not to be had, it verifies only. ``is_unlimited``: it is the key of the settings, and nobody has said when it ends;
+    what it has signed counts until then.
     """
 
     kid: str
-    private: RSAPrivateKey
-    audience: Literal["client", "human"]
+    public: RSAPublicKey
+    private: RSAPrivateKey | None
+    audience: Audience
+    active: bool = True
+    valid_from: int = 0
     valid_to: int
+    is_unlimited: bool = False
 
-    @property
-    def public(self) -> RSAPublicKey:
-        """The public key of the pair."""
-        return self.private.public_key()
+    def verifies_at(self, now: int) -> bool:
+        """Whether a token that the key has signed counts at ``now``. Clocks of nodes may differ by as much as those of
+        issuers.
+        """
+        within = self.valid_from - MAX_CLOCK_SKEW_S * _SECOND_US <= now < self.valid_to
+        return self.is_unlimited or within
+
+    def signs_at(self, now: int) -> bool:
+        """Whether the token endpoint may sign with the key at ``now``."""
+        usable = self.active and self.private is not None and self.audience == "client"
+        return usable and self.valid_from <= now < self.valid_to
 
     def __repr__(self) -> str:
         return f"SigningKey(kid={self.kid!r})"
@@ -61,26 +88,32 @@ class JwkSet(Struct, frozen=True):
 
 
 class KeyRing:
-    """The signing keys of the service, without those that were invalidated."""
+    """The signing keys of the service as this process knows them."""
 
     def __init__(self, *keys: SigningKey) -> None:
-        self._keys = keys
-        self._public = {key.kid: key.public for key in keys}
+        self.replace_all(keys)
 
-    def find_verifying_key(self, kid: str) -> RSAPublicKey | None:
-        """The public key with this id. A key past its validity still verifies what it has signed
-        (docs/reference/authentication.md#claims-that-are-read).
+    def replace_all(self, keys: Iterable[SigningKey]) -> None:
+        """From now on there are exactly these keys. A public key that stays is to be the same object as before: tokens
+        are remembered with theirs.
         """
-        return self._public.get(kid)
+        self._keys = {key.kid: key for key in keys}
+
+    def find_verifying_key(self, kid: str, now: int) -> RSAPublicKey | None:
+        """The public key with this id, if what it has signed counts at ``now``."""
+        key = self._keys.get(kid)
+        return key.public if key is not None and key.verifies_at(now) else None
 
     def find_signing_key(self, now: int) -> SigningKey | None:
-        """The ``client`` key that is valid longest; ``None`` when there is none, so that no token can be issued."""
-        usable = [key for key in self._keys if key.audience == "client" and key.valid_to > now]
-        return max(usable, key=lambda key: key.valid_to, default=None)
+        """The key whose validity began last, of those that may sign; ``None`` when there is none, so that no token can
+        be issued.
+        """
+        usable = [key for key in self._keys.values() if key.signs_at(now)]
+        return max(usable, key=lambda key: key.valid_from, default=None)
 
     def build_jwk_set(self, now: int) -> JwkSet:
         """The public keys to publish: those that are valid at ``now`` (microseconds since 1970)."""
-        return JwkSet(tuple(_to_jwk(key) for key in self._keys if key.valid_to > now))
+        return JwkSet(tuple(_to_jwk(key) for key in self._keys.values() if key.valid_to > now))
 
 
 def load_configured_key(settings: Settings, now: int) -> SigningKey | None:
@@ -91,8 +124,16 @@ def load_configured_key(settings: Settings, now: int) -> SigningKey | None:
         private = load_private_key(settings.jwt_signing_key)
     except UnusableKey as unusable:
         raise SettingsError(settings.name_variable("jwt_signing_key"), str(unusable)) from None
-    valid_to = now + settings.iam_keypair_default_validity_days * _DAY_US
-    return SigningKey(compute_key_id(private.public_key()), private, settings.jwt_bootstrap_audience, valid_to)
+    public = private.public_key()
+    return SigningKey(
+        kid=compute_key_id(public),
+        public=public,
+        private=private,
+        audience=settings.jwt_bootstrap_audience,
+        valid_from=now,
+        valid_to=now + settings.iam_keypair_default_validity_days * DAY_US,
+        is_unlimited=True,
+    )
 
 
 def load_private_key(pem: Secret) -> RSAPrivateKey:
@@ -103,15 +144,50 @@ def load_private_key(pem: Secret) -> RSAPrivateKey:
         raise UnusableKey("the value is not an unencrypted private key in PEM") from None
     if not isinstance(key, RSAPrivateKey):
         raise UnusableKey("the value is not an RSA key")
-    if key.key_size < _MIN_KEY_BITS:
-        raise UnusableKey(f"the key has {key.key_size} bits; RS256 needs {_MIN_KEY_BITS}")
+    if key.key_size < MIN_KEY_BITS:
+        raise UnusableKey(f"the key has {key.key_size} bits; RS256 needs {MIN_KEY_BITS}")
     return key
 
 
 def compute_key_id(public: RSAPublicKey) -> str:
     """An id of 32 hex digits computed from the public key, so that it is the same on every node."""
-    der = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    return hashlib.sha256(der).digest()[:16].hex()
+    return hashlib.sha256(encode_public_key(public)).digest()[:16].hex()
+
+
+def encode_public_key(public: RSAPublicKey) -> bytes:
+    """The key as DER, SubjectPublicKeyInfo."""
+    return public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+
+
+def decode_public_key(der: bytes) -> RSAPublicKey:
+    """The key of :func:`encode_public_key`."""
+    key = load_der_public_key(der)
+    assert isinstance(key, RSAPublicKey)  # noqa: S101 - no other was encoded
+    return key
+
+
+def make_private_key() -> RSAPrivateKey:
+    """A new key. Takes a tenth of a second or more: call it in a thread."""
+    return generate_private_key(public_exponent=65537, key_size=MIN_KEY_BITS)
+
+
+def encode_private_key(key: RSAPrivateKey) -> bytes:
+    """The key as DER, PKCS#8, to be encrypted."""
+    return key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+
+
+def decode_private_key(der: bytes) -> RSAPrivateKey:
+    """The key of :func:`encode_private_key`. It is not checked again: whoever could change it would need the key that
+    it was encrypted with.
+    """
+    key = load_der_private_key(der, password=None, unsafe_skip_rsa_key_validation=True)
+    assert isinstance(key, RSAPrivateKey)  # noqa: S101 - no other was encoded
+    return key
+
+
+def make_key_id() -> str:
+    """The id of a key that was not configured: 128 random bits in hex."""
+    return secrets.token_hex(16)
 
 
 def _to_jwk(key: SigningKey) -> Jwk:

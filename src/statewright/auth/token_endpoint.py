@@ -20,6 +20,7 @@ from statewright.auth.guesses import TooManyGuesses
 from statewright.auth.token_form import Credentials, UnreadableForm, parse_basic, parse_form, parse_query, read_posted
 from statewright.auth.tokens import TokenIssuer, TokenRules
 from statewright.entity import Principal
+from statewright.failures import StorageUnavailable
 from statewright.ids import Clock
 
 _SECOND_US: Final = 1_000_000
@@ -113,6 +114,8 @@ class TokenEndpoint:
             return _build_reply(200, await grant(client, fields))
         except _OAuthError as refused:
             return refused.reply
+        except StorageUnavailable as away:
+            return _OAuthError(503, "temporarily_unavailable", away.message, {"retry-after": "1"}).reply
 
     async def _authenticate_client(self, claimed: tuple[Credentials, ...], address: str) -> Client:
         try:

@@ -38,8 +38,10 @@ class UnknownKey(TokenRefused):
 class VerifyingKeys(Protocol):
     """Finds the keys that verify tokens."""
 
-    def find_verifying_key(self, kid: str) -> RSAPublicKey | None:
-        """The active key with this id: the same object each time, as long as it is active."""
+    def find_verifying_key(self, kid: str, now: int) -> RSAPublicKey | None:
+        """The key with this id, if it counts at ``now`` (microseconds since 1970): the same object each time, as long
+        as it does.
+        """
         ...
 
 
@@ -81,15 +83,16 @@ class TokenVerifier:
         """The principal of a token. Raises :class:`TokenRefused`; :class:`UnknownKey` when no key of ours has its key
         id.
         """
-        now = self._clock() // _SECOND_US
+        at = self._clock()
+        now = at // _SECOND_US
         known = self._remembered.get(token)
-        if known is not None and now <= known.until and self._keys.find_verifying_key(known.kid) is known.key:
+        if known is not None and now <= known.until and self._keys.find_verifying_key(known.kid, at) is known.key:
             return known.principal
-        verified = self._verify_signature(token, now)
+        verified = self._verify_signature(token, at)
         self._remember(token, verified)
         return verified.principal
 
-    def _verify_signature(self, token: str, now: int) -> _VerifiedToken:
+    def _verify_signature(self, token: str, at: int) -> _VerifiedToken:
         """The checks of docs/reference/authentication.md#claims-that-are-read in their order; the first failure
         decides.
         """
@@ -101,12 +104,12 @@ class TokenVerifier:
             raise TokenRefused("unsupported algorithm")
         if not parsed.kid:
             raise TokenRefused("missing kid")
-        key = self._keys.find_verifying_key(parsed.kid)
+        key = self._keys.find_verifying_key(parsed.kid, at)
         if key is None:
             raise UnknownKey("unknown key")
         if not jws.is_signed_by(key, parsed):
             raise TokenRefused("bad signature")
-        principal = self._verify_claims(parsed.claims, now)
+        principal = self._verify_claims(parsed.claims, at // _SECOND_US)
         return _VerifiedToken(principal, jws.get_expiry(parsed.claims) + jws.MAX_CLOCK_SKEW_S, parsed.kid, key)
 
     def _verify_claims(self, claims: Claims, now: int) -> Principal:
@@ -131,7 +134,7 @@ class TokenVerifier:
 
 
 class TokenIssuer:
-    """Issues tokens, signed with the key that is valid longest."""
+    """Issues tokens, signed with the key whose validity began last."""
 
     def __init__(
         self, keys: SigningKeys, rules: TokenRules, clock: Clock, new_id: Callable[[], object] = uuid.uuid4
@@ -167,7 +170,7 @@ class TokenIssuer:
     def _sign(self, claims: dict[str, object]) -> str | None:
         now = self._clock()
         key = self._keys.find_signing_key(now)
-        if key is None:
+        if key is None or key.private is None:
             return None
         issued = now // _SECOND_US
         claims |= {"iss": self._rules.issuer, "caas_tier": "unlimited", "jti": str(self._new_id())}

@@ -95,7 +95,7 @@ def read_documents() -> Iterator[tuple[str, str, str, Source]]:
         yield topic, read_title(text), text, source
 
 
-_CODES: Final = re.compile(r"`[A-Z_]+`(?:, `[A-Z_]+`)*")
+_CODES: Final = re.compile(r"`[A-Z0-9_]+`(?:, `[A-Z0-9_]+`)*")
 
 
 def list_error_rows() -> dict[str, list[tuple[str, str, str]]]:
@@ -106,6 +106,6 @@ def list_error_rows() -> dict[str, list[tuple[str, str, str]]]:
         if not line.startswith("|") or not _CODES.fullmatch(codes):
             continue
         status, when, properties = (*cells, "", "", "")[:3]
-        for code in re.findall(r"[A-Z_]+", codes):
+        for code in re.findall(r"[A-Z0-9_]+", codes):
             rows.setdefault(code, []).append((status, when, properties))
     return rows

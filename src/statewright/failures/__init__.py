@@ -7,6 +7,7 @@ module turns a failure into a response.
 
 from statewright.failures.entities import Conflict, EntityModified, EntityNotFound, HistoryPruned
 from statewright.failures.failure import Failure, Property, list_kinds
+from statewright.failures.identity import ClientNotFound, FeatureDisabled, KeyPairNotFound, UnsupportedAlgorithm
 from statewright.failures.members import ComputeMemberDisconnected, DispatchTimeout, ForwardFailed, NoComputeMember
 from statewright.failures.models import (
     IncompatibleType,
@@ -28,6 +29,7 @@ from statewright.failures.requests import (
     HostNotAllowed,
     InvalidParameter,
     MethodNotAllowed,
+    MissingParameter,
     NotImplementedHere,
     OriginNotAllowed,
     PathNotFound,
@@ -78,6 +80,7 @@ __all__ = [
     "BadRequest",
     "BodyTooLarge",
     "BusinessKeyInUse",
+    "ClientNotFound",
     "ComputeMemberDisconnected",
     "ConditionTypeMismatch",
     "Conflict",
@@ -87,6 +90,7 @@ __all__ = [
     "EntityModified",
     "EntityNotFound",
     "Failure",
+    "FeatureDisabled",
     "Forbidden",
     "ForwardFailed",
     "GroupCardinalityExceeded",
@@ -102,9 +106,11 @@ __all__ = [
     "InvalidGroupByPath",
     "InvalidLimit",
     "InvalidParameter",
+    "KeyPairNotFound",
     "MalformedRequest",
     "MethodNotAllowed",
     "MissingGroupBy",
+    "MissingParameter",
     "ModelAlreadyLocked",
     "ModelAlreadyUnlocked",
     "ModelHasEntities",
@@ -137,6 +143,7 @@ __all__ = [
     "TransitionNotFound",
     "Unauthorized",
     "UniqueViolation",
+    "UnsupportedAlgorithm",
     "UnsupportedMediaType",
     "ValidationFailed",
     "WorkflowFailed",

@@ -18,6 +18,13 @@ class InvalidParameter(BadRequest):
         super().__init__(f"invalid value for parameter '{parameter}'", {"parameter": parameter})
 
 
+class MissingParameter(BadRequest):
+    """A query parameter that is required is absent."""
+
+    def __init__(self, parameter: str) -> None:
+        super().__init__(f"missing required parameter '{parameter}'", {"parameter": parameter})
+
+
 class MethodNotAllowed(BadRequest):
     """The path has other methods, which the header ``Allow`` names."""
 

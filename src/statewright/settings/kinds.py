@@ -20,6 +20,8 @@ from msgspec import Struct
 MASK: Final = "********"
 """What a secret shows in a repr, a log line or a message."""
 
+_ENCRYPTION_KEY_BYTES: Final = 32
+_URL_SAFE: Final = str.maketrans("-_", "+/")
 _HEX: Final = re.compile(r"(?:[0-9a-fA-F]{2})+")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -297,6 +299,31 @@ def read_pem(text: str) -> Secret:
     return read_secret(text.replace("\\r", "").replace("\\n", "\n"))
 
 
+def read_encryption_keys(text: str) -> Secret:
+    """One or more keys of 32 bytes, as hex or base64, with commas or white space between them."""
+    secret = read_secret(text)
+    if not split_encryption_keys(secret):
+        raise ValueError("names no key")
+    return secret
+
+
+def split_encryption_keys(keys: Secret) -> list[bytes]:
+    """The keys of :func:`read_encryption_keys`, in order. Raises ``ValueError`` for what is none."""
+    return [_decode_encryption_key(word) for word in re.split(r"[\s,]+", keys.reveal()) if word]
+
+
+def _decode_encryption_key(word: str) -> bytes:
+    try:
+        raw = (
+            bytes.fromhex(word) if _HEX.fullmatch(word) else base64.b64decode(word.translate(_URL_SAFE), validate=True)
+        )
+    except (binascii.Error, ValueError):
+        raw = b""
+    if len(raw) != _ENCRYPTION_KEY_BYTES:
+        raise ValueError(f"has an entry that is not {_ENCRYPTION_KEY_BYTES} bytes as hex or base64")
+    return raw
+
+
 def read_postgres_url(text: str) -> Secret:
     """A connection URL of PostgreSQL, which may hold a password."""
     if not re.match(r"postgres(?:ql)?://", text.strip()):
@@ -394,5 +421,10 @@ PORT: Final = integer(0, 65535)
 PATH: Final = Reader(shape="path", read=Path)
 SECRET: Final = Reader(shape="secret", read=read_secret, is_secret=True)
 KEY: Final = Reader(shape="secret: hex, or any bytes", read=Secret, is_secret=True)
+ENCRYPTION_KEYS: Final = Reader(
+    shape="secret: 32 bytes as hex or base64; several with commas between them",
+    read=read_encryption_keys,
+    is_secret=True,
+)
 PEM: Final = Reader(shape="secret: PEM, or base64 of PEM", read=read_pem, is_secret=True)
 POSTGRES_URL: Final = Reader(shape="secret: postgres:// URL", read=read_postgres_url, is_secret=True)

@@ -32,7 +32,7 @@ UNSUPPORTED_PREFIXES: Final = ("OIDC_", "IAM_TRUSTED_KEY_MAX_")
 """Documented names that configure what this service does not offer; a warning, whatever their values."""
 
 UNSUPPORTED_VARIABLES: Final = frozenset({
-    "IAM_M2M_ADMIN_ROLE_ENABLED", "IAM_TRUSTED_KEY_REGISTRATION_ENABLED", "OTEL_ENABLED",
+    "IAM_TRUSTED_KEY_REGISTRATION_ENABLED", "OTEL_ENABLED",
 })  # fmt: skip
 """Documented names that switch on what this service does not offer; anything but false earns a warning."""
 

@@ -20,6 +20,7 @@ from statewright.logs import LogFormat, LogLevel
 from statewright.settings.kinds import (
     ADDRESS,
     CONTEXT_PATH,
+    ENCRYPTION_KEYS,
     FLAG,
     HOSTS,
     KEY,
@@ -181,13 +182,37 @@ class Table(Struct, frozen=True, kw_only=True):
     ] = "client"
     iam_keypair_default_validity_days: Annotated[
         int,
-        _auth(integer(1, 36_500, unit="days"), "how long after the start the configured key signs and is published"),
+        _auth(
+            integer(1, 36_500, unit="days"),
+            "how long after the start the configured key signs and is published, and other key pairs unless they say"
+            " otherwise",
+        ),
     ] = 365
     bootstrap_client_id: Annotated[str, _auth(TEXT, "id of a client that exists from the start")] = ""
     bootstrap_client_secret: Annotated[Secret | None, _auth(SECRET, "its secret, 72 bytes at most")] = None
     bootstrap_tenant_id: Annotated[str, _auth(TEXT, "its tenant")] = "default-tenant"
     bootstrap_user_id: Annotated[str, _auth(TEXT, "its user id")] = "admin"
     bootstrap_roles: Annotated[tuple[str, ...], _auth(NAMES, "its roles; empty: none")] = "ROLE_ADMIN", "ROLE_M2M"
+
+    encryption_key: Annotated[
+        Secret | None,
+        _ours(_auth)(
+            ENCRYPTION_KEYS,
+            "what private keys are encrypted with in the database: the first one encrypts, all decrypt; unset: a key"
+            " that is derived from the signing key",
+        ),
+    ] = None
+    iam_platform_tenant: Annotated[
+        str,
+        _ours(_auth)(
+            TEXT,
+            "tenant whose administrators change what is common to all tenants: signing keys, log level, trace sampler;"
+            " empty: those of any tenant",
+        ),
+    ] = ""
+    iam_m2m_admin_role_enabled: Annotated[
+        bool, _auth(FLAG, "administrators may create clients that are administrators of their tenant, too")
+    ] = False
 
     cors_enabled: Annotated[bool, _cors(FLAG, "answers preflights and adds the CORS headers")] = True
     cors_allowed_origins: Annotated[

@@ -91,3 +91,22 @@ def test_the_context_path_can_be_configured_and_problems_show_it(
             f"{context_path}/help/errors.BAD_REQUEST",
         )
         assert done(Api(service.root).get("/openapi.json"))["servers"] == [{"url": f"{service.root}{context_path}"}]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "subject"),
+    [
+        ("GET", "/clients", "M2M client"),
+        ("POST", "/clients", "M2M client"),
+        ("DELETE", "/clients/x", "M2M client"),
+        ("PUT", "/clients/x/secret", "M2M client"),
+        ("POST", "/oauth/keys/keypair", "key"),
+        ("GET", "/oauth/keys/keypair/current?audience=client", "key"),
+        ("DELETE", "/oauth/keys/keypair/x", "key"),
+        ("POST", "/oauth/keys/keypair/x/invalidate", "key"),
+        ("POST", "/oauth/keys/keypair/x/reactivate", "key"),
+    ],
+)
+def test_there_are_no_clients_and_no_keys_to_manage(mock: RunningService, method: str, path: str, subject: str) -> None:
+    problem = refused(mock.anonymous().request(method, path), 501, "NOT_IMPLEMENTED")
+    assert problem["detail"] == f"NOT_IMPLEMENTED: {subject} management requires JWT IAM mode"

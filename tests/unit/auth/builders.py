@@ -5,6 +5,7 @@ import functools
 import jwt
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from msgspec import structs
 
 from statewright.auth import Client, KeyRing, SigningKey, TokenRules, TokenVerifier
 from statewright.auth.clients import hash_secret
@@ -43,9 +44,20 @@ def pem(key: rsa.RSAPrivateKey, form: PrivateFormat = PrivateFormat.PKCS8) -> st
     return key.private_bytes(Encoding.PEM, form, NoEncryption()).decode()
 
 
-def signing_key(name: str = "main", *, audience: str = "client", valid_to: int = FOREVER) -> SigningKey:
+def signing_key(name: str = "main", **changes: object) -> SigningKey:
+    """The key of the settings, valid for ever; ``changes`` are fields."""
+    key = _signing_key(name)
+    return structs.replace(key, **changes) if changes else key
+
+
+@functools.cache
+def _signing_key(name: str) -> SigningKey:
     private = rsa_key(name)
-    return SigningKey(compute_key_id(private.public_key()), private, audience, valid_to)  # type: ignore[arg-type]
+    public = private.public_key()
+    return SigningKey(
+        kid=compute_key_id(public), public=public, private=private, audience="client", valid_to=FOREVER,
+        is_unlimited=True,
+    )  # fmt: skip
 
 
 def claims(**changes: object) -> dict[str, object]:
@@ -70,6 +82,16 @@ def verifier(*keys: SigningKey, clock: Clock | None = None, rules: TokenRules = 
 @functools.cache
 def hashed(secret: str) -> Secret:
     return hash_secret(secret)
+
+
+class FixedClients:
+    """A store of exactly these clients."""
+
+    def __init__(self, *clients: Client) -> None:
+        self._clients = {client.id: client for client in clients}
+
+    async def find(self, client_id: str) -> Client | None:
+        return self._clients.get(client_id)
 
 
 def a_client(client_id: str = "robot", *, secret: str = "hunter2", tenant: str = "acme") -> Client:

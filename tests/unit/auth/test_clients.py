@@ -7,10 +7,10 @@ import threading
 
 import pytest
 
-from statewright.auth import Client, ClientSecrets, FixedClients, load_bootstrap_client
+from statewright.auth import Client, ClientSecrets, load_bootstrap_client
 from statewright.auth.clients import hash_secret, matches_hash
 from statewright.settings import Settings
-from tests.unit.auth.builders import a_client, hashed, pem, rsa_key
+from tests.unit.auth.builders import FixedClients, a_client, hashed, pem, rsa_key
 
 
 async def test_a_client_is_known_by_its_secret():

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from statewright import logs
-from statewright.auth import ClientSecrets, FixedClients
+from statewright.auth import ClientSecrets
 from statewright.auth import clients as module
 from statewright.auth.clients import ADDRESS_ALLOWANCE, CLIENT_ALLOWANCE
 from statewright.auth.guesses import (
@@ -20,7 +20,7 @@ from statewright.auth.guesses import (
     name_address,
 )
 from statewright.settings import Secret
-from tests.unit.auth.builders import a_client
+from tests.unit.auth.builders import FixedClients, a_client
 
 
 class Clock:

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 from statewright.auth import KeyRing, load_configured_key
 from statewright.auth.keys import UnusableKey, compute_key_id, load_private_key
 from statewright.settings import Secret, Settings, SettingsError
-from tests.unit.auth.builders import FOREVER, NOW, minted, pem, rsa_key, signing_key
+from tests.unit.auth.builders import NOW, minted, pem, rsa_key, signing_key
 
 MICROS = NOW * 1_000_000
 DAY = 86_400 * 1_000_000
@@ -98,10 +98,31 @@ def test_a_published_key_has_exactly_the_members_of_the_contract():
     }  # fmt: skip
 
 
-def test_an_expired_key_is_not_published_but_still_verifies():
+def test_a_configured_key_past_its_validity_is_not_published_but_still_verifies():
     ring = KeyRing(signing_key(valid_to=MICROS))
     assert ring.build_jwk_set(MICROS).keys == ()
-    assert ring.find_verifying_key(signing_key().kid) is not None
+    assert ring.find_verifying_key(signing_key().kid, MICROS) is not None
+
+
+@pytest.mark.parametrize(
+    "change", [{"active": False, "is_unlimited": False}, {"is_unlimited": False}], ids=["invalidated", "issued"]
+)
+def test_any_other_key_verifies_until_its_last_microsecond(change: dict[str, bool]):
+    ring = KeyRing(signing_key(valid_to=MICROS, **change))
+    assert ring.find_verifying_key(signing_key().kid, MICROS - 1) is not None
+    assert ring.find_verifying_key(signing_key().kid, MICROS) is None
+
+
+def test_an_issued_key_verifies_as_early_as_clocks_may_differ():
+    ring = KeyRing(signing_key(valid_from=MICROS, is_unlimited=False))
+    assert ring.find_verifying_key(signing_key().kid, MICROS - 30_000_000) is not None
+    assert ring.find_verifying_key(signing_key().kid, MICROS - 30_000_001) is None
+
+
+def test_an_invalidated_key_is_published_until_its_grace_is_over():
+    ring = KeyRing(signing_key(valid_to=MICROS, active=False, is_unlimited=False))
+    assert [key.kid for key in ring.build_jwk_set(MICROS - 1).keys] == [signing_key().kid]
+    assert ring.build_jwk_set(MICROS).keys == ()
 
 
 def test_an_empty_ring_publishes_an_empty_list():
@@ -111,6 +132,17 @@ def test_an_empty_ring_publishes_an_empty_list():
 def test_only_a_client_key_that_is_still_valid_signs():
     assert KeyRing(signing_key(valid_to=MICROS)).find_signing_key(MICROS) is None
     assert KeyRing(signing_key(audience="human")).find_signing_key(MICROS) is None
-    lasting = signing_key("other")
-    assert KeyRing(signing_key(valid_to=MICROS + 1), lasting).find_signing_key(MICROS) is lasting
-    assert lasting.valid_to == FOREVER
+    assert KeyRing(signing_key(active=False)).find_signing_key(MICROS) is None
+    assert KeyRing(signing_key(private=None)).find_signing_key(MICROS) is None
+
+
+def test_of_several_keys_the_one_signs_whose_validity_began_last():
+    old, new, coming = (
+        signing_key("old", valid_from=MICROS - 2), signing_key("new", valid_from=MICROS),
+        signing_key("coming", valid_from=MICROS + 1),
+    )  # fmt: skip
+    ring = KeyRing(new, coming, old)
+    assert ring.find_signing_key(MICROS) is new
+    assert ring.find_signing_key(MICROS + 1) is coming
+    ring.replace_all([old])
+    assert ring.find_signing_key(MICROS) is old

@@ -202,7 +202,7 @@ class CountingKeys:
         self.key = CountingKey()
         self.is_withdrawn = False
 
-    def find_verifying_key(self, kid: str) -> RSAPublicKey | None:
+    def find_verifying_key(self, kid: str, now: int) -> RSAPublicKey | None:
         return None if self.is_withdrawn or kid != signing_key().kid else self.key  # type: ignore[return-value]
 
 

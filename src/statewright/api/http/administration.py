@@ -14,6 +14,7 @@ from statewright.api.http.router import MODEL, Query, Route
 from statewright.failures import BadRequest, Forbidden, InvalidParameter
 from statewright.instants import to_rfc3339
 from statewright.services import retention
+from statewright.services.auth.identity import Administration
 from statewright.settings import read_period
 
 ADMIN: Final = "ROLE_ADMIN"
@@ -37,7 +38,7 @@ async def get_log_level(request: Request) -> Response:
 
 async def set_log_level(request: Request) -> Response:
     """Put a level in force; an unknown word means ``info``."""
-    require_admin(request)
+    require_platform_admin(request)
     try:
         word = _decode_level(await request.body(MAX_BYTES)).level
     except ValueError as malformed:  # what msgspec raises
@@ -53,6 +54,12 @@ def require_admin(request: Request) -> None:
     """Raises ``Forbidden`` for who is no administrator."""
     if ADMIN not in request.principal.roles:
         raise Forbidden("admin role required")
+
+
+def require_platform_admin(request: Request) -> None:
+    """Raises ``Forbidden`` for who may not change what all tenants have in common."""
+    administration = request.runtime.extensions.get(Administration)
+    administration.require_platform_admin(request.principal, "admin role required")
 
 
 # Removing superseded versions by request: an extension of ours.

@@ -11,6 +11,7 @@ from statewright.api.http.account import ACCOUNT
 from statewright.api.http.administration import ADMINISTRATION
 from statewright.api.http.application import ANY_ORIGIN, Cors, Dialect, Observe
 from statewright.api.http.audit import AUDIT
+from statewright.api.http.clients import CLIENTS
 from statewright.api.http.entities import ENTITIES
 from statewright.api.http.errors import build_error_format
 from statewright.api.http.flows.errors import FLOW_ERRORS
@@ -21,6 +22,7 @@ from statewright.api.http.response import Response
 from statewright.api.http.router import PublicRequest, PublicRoute, Route
 from statewright.api.http.search import SEARCH
 from statewright.api.http.security import PageGuard
+from statewright.api.http.signing_keys import SIGNING_KEYS
 from statewright.api.http.statistics import STATISTICS
 from statewright.api.http.steps.errors import STEP_ERRORS
 from statewright.api.http.steps.routes import STEP_ROUTES
@@ -39,6 +41,8 @@ ROUTES: tuple[Route, ...] = (
     *ADMINISTRATION,
     *TRACE_SAMPLER,
     *ACCOUNT,
+    *CLIENTS,
+    *SIGNING_KEYS,
 )
 
 

@@ -1,6 +1,7 @@
 """What HTTP serves without a bearer token (docs/reference/authentication.md#routes-without-credentials)."""
 
 import asyncio
+import hashlib
 from collections.abc import Callable
 from typing import Final
 
@@ -22,6 +23,9 @@ MAX_FORM_BYTES: Final = 1024 * 1024
 
 _KEPT: Final = ((b"cache-control", b"public, max-age=31536000, immutable"),)
 """Of files whose paths change with them."""
+
+JWKS_CACHING: Final = b"public, max-age=60"
+"""How long others may believe the published keys; one that signs newly is looked for by its id sooner."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -91,8 +95,14 @@ def _build_openapi(document: Document, context_path: str) -> PublicEndpoint:
 
 
 def _build_jwks(keys: Callable[[], JwkSet]) -> PublicEndpoint:
-    async def jwks(_request: PublicRequest) -> Response:
-        return Response(_encode(keys()) + b"\n")
+    async def jwks(request: PublicRequest) -> Response:
+        body = _encode(keys()) + b"\n"
+        tag = b'"%s"' % hashlib.sha256(body).hexdigest()[:32].encode()
+        headers = ((b"cache-control", JWKS_CACHING), (b"etag", tag))
+        asked = next((value for name, value in request.scope["headers"] if name == b"if-none-match"), b"")
+        if tag in asked or asked == b"*":
+            return Response(b"", 304, "", headers)
+        return Response(body, headers=headers)
 
     return jwks
 

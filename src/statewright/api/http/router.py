@@ -87,8 +87,8 @@ class PublicRoute(Struct, frozen=True, kw_only=True):
 
 
 class Route(Operation, frozen=True, kw_only=True):
-    """An operation of the entity API. ``reply`` names a schema of the OpenAPI document; ``problems`` lists the error
-    codes. ``body_limited``: too large a body has a status of its own.
+    """An operation of the entity API. ``reply`` names a schema of the OpenAPI document and is empty for an answer
+    without a body; ``problems`` lists the error codes. ``body_limited``: too large a body has a status of its own.
     """
 
     query: tuple[Query, ...] = ()
@@ -100,6 +100,8 @@ class Route(Operation, frozen=True, kw_only=True):
     other_replies: tuple[tuple[str, str], ...] = ()
     """Media types and schemas of answers that a query parameter asks for."""
     problems: tuple[str, ...] = ()
+    markers: tuple[tuple[str, str], ...] = ()
+    """Extensions of the OpenAPI document, by name: what clients of the dialect look at."""
 
     @property
     def parameter_names(self) -> frozenset[str]:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from statewright import logs
-from statewright.api.http.administration import MAX_BYTES, require_admin
+from statewright.api.http.administration import MAX_BYTES, require_admin, require_platform_admin
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import Route
@@ -51,7 +51,7 @@ async def get_sampler(request: Request) -> Response:
 async def set_sampler(request: Request) -> Response:
     """Put a sampler in force."""
     global _current  # of the process, as the log level is
-    require_admin(request)
+    require_platform_admin(request)
     try:
         wanted = _decode(await request.body(MAX_BYTES))
     except ValueError as malformed:  # what msgspec raises

@@ -36,7 +36,13 @@ JSON, TEXT = "application/json", "text/plain; charset=utf-8"
 SCHEMA: Final = 1
 """Of everything that help answers in JSON."""
 
-TAG_TOPICS: Final = {"Entities": "crud", "Statistics": "analytics", "Administration": "admin"}
+TAG_TOPICS: Final = {
+    "Entities": "crud",
+    "Statistics": "analytics",
+    "Administration": "admin",
+    "Signing keys": "signing-keys",
+    "Trusted keys": "trusted-keys",
+}
 """Topics that are not called like the tag of their operations."""
 
 LANGUAGES: Final = {"steps": "the JSON step engine", "flows": "the flow engine"}

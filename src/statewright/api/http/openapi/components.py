@@ -384,6 +384,55 @@ OPERATIONS: Final[Document] = {
 }
 
 
+# Bodies and answers about clients and keys (docs/reference/authentication.md#keys).
+
+_ROLES: Final = define_array({"type": "string", "examples": ["ROLE_M2M"]})
+_AUDIENCE: Final = {"type": "string", "enum": ["client", "human"]}
+_GRACE: Final = {"type": ["integer", "null"], "minimum": 0, "maximum": 31_622_400, "examples": [600]}
+_CLIENT_ID: Final = {"type": "string", "examples": ["3F0KQ9V2B1C7TD5E"]}
+
+IDENTITY: Final[Document] = {
+    "Clients": define_array(
+        define_object(
+            "clientId creationDate lastUpdateDate roles",
+            clientId=_CLIENT_ID,
+            creationDate=INSTANT,
+            lastUpdateDate=INSTANT,
+            roles=_ROLES,
+        )
+    ),
+    "ClientCredentials": define_object(
+        "client_id client_secret grant_type client_secret_expires_at roles",
+        client_id=_CLIENT_ID,
+        client_secret=TEXT,
+        grant_type={"const": "client_credentials"},
+        client_secret_expires_at={"const": 0, "description": "it does not expire"},
+        roles=_ROLES,
+    ),
+    "NewKeyPair": define_open_object(
+        "algorithm audience",
+        algorithm={"const": "RS256"},
+        audience=_AUDIENCE,
+        validFrom=INSTANT,
+        validTo=INSTANT,
+        invalidateCurrent=FLAG,
+        invalidateGracePeriodSec=_GRACE,
+    ),
+    "KeyPair": define_object(
+        "active algorithm keyId publicKey validFrom validTo",
+        active=FLAG,
+        algorithm={"const": "RS256"},
+        keyId=TEXT,
+        publicKey={"type": "string", "description": "base64 of the DER SubjectPublicKeyInfo"},
+        validFrom=INSTANT,
+        validTo=INSTANT,
+    ),
+    "Grace": define_open_object(gracePeriodSec=_GRACE),
+    "Validity": define_open_object("validTo", validTo=INSTANT, validFrom=INSTANT),
+    "ClientDeletion": define_object("message clientId", message=TEXT, clientId=_CLIENT_ID),
+}
+
+
 # Every schema that the operations of the REST API refer to, by name; the step engine's are in ``openapi.steps``.
 
 SCHEMAS: Final[Document] = {
@@ -396,4 +445,5 @@ SCHEMAS: Final[Document] = {
     **SEARCH,
     **MESSAGES,
     **OPERATIONS,
+    **IDENTITY,
 }

@@ -28,7 +28,8 @@ def describe_operation(route: Route) -> Document:
         "tags": [route.tag],
         "summary": route.summary,
         "parameters": [*_describe_path(route.path), *map(_describe_query, route.query), *_describe_headers(route)],
-        "responses": {"200": {"description": "OK", "content": _describe_replies(route)}} | _describe_problems(route),
+        "responses": {"200": {"description": "OK"} | _describe_replies(route)} | _describe_problems(route),
+        **dict(route.markers),
     }
     if route.body is not None:
         content = {media_type: {"schema": ref(route.body)} for media_type in route.body_types}
@@ -37,8 +38,10 @@ def describe_operation(route: Route) -> Document:
 
 
 def _describe_replies(route: Route) -> Document:
+    if not route.reply:
+        return {}
     replies = {route.media_type: route.reply, **dict(route.other_replies)}
-    return {media_type: {"schema": ref(name)} for media_type, name in replies.items()}
+    return {"content": {media_type: {"schema": ref(name)} for media_type, name in replies.items()}}
 
 
 def _describe_path(path: str) -> list[Document]:

@@ -18,7 +18,9 @@ TAGS: Final = {
     "Flow definitions": "Flows: check, store and look at texts",
     "Flow instances": "Flows: start, watch, stop and restart instances; their tasks are among the jobs above",
     "Account": "How credentials are understood",
-    "Identity": "Tokens and keys",
+    "Identity": "Tokens and the keys that verify them",
+    "Signing keys": "Key pairs of the service: issue, rotate and end them (jwt mode)",
+    "Clients": "Machine clients of a tenant, and their secrets (jwt mode)",
     "Administration": "A running process: log level, history",
     "Operations": "Health, help and this document",
 }

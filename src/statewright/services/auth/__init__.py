@@ -1,0 +1,1 @@
+"""Use cases of the administration of clients and keys (docs/reference/authentication.md)."""

@@ -1,0 +1,60 @@
+"""What the administration of clients and keys needs of the running service."""
+
+from typing import Final
+
+from msgspec import Struct
+
+from statewright.auth.encryption import KeyCipher
+from statewright.entity import Principal
+from statewright.failures import FeatureDisabled, Forbidden, NotImplementedHere
+from statewright.ids import TenantId
+from statewright.services.auth.key_ring import LiveKeyRing
+from statewright.storage.auth.clients import StoredClients
+from statewright.storage.auth.signing_keys import StoredKeyPairs
+
+ADMIN: Final = "ROLE_ADMIN"
+
+
+class Identity(Struct, frozen=True, kw_only=True, eq=False):
+    """The parts of a process that authenticates its callers itself. ``grants_admin``: a new client may have the role of
+    administrators. ``key_pair_days``: how long a new key pair is valid unless its issuer says otherwise.
+    """
+
+    clients: StoredClients
+    key_pairs: StoredKeyPairs
+    key_ring: LiveKeyRing
+    cipher: KeyCipher
+    grants_admin: bool
+    key_pair_days: int
+
+
+class Administration(Struct, frozen=True, kw_only=True, eq=False):
+    """Who administers what. ``identity`` is None in mock mode, in which there are neither clients nor keys;
+    ``platform_tenant`` is the one whose administrators change what all tenants have in common, None for every tenant.
+    """
+
+    identity: Identity | None
+    platform_tenant: TenantId | None = None
+
+    def require_identity(self, subject: str) -> Identity:
+        """Raises ``NotImplementedHere`` in mock mode; ``subject`` is what would be managed."""
+        if self.identity is None:
+            raise NotImplementedHere(f"{subject} management requires JWT IAM mode")
+        return self.identity
+
+    def require_platform_admin(self, principal: Principal, message: str = "forbidden") -> None:
+        """Raises ``Forbidden`` for a principal that may not change what all tenants have in common."""
+        if ADMIN not in principal.roles or self.platform_tenant not in (None, principal.tenant):
+            raise Forbidden(message)
+
+
+def require_admin(principal: Principal) -> None:
+    """Raises ``Forbidden`` for a principal that is no administrator."""
+    if ADMIN not in principal.roles:
+        raise Forbidden
+
+
+def require_feature(*, is_enabled: bool, message: str) -> None:
+    """Raises ``FeatureDisabled`` with the message for what a setting has not switched on."""
+    if not is_enabled:
+        raise FeatureDisabled(message)

@@ -1,0 +1,120 @@
+"""Machine clients of all tenants (docs/reference/authentication.md#clients).
+
+A client is read when it asks for a token, so that what one node has changed is true on every other at once. Those who
+ask at the same time share a statement, and a flood of them shares a few connections.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import asyncpg
+
+from statewright.auth import Client
+from statewright.ids import TenantId
+from statewright.settings import Secret
+from statewright.storage.pool import SHORT_READ, Pool
+from statewright.storage.shared_reads import SharedReads
+
+MAX_CLIENTS: Final = 1000
+"""Clients of one tenant."""
+
+MAX_ID_CHARACTERS: Final = 256
+"""No longer id is looked for."""
+
+COLUMNS: Final = "tenant, id, user_id, roles, secret_hash, configured, created_at, updated_at"
+
+
+class StoredClients:
+    """The clients of one database. ``configured_id`` is the id of the client in the settings of this node, if it has
+    one: such clients of other nodes do not count here.
+    """
+
+    def __init__(self, pool: Pool, configured_id: str = "") -> None:
+        self._pool = pool
+        self._configured_id = configured_id
+        self._reads = SharedReads(pool, self._fetch_batch, name="clients")
+
+    FIND = f"SELECT {COLUMNS} FROM auth_client WHERE id = ANY ($1::text[])"  # noqa: S608 - the columns are a constant
+
+    async def find(self, client_id: str) -> Client | None:
+        """The client with this id, of whichever tenant. Raises ``StorageUnavailable``."""
+        if not client_id or len(client_id) > MAX_ID_CHARACTERS or "\0" in client_id:
+            return None
+        return await self._reads.ask(client_id)
+
+    async def _fetch_batch(
+        self, connection: asyncpg.Connection, ids: Sequence[str], within_s: float
+    ) -> Mapping[str, Client]:
+        rows = await connection.fetch(self.FIND, ids, timeout=within_s)
+        return {row["id"]: _to_client(row) for row in rows if not row["configured"] or row["id"] == self._configured_id}
+
+    LIST = f"""
+        SELECT {COLUMNS} FROM auth_client
+         WHERE tenant = $1 AND (NOT configured OR id = $2)
+         ORDER BY created_at, id
+    """  # noqa: S608
+
+    async def list_for_tenant(self, tenant: TenantId) -> list[Client]:
+        """The clients of a tenant, the oldest first."""
+        async with self._pool.connection(limit=SHORT_READ) as connection:
+            return [_to_client(row) for row in await connection.fetch(self.LIST, tenant, self._configured_id)]
+
+    CREATE = """
+        INSERT INTO auth_client (tenant, id, user_id, roles, secret_hash, configured, created_at, updated_at)
+        SELECT $1, $2, $3, $4::text[], $5, false, $6::bigint, $6::bigint
+         WHERE (SELECT count(*) FROM auth_client WHERE tenant = $1) < $7::bigint
+    """
+
+    async def create(self, client: Client) -> bool:
+        """Add a client; False when its tenant has :data:`MAX_CLIENTS` already."""
+        values = (client.tenant, client.id, client.user_id, list(client.roles), client.secret_hash.reveal())
+        async with self._pool.connection(limit=SHORT_READ) as connection:
+            return await connection.execute(self.CREATE, *values, client.created_at, MAX_CLIENTS) == "INSERT 0 1"
+
+    DELETE = "DELETE FROM auth_client WHERE tenant = $1 AND id = $2 AND (NOT configured OR id = $3)"
+
+    async def delete(self, tenant: TenantId, client_id: str) -> bool:
+        """Remove a client; False when the tenant has none of this id."""
+        async with self._pool.connection(limit=SHORT_READ) as connection:
+            return await connection.execute(self.DELETE, tenant, client_id, self._configured_id) == "DELETE 1"
+
+    # Clocks of nodes differ: a later change never has an earlier time.
+    REPLACE_SECRET = f"""
+        UPDATE auth_client SET secret_hash = $4, updated_at = greatest($5::bigint, updated_at + 1)
+         WHERE tenant = $1 AND id = $2 AND (NOT configured OR id = $3)
+     RETURNING {COLUMNS}
+    """  # noqa: S608
+
+    async def replace_secret(self, tenant: TenantId, client_id: str, secret_hash: Secret, *, now: int) -> Client | None:
+        """Give a client another secret; the client as it is then, or None when the tenant has none of this id."""
+        key = (tenant, client_id, self._configured_id)
+        async with self._pool.connection(limit=SHORT_READ) as connection:
+            row = await connection.fetchrow(self.REPLACE_SECRET, *key, secret_hash.reveal(), now)
+        return None if row is None else _to_client(row)
+
+    ENTER = """
+        INSERT INTO auth_client (tenant, id, user_id, roles, secret_hash, configured, created_at, updated_at)
+        VALUES ($1, $2, $3, $4::text[], $5, true, $6::bigint, $6::bigint)
+            ON CONFLICT (id) DO UPDATE
+           SET tenant = excluded.tenant, user_id = excluded.user_id, roles = excluded.roles,
+               secret_hash = excluded.secret_hash, updated_at = excluded.updated_at
+         WHERE auth_client.configured
+    """
+
+    async def enter_configured(self, client: Client) -> bool:
+        """Make the client of the settings what they say; False when its id is that of a client of the API."""
+        values = (client.tenant, client.id, client.user_id, list(client.roles), client.secret_hash.reveal())
+        async with self._pool.connection(limit=SHORT_READ) as connection:
+            return await connection.execute(self.ENTER, *values, client.updated_at) == "INSERT 0 1"
+
+
+def _to_client(row: asyncpg.Record) -> Client:
+    return Client(
+        id=row["id"],
+        tenant=TenantId(row["tenant"]),
+        user_id=row["user_id"],
+        roles=tuple(row["roles"]),
+        secret_hash=Secret(row["secret_hash"]),
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+    )
