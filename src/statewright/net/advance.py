@@ -63,17 +63,20 @@ def start(net: Net, language: Language, data: JsonObject, moment: Moment) -> Ker
 
 def advance(net: Net, language: Language, marking: Marking, event: Event, moment: Moment) -> KernelResult:
     """The instance after an event: the same marking and no effects when the event does not apply."""
-    run = KernelRun(net, language, marking, moment)
+    run = KernelRun.take_up(net, language, marking, moment)
     if run.phase == "RUNNING":
         _apply_while_running(run, event)
     elif run.phase not in ("COMPLETED", "CANCELLED"):
         _apply_while_stopped(run, event)
     if not run.effects and not (run.agenda and run.phase == "RUNNING"):
+        run.keep_with(marking)
         return KernelResult(marking, ())
     _settle(run)
     complete_if_quiescent(run)
     terminate_if_drained(run)
-    return KernelResult(run.to_marking(), tuple(run.effects))
+    advanced = run.to_marking()
+    run.keep_with(advanced)
+    return KernelResult(advanced, tuple(run.effects))
 
 
 def is_waiting(net: Net, marking: Marking) -> bool:
@@ -127,7 +130,7 @@ def _apply_while_stopped(run: KernelRun, event: Event) -> None:
                 hold_result(run, token, event.output)
             else:
                 hold_failure(run, token, event.reason)
-        case Retried() if run.phase == "FAILED" and (token := run.find_oldest(event.node, "FAILED")):
+        case Retried() if run.phase == "FAILED" and (token := run.find_failed(event.node)):
             retry(run, token, event.changes)
         case Restarted() if run.phase != "TERMINATING":
             restart(run)
@@ -179,10 +182,11 @@ def _patch(run: KernelRun, changes: JsonObject) -> None:
 
 
 def _fire_timer(run: KernelRun, fired: TimerId) -> None:
-    found = next(((token, armed) for token in run.tokens.values() for armed in token.timers if armed.id == fired), None)
-    if found is None:
+    execution = run.index.find_for_timer(fired)
+    if execution is None:
         return
-    token, armed = found
+    token = run.tokens[execution]
+    armed = next(timer for timer in token.timers if timer.id == fired)
     timer = run.get_node(token).timers[armed.index]
     run.emit(FireTimer(fired))
     token = replace(token, timers=tuple(other for other in token.timers if other is not armed))
@@ -213,12 +217,15 @@ def _find_token_for_person(run: KernelRun, work: WorkId) -> Token | None:
 
 
 def _find_token_for_work(run: KernelRun, work: WorkId, activity: type | UnionType) -> Token | None:
-    token = next((token for token in run.tokens.values() if token.work == work), None)
-    return token if token is not None and isinstance(run.get_node(token).activity, activity) else None
+    execution = run.index.find_for_work(work)
+    if execution is None:
+        return None
+    token = run.tokens[execution]
+    return token if isinstance(run.get_node(token).activity, activity) else None
 
 
 def _find_token_for_signal(run: KernelRun, node: NodeId) -> Token | None:
-    token = run.find_oldest(node, "WORKING")
+    token = run.index.find_working(node)
     return token if token is not None and isinstance(run.get_node(token).activity, Wait) else None
 
 

@@ -101,7 +101,7 @@ def _count_arrival(run: KernelRun, node: Node, token: Token) -> tuple[Branch, ..
         if not run.record_arrival(activation, branch.index):
             run.put_token(replace(token, stage="WAITING", branches=branches[: depth + 1]))
             return None
-        _remove_waiting_tokens(run, node, activation)
+        _remove_waiting_tokens(run, activation)
         branches = branches[:depth]
     return branches
 
@@ -115,10 +115,9 @@ def _find_membership(run: KernelRun, node: Node, branches: tuple[Branch, ...]) -
     return None
 
 
-def _remove_waiting_tokens(run: KernelRun, node: Node, activation: Activation) -> None:
-    for token in list(run.tokens.values()):
-        if token.stage == "WAITING" and token.node == node.id and token.branches[-1].activation == activation.id:
-            run.remove_token(token)
+def _remove_waiting_tokens(run: KernelRun, activation: Activation) -> None:
+    for token in run.index.list_collected(activation.id):
+        run.remove_token(token)
 
 
 def _find_common_branches(memberships: Sequence[tuple[Branch, ...]]) -> tuple[Branch, ...]:

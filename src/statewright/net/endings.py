@@ -12,10 +12,7 @@ from statewright.net.run import KernelRun
 def mark_completed(run: KernelRun, successor: str | None = None) -> None:
     """The instance is complete: executions that still run are skipped, and the successor starts (decision J5)."""
     _withdraw(run)
-    run.tokens.clear()
-    run.loops.clear()
-    run.new_results.clear()
-    run.scopes.clear()
+    run.clear()
     change_phase(run, "COMPLETED")
     if successor is not None:
         run.emit(StartChild(net=successor, input=run.data))
@@ -52,7 +49,7 @@ def complete_if_quiescent(run: KernelRun) -> None:
     """Conclude a net that has no end nodes, once no token moves or works."""
     if run.phase != "RUNNING" or run.net.ending != "QUIESCENCE":
         return
-    if any(token.stage in ("WORKING", "QUEUED") for token in run.tokens.values()):
+    if run.index.count("WORKING") or run.index.count("QUEUED"):
         return
     waiting = dict.fromkeys(token.node for token in run.tokens.values() if token.stage == "WAITING")
     concluded = run.language.conclude(run.data, run.yielded, tuple(waiting))
@@ -90,7 +87,7 @@ def _is_interrupted(run: KernelRun, token: Token, *, is_second: bool) -> bool:
 
 def terminate_if_drained(run: KernelRun) -> None:
     """The instance is terminated once its last task has ended."""
-    if run.phase == "TERMINATING" and not any(token.work is not None for token in run.tokens.values()):
+    if run.phase == "TERMINATING" and not run.index.count_tasks():
         change_phase(run, "TERMINATED")
 
 

@@ -1,54 +1,171 @@
-"""The tokens of an instance by place, so that joins, queues and passes over loops need not look at all of them."""
+"""The tokens of an instance by what is asked about them, so that an event looks at those it changes, not at all.
 
+Whatever is answered here follows from the tokens and their order alone: an index that was kept over many events says
+the same as one that was made of a marking just read.
+"""
+
+from collections import defaultdict
 from collections.abc import Iterable
-from typing import Final, TypeAlias
+from typing import TypeAlias, TypeVar
 
-from statewright.net.identifiers import ExecutionId, NodeId, ScopeId
+from statewright.net.identifiers import ActivationId, ExecutionId, NodeId, ScopeId, TimerId, WorkId
 from statewright.net.marking import Stage, Token
+from statewright.net.places import QUIET, RESTING, Place
 
-Place: TypeAlias = tuple[NodeId, ScopeId | None]
-"""A node, in one pass over the body of a loop it may be part of."""
-
-_RESTING: Final[frozenset[Stage]] = frozenset({"WAITING", "QUEUED", "PARKED", "WITHDRAWN"})
+_Tokens: TypeAlias = dict[ExecutionId, Token]
 
 
 class TokenIndex:
-    """Kept by :class:`~statewright.net.run.KernelRun`, which tells it of every change."""
+    """Kept by :class:`~statewright.net.run.KernelRun`, which tells it of every change.
+
+    A token that is put again keeps its place in the order, as it does in the marking. Its node, scope, source and owner
+    never change.
+    """
 
     def __init__(self, tokens: Iterable[Token]) -> None:
-        self._waiting: dict[Place, dict[NodeId | None, dict[ExecutionId, Token]]] = {}
-        self._queued: dict[Place, dict[ExecutionId, Token]] = {}
+        self._stages: defaultdict[Stage, int] = defaultdict(int)
+        self._waiting: dict[Place, dict[NodeId | None, _Tokens]] = {}
+        self._collected: dict[ActivationId, _Tokens] = {}
+        self._members: dict[ActivationId, int] = {}
+        self._queued: dict[Place, _Tokens] = {}
+        self._working: dict[NodeId, _Tokens] = {}
         self._occupied: dict[Place, int] = {}
-        self._scopes: dict[ScopeId, dict[ExecutionId, Token]] = {}
+        self._scopes: dict[ScopeId, _Tokens] = {}
+        self._active: dict[ScopeId, int] = {}
+        self._elements: dict[ExecutionId, _Tokens] = {}
+        self._work: dict[WorkId, ExecutionId] = {}
+        self._timers: dict[TimerId, ExecutionId] = {}
         for token in tokens:
-            self.add(token)
+            self.put(token, None)
 
-    def add(self, token: Token) -> None:
-        """Take note of a token. Of those that wait or queue at a place, the first added is the oldest."""
-        place = (token.node, token.scope)
-        if token.stage == "WAITING":
-            self._waiting.setdefault(place, {}).setdefault(token.source, {})[token.id] = token
-        elif token.stage == "QUEUED":
-            self._queued.setdefault(place, {})[token.id] = token
-        elif token.stage not in _RESTING and token.owner is None:
-            self._occupied[place] = self._occupied.get(place, 0) + 1
+    def put(self, token: Token, known: Token | None) -> None:
+        """Take note of a token; ``known``: what it was before, ``None`` when it is new."""
+        stage = token.stage
+        if known is None or known.stage != stage:
+            if known is not None:
+                self._leave_stage(known)
+            self._stages[stage] += 1
+            if stage not in RESTING and token.owner is None:
+                _add(self._occupied, (token.node, token.scope))
+            if token.scope is not None and stage not in QUIET:
+                _add(self._active, token.scope)
+        if stage == "WORKING":
+            if token.owner is None:
+                self._working.setdefault(token.node, {})[token.id] = token
+        elif stage == "WAITING":
+            self._file_waiting(token)
+        elif stage == "QUEUED":
+            self._queued.setdefault((token.node, token.scope), {})[token.id] = token
         if token.scope is not None:
             self._scopes.setdefault(token.scope, {})[token.id] = token
+        if token.owner is not None:
+            self._elements.setdefault(token.owner, {})[token.id] = token
+        self._follow_activity(token, known)
 
     def remove(self, token: Token) -> None:
-        """Forget a token, in the state in which it was added."""
-        place = (token.node, token.scope)
-        if token.stage == "WAITING":
-            of_source = self._waiting[place][token.source]
-            del of_source[token.id]
-            if not of_source:
-                del self._waiting[place][token.source]
-        elif token.stage == "QUEUED":
-            del self._queued[place][token.id]
-        elif token.stage not in _RESTING and token.owner is None:
-            self._occupied[place] -= 1
+        """Forget a token, in the state in which it was put."""
+        self._leave_stage(token)
         if token.scope is not None:
-            del self._scopes[token.scope][token.id]
+            _drop(self._scopes, token.scope, token)
+        if token.owner is not None:
+            _drop(self._elements, token.owner, token)
+        if token.work is not None:
+            del self._work[token.work]
+        for timer in token.timers:
+            del self._timers[timer.id]
+        for branch in token.branches:
+            _subtract(self._members, branch.activation)
+
+    def _leave_stage(self, token: Token) -> None:
+        stage, place = token.stage, (token.node, token.scope)
+        self._stages[stage] -= 1
+        if stage not in RESTING and token.owner is None:
+            _subtract(self._occupied, place)
+        if token.scope is not None and stage not in QUIET:
+            _subtract(self._active, token.scope)
+        if stage == "WORKING":
+            if token.owner is None:
+                _drop(self._working, token.node, token)
+        elif stage == "WAITING":
+            _drop(self._waiting[place], token.source, token)
+            if not self._waiting[place]:
+                del self._waiting[place]
+            if token.branches:
+                _drop(self._collected, token.branches[-1].activation, token)
+        elif stage == "QUEUED":
+            _drop(self._queued, place, token)
+
+    def _file_waiting(self, token: Token) -> None:
+        self._waiting.setdefault((token.node, token.scope), {}).setdefault(token.source, {})[token.id] = token
+        if token.branches:
+            self._collected.setdefault(token.branches[-1].activation, {})[token.id] = token
+
+    def _follow_activity(self, token: Token, known: Token | None) -> None:
+        """Task, timers and branches, as far as they are others than before."""
+        work, timers, branches = (None, (), ()) if known is None else (known.work, known.timers, known.branches)
+        if work != token.work:
+            if work is not None:
+                del self._work[work]
+            if token.work is not None:
+                self._work[token.work] = token.id
+        if timers != token.timers:
+            for timer in timers:
+                del self._timers[timer.id]
+            for timer in token.timers:
+                self._timers[timer.id] = token.id
+        if branches is not token.branches:
+            for branch in token.branches:
+                _add(self._members, branch.activation)
+            for branch in branches:
+                _subtract(self._members, branch.activation)
+
+    def count(self, stage: Stage) -> int:
+        """How many tokens are in a stage."""
+        return self._stages.get(stage, 0)
+
+    def count_tasks(self) -> int:
+        """How many tokens wait for a task, of a worker or a person."""
+        return len(self._work)
+
+    def count_occupied(self, place: Place) -> int:
+        """How many activities at a place are begun and have not left it: running, failed or interrupted ones."""
+        return self._occupied.get(place, 0)
+
+    def is_quiet(self, scope: ScopeId) -> bool:
+        """Whether no token of a pass over the body of a loop can go on by itself, or by what it does."""
+        return scope not in self._active
+
+    def list_scope(self, scope: ScopeId) -> list[Token]:
+        """The tokens of a pass over the body of a loop, passes within it not included."""
+        return list(self._scopes.get(scope, {}).values())
+
+    def list_elements(self, owner: ExecutionId) -> list[Token]:
+        """The tokens that do one element each of the loop of a token."""
+        return list(self._elements.get(owner, {}).values())
+
+    def has_members(self, activation: ActivationId) -> bool:
+        """Whether any token is part of a branch of an activation."""
+        return activation in self._members
+
+    def list_collected(self, activation: ActivationId) -> list[Token]:
+        """The tokens that wait for the other branches of an activation."""
+        return list(self._collected.get(activation, {}).values())
+
+    def find_for_work(self, work: WorkId) -> ExecutionId | None:
+        """The token that waits for a task."""
+        return self._work.get(work)
+
+    def find_for_timer(self, timer: TimerId) -> ExecutionId | None:
+        """The token that a timer was armed for."""
+        return self._timers.get(timer)
+
+    def find_working(self, node: NodeId) -> Token | None:
+        """The oldest token whose activity runs at a node; those of elements do not count."""
+        return next(iter(self._working.get(node, {}).values()), None)
+
+    def find_queued(self, place: Place) -> Token | None:
+        """The token that queued first at a place."""
+        return next(iter(self._queued.get(place, {}).values()), None)
 
     def take_set(self, place: Place, sources: tuple[NodeId, ...]) -> list[Token] | None:
         """The oldest token from each source that waits at a place, in their order; ``None`` when one is missing."""
@@ -63,14 +180,24 @@ class TokenIndex:
             tokens.append(next(iter(of_source.values())))
         return tokens
 
-    def find_queued(self, place: Place) -> Token | None:
-        """The token that queued first at a place."""
-        return next(iter(self._queued.get(place, {}).values()), None)
 
-    def count_occupied(self, place: Place) -> int:
-        """How many activities at a place are begun and have not left it: running, failed or interrupted ones."""
-        return self._occupied.get(place, 0)
+_Key = TypeVar("_Key")
 
-    def list_scope(self, scope: ScopeId) -> list[Token]:
-        """The tokens of a pass over the body of a loop, passes within it not included."""
-        return list(self._scopes.get(scope, {}).values())
+
+def _drop(filed: dict[_Key, _Tokens], key: _Key, token: Token) -> None:
+    tokens = filed[key]
+    del tokens[token.id]
+    if not tokens:
+        del filed[key]
+
+
+def _add(counts: dict[_Key, int], key: _Key) -> None:
+    counts[key] = counts.get(key, 0) + 1
+
+
+def _subtract(counts: dict[_Key, int], key: _Key) -> None:
+    left = counts[key] - 1
+    if left:
+        counts[key] = left
+    else:
+        del counts[key]

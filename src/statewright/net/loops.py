@@ -12,7 +12,7 @@ from statewright.net.executions import SKIPPED, Closing, close, enqueue_task
 from statewright.net.firing import build_visit, complete, fail
 from statewright.net.identifiers import ExecutionId, ScopeId
 from statewright.net.language import Problem, Visit
-from statewright.net.marking import ElementResult, Loop, Move, Scope, Token
+from statewright.net.marking import ElementResult, Move, Scope, Token
 from statewright.net.nodes import Body, Many, Task
 from statewright.net.run import KernelRun
 
@@ -25,16 +25,14 @@ def advance_loop(run: KernelRun, loop_id: ExecutionId) -> None:
     visit = build_visit(run, token)
     items = visit if isinstance(visit, Problem) else run.language.list_items(run.data, visit)
     if isinstance(visit, Problem) or isinstance(items, Problem):
-        del run.loops[loop_id]
+        run.drop_loop(loop_id)
         fail(run, token, items.reason if isinstance(items, Problem) else "")
         return
     has_begun_pass = False
     while (
-        run.phase == "RUNNING"
-        and not has_begun_pass
-        and (element := _take_next(run.get_loop(loop_id), many.limit)) is not None
+        run.phase == "RUNNING" and not has_begun_pass and (element := _take_next(run, loop_id, many.limit)) is not None
     ):
-        loop = run.get_loop(loop_id)
+        loop = run.loops[loop_id]
         again = tuple(other for other in loop.again if other != element)
         run.loops[loop_id] = replace(loop, again=again, next=max(loop.next, element + 1))
         item = items[element]
@@ -43,14 +41,14 @@ def advance_loop(run: KernelRun, loop_id: ExecutionId) -> None:
     if has_begun_pass:
         run.due_loops[loop_id] = None  # to go on once the tokens of this pass rest, so that elements begin in order
         return
-    loop = run.get_loop(loop_id)
-    if run.phase == "RUNNING" and len(loop.results) == loop.size:
-        _finish_loop(run, token, loop, visit)
+    if run.phase == "RUNNING" and len(run.list_results(loop_id)) == run.loops[loop_id].size:
+        _finish_loop(run, token, visit)
 
 
-def _take_next(loop: Loop, limit: int | None) -> int | None:
+def _take_next(run: KernelRun, loop_id: ExecutionId, limit: int | None) -> int | None:
     """The element to begin next; ``None``: no other one may run now."""
-    running = loop.next - len(loop.again) - len(loop.results)
+    loop = run.loops[loop_id]
+    running = loop.next - len(loop.again) - len(run.list_results(loop_id))
     if limit is not None and running >= limit:
         return None
     if loop.again:
@@ -128,9 +126,9 @@ def conclude_pass(run: KernelRun, scope_id: ScopeId) -> None:
     scope = run.scopes.get(scope_id)
     if scope is None:
         return
-    tokens = run.index.list_scope(scope_id)
-    if any(token.stage not in ("WAITING", "PARKED") for token in tokens):
+    if not run.index.is_quiet(scope_id):
         return
+    tokens = run.index.list_scope(scope_id)
     waiting = dict.fromkeys(token.node for token in tokens if token.stage == "WAITING")
     concluded = run.language.conclude(run.data, scope.yielded, tuple(waiting))
     if concluded is None:
@@ -156,31 +154,31 @@ def repeat_element(run: KernelRun, token: Token) -> None:
     if token.owner is None or token.element is None:
         return
     run.remove_token(token)
-    loop = run.get_loop(token.owner)
+    loop = run.loops[token.owner]
     run.loops[token.owner] = replace(loop, again=(*loop.again, token.element))
     run.due_loops[token.owner] = None
 
 
 def withdraw_elements(run: KernelRun, owner: Token) -> None:
     """Take down all that a loop has going on, before its own token is closed."""
-    if run.loops.pop(owner.id, None) is None:
+    if not run.drop_loop(owner.id):
         return
-    run.new_results.pop(owner.id, None)
-    scopes = {scope.id for scope in run.scopes.values() if scope.owner == owner.id}
-    for token in list(run.tokens.values()):
-        if token.owner == owner.id or token.scope in scopes:
-            withdraw_elements(run, token)
-            if token.stage == "WORKING":
-                close(run, token, SKIPPED)
-            run.remove_token(token)
+    scopes = [scope.id for scope in run.scopes.values() if scope.owner == owner.id]
+    within = run.index.list_elements(owner.id) + [token for scope in scopes for token in run.index.list_scope(scope)]
+    for token in within:
+        withdraw_elements(run, token)
+        if token.stage == "WORKING":
+            close(run, token, SKIPPED)
+        run.remove_token(token)
     run.agenda = [move for move in run.agenda if move.scope not in scopes]
-    run.scopes = {scope.id: scope for scope in run.scopes.values() if scope.id not in scopes}
+    for scope in scopes:
+        del run.scopes[scope]
 
 
-def _finish_loop(run: KernelRun, token: Token, loop: Loop, visit: Visit) -> None:
-    results = sorted(loop.results, key=lambda result: result.element)
+def _finish_loop(run: KernelRun, token: Token, visit: Visit) -> None:
+    results = sorted(run.list_results(token.id), key=lambda result: result.element)
     output = run.language.collect(run.data, visit, results)
-    del run.loops[token.id]
+    run.drop_loop(token.id)
     if isinstance(output, Problem):
         fail(run, token, output.reason)
     else:

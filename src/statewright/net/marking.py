@@ -150,8 +150,10 @@ class HeldResult(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
     """Why the activity failed; ``None`` when it did not."""
 
 
-class Marking(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The state of an instance."""
+class Marking(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", dict=True):
+    """The state of an instance. A large one keeps more than its members, for the kernel alone
+    (:mod:`statewright.net.run`).
+    """
 
     data: JsonObject
     """Shared by all tokens; never changed in place."""

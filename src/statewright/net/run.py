@@ -1,6 +1,12 @@
-"""The state of the kernel while it handles one event: a marking taken apart, and the effects so far."""
+"""The state of the kernel while it handles one event: a marking taken apart, and the effects so far.
+
+Taking a marking apart and building its index costs as much as it has tokens. So a large marking keeps what it was made
+of, and the next event goes on with that (:meth:`KernelRun.take_up`): it then costs what it changes, and a copy of the
+list of tokens. To all who see the marking only, nothing tells the difference.
+"""
 
 from collections.abc import Iterable
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -9,46 +15,78 @@ from statewright.net.effects import Effect
 from statewright.net.identifiers import ActivationId, ExecutionId, IdGenerator, Moment, NodeId, ScopeId
 from statewright.net.index import TokenIndex
 from statewright.net.language import Language, Visit
-from statewright.net.marking import Activation, ElementResult, Loop, Marking, Move, Phase, Scope, Stage, Token
+from statewright.net.marking import Activation, ElementResult, Loop, Marking, Move, Phase, Scope, Token
 from statewright.net.nodes import Net, Node
+from statewright.net.scan import TokenScan
+
+_KEPT: Final = "kernel_run"
+FEW_TOKENS: Final = 16
+"""Up to so many are looked through rather than indexed."""
+MIN_TOKENS_KEPT: Final = 256
+"""From so many tokens on, a marking keeps what was made of it: below, that is made anew in no time."""
 
 
 class KernelRun:
-    """One call of the kernel. Mutable, and therefore never visible outside that call."""
+    """One instance in the hands of the kernel. Mutable, and therefore never visible outside a call of it."""
 
     def __init__(self, net: Net, language: Language, marking: Marking, moment: Moment) -> None:
-        self.net = net
-        self.language = language
-        self.at = moment.at
-        self.next_id = IdGenerator(moment)
         self.data = marking.data
         self.phase: Phase = marking.phase
         self.reason = marking.reason
         self.tokens: dict[ExecutionId, Token] = {token.id: token for token in marking.tokens}
+        self._scan = TokenScan(self.tokens)
+        self._index: TokenIndex | None = None
         self.activations: dict[ActivationId, Activation] = {each.id: each for each in marking.activations}
         self.attempts = dict(marking.attempts)
         self.agenda = list(marking.pending)
         """What moves next is at the end, so that a branch goes on until it rests before the next one starts."""
         self.held_results = list(marking.answers)
         self.loops: dict[ExecutionId, Loop] = {loop.token: loop for loop in marking.loops}
-        self.new_results: dict[ExecutionId, list[ElementResult]] = {}
-        """Results of loops that came during this event: appending them to a frozen loop one by one would copy it."""
+        """Without the results that came since the last marking."""
+        self._results: dict[ExecutionId, list[ElementResult]] = {}
+        self._grown: dict[ExecutionId, None] = {}
+        """Loops that have new results: appending them to a frozen loop one by one would copy it."""
         self.scopes: dict[ScopeId, Scope] = {scope.id: scope for scope in marking.scopes}
+        self.yielded = marking.yielded
+        self.result = marking.result
+        self.warning = marking.warning
+        self._begin_event(net, language, moment)
+
+    def _begin_event(self, net: Net, language: Language, moment: Moment) -> None:
+        self.net = net
+        self.language = language
+        self.at = moment.at
+        self.next_id = IdGenerator(moment)
         self.due_loops: dict[ExecutionId, None] = {}
         """Loops to look after once nothing moves; in order."""
         self.due_scopes: dict[ScopeId, None] = {}
         """Passes in which something came to rest; in order."""
-        self.yielded = marking.yielded
-        self.result = marking.result
-        self.warning = marking.warning
         self.entered = 0
         self.effects: list[Effect] = []
-        self._index: TokenIndex | None = None
+
+    @classmethod
+    def take_up(cls, net: Net, language: Language, marking: Marking, moment: Moment) -> "KernelRun":
+        """An instance for one more event: as it was kept with its marking, else made of it.
+
+        What was kept is taken away, since it is about to change: another event for the same marking makes it anew.
+        """
+        kept = vars(marking).pop(_KEPT, None)
+        if not isinstance(kept, cls):
+            return cls(net, language, marking, moment)
+        kept._begin_event(net, language, moment)
+        return kept
+
+    def keep_with(self, marking: Marking) -> None:
+        """Keep a large instance with the marking that it is equal to, so that the next event need not look at all."""
+        if len(self.tokens) >= MIN_TOKENS_KEPT:
+            vars(marking)[_KEPT] = self
 
     @property
-    def index(self) -> TokenIndex:
-        """The tokens by place; made when it is first asked for, since most events need none."""
+    def index(self) -> TokenIndex | TokenScan:
+        """The tokens by what is asked about them."""
         if self._index is None:
+            if len(self.tokens) <= FEW_TOKENS:
+                return self._scan
             self._index = TokenIndex(self.tokens.values())
         return self._index
 
@@ -67,9 +105,7 @@ class KernelRun:
     def put_token(self, token: Token) -> None:
         """Add a token, or replace the one with its id, which keeps its place in the order."""
         if self._index is not None:
-            if (known := self.tokens.get(token.id)) is not None:
-                self._index.remove(known)
-            self._index.add(token)
+            self._index.put(token, self.tokens.get(token.id))
         self.tokens[token.id] = token
         if token.scope is not None:
             self.due_scopes[token.scope] = None
@@ -82,14 +118,22 @@ class KernelRun:
         if known.scope is not None:
             self.due_scopes[known.scope] = None
 
+    def clear(self) -> None:
+        """Remove all tokens, and what belongs to them."""
+        self.tokens.clear()
+        self._index = None
+        self.scopes.clear()
+        for token in list(self.loops):
+            self.drop_loop(token)
+
     def send(self, moves: Iterable[Move]) -> None:
         """Send tokens along their arcs; the first one moves next."""
         self.agenda.extend(reversed(list(moves)))
 
-    def find_oldest(self, node: NodeId, stage: Stage) -> Token | None:
-        """The token that came first to rest at ``node`` in this stage, if any."""
+    def find_failed(self, node: NodeId) -> Token | None:
+        """The oldest token that failed at a node; those of elements of loops do not count."""
         for token in self.tokens.values():
-            if token.node == node and token.stage == stage and token.owner is None:
+            if token.node == node and token.stage == "FAILED" and token.owner is None:
                 return token
         return None
 
@@ -112,42 +156,50 @@ class KernelRun:
 
     def to_marking(self) -> Marking:
         """The marking after the event."""
+        for token in self._grown:
+            self.loops[token] = replace(self.loops[token], results=tuple(self._results[token]))
+        self._grown.clear()
+        if self.activations:
+            self.activations = {each.id: each for each in self._list_open_activations()}
         return Marking(
             data=self.data,
             phase=self.phase,
             reason=self.reason,
             tokens=tuple(self.tokens.values()),
-            activations=tuple(self._list_open_activations()),
-            attempts=self.attempts,
+            activations=tuple(self.activations.values()),
+            attempts=dict(self.attempts),
             pending=tuple(self.agenda),
             answers=tuple(self.held_results),
-            loops=tuple(self.get_loop(token) for token in self.loops),
+            loops=tuple(self.loops.values()),
             scopes=tuple(self.scopes.values()),
             yielded=self.yielded,
             result=self.result,
             warning=self.warning,
         )
 
-    def get_loop(self, token: ExecutionId) -> Loop:
-        """The loop of a token with all results so far."""
-        loop = self.loops[token]
-        new = self.new_results.pop(token, None)
-        if new:
-            loop = self.loops[token] = replace(loop, results=(*loop.results, *new))
-        return loop
+    def list_results(self, token: ExecutionId) -> list[ElementResult]:
+        """The results of the loop of a token so far, in the order in which they came."""
+        results = self._results.get(token)
+        if results is None:
+            results = self._results[token] = list(self.loops[token].results)
+        return results
 
     def add_result(self, token: ExecutionId, result: ElementResult) -> None:
         """Add the result of an element to the loop of a token, which is due then."""
-        self.new_results.setdefault(token, []).append(result)
+        self.list_results(token).append(result)
+        self._grown[token] = None
         self.due_loops[token] = None
 
-    def _list_open_activations(self) -> Iterable[Activation]:
+    def drop_loop(self, token: ExecutionId) -> bool:
+        """Forget the loop of a token; False when it has none."""
+        self._results.pop(token, None)
+        self._grown.pop(token, None)
+        return self.loops.pop(token, None) is not None
+
+    def _list_open_activations(self) -> list[Activation]:
         """Activations that some token can still arrive for."""
-        if not self.activations:
-            return ()
-        memberships = [token.branches for token in self.tokens.values()] + [move.branches for move in self.agenda]
-        used = {branch.activation for branches in memberships for branch in branches}
-        return (each for each in self.activations.values() if each.id in used)
+        moving = {branch.activation for move in self.agenda for branch in move.branches}
+        return [each for each in self.activations.values() if self.index.has_members(each.id) or each.id in moving]
 
     def record_arrival(self, activation: Activation, index: int) -> bool:
         """Record that a branch has reached the join of its activation; True when it was the last one."""

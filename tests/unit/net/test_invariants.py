@@ -1,13 +1,26 @@
 """What holds for any net and any order of events (docs/reference/kernel.md#guarantees)."""
 
+import os
 from collections import Counter
+from collections.abc import Sequence
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
 from statewright.jsonval.codec import encode
-from statewright.net import Marking, Moment, Net, NodeId, advance, marking_from_document, marking_to_document, start
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net import (
+    Marking,
+    Moment,
+    Net,
+    NodeId,
+    Visit,
+    advance,
+    marking_from_document,
+    marking_to_document,
+    start,
+)
 from statewright.net.effects import (
     ChangePhase,
     CloseHumanTask,
@@ -31,10 +44,22 @@ from statewright.net.events import (
 )
 from statewright.net.identifiers import IDS_PER_MOMENT, WorkId
 from tests.unit.net.builders import AT, Letters
-from tests.unit.net.strategies import nets
+from tests.unit.net.strategies import MAX_VISITS, nets
 
+EXAMPLES = int(os.environ.get("NET_EXAMPLES", "80"))
 FINAL = ("COMPLETED", "CANCELLED")
+MAX_ITEMS = 3
 KINDS = ["complete", "complete", "complete", "fail", "again", "retry", "restart", "terminate", "patch", "cancel"]
+
+
+class FewLetters(Letters):
+    """Loops over loops would make ever longer texts: each goes over three letters at most."""
+
+    def list_items(self, data: JsonObject, visit: Visit) -> Sequence[JsonValue]:
+        return super().list_items(data, visit)[:MAX_ITEMS]
+
+
+LETTERS = FewLetters()
 
 
 class Ledger:
@@ -117,7 +142,7 @@ class Ledger:
 
 
 def run(net: Net, marking: Marking, event: Event | None, moment: Moment) -> tuple[Marking, tuple[Effect, ...]]:
-    result = start(net, Letters(), {}, moment) if event is None else advance(net, Letters(), marking, event, moment)
+    result = start(net, LETTERS, {}, moment) if event is None else advance(net, LETTERS, marking, event, moment)
     return result.marking, result.effects
 
 
@@ -145,7 +170,7 @@ def draw_event(data: DataObject, ledger: Ledger, kinds: list[str]) -> Event:
             return Restarted()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(nets(), st.data())
 def test_what_is_begun_is_ended_once_or_in_the_marking(net: Net, data: DataObject):
     ledger = Ledger(net)
@@ -154,7 +179,7 @@ def test_what_is_begun_is_ended_once_or_in_the_marking(net: Net, data: DataObjec
         ledger.play(draw_event(data, ledger, KINDS))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=EXAMPLES // 2, deadline=None)
 @given(nets(), st.data())
 def test_replaying_the_same_events_gives_the_same_marking_byte_for_byte(net: Net, data: DataObject):
     ledger = Ledger(net)
@@ -169,7 +194,7 @@ def test_replaying_the_same_events_gives_the_same_marking_byte_for_byte(net: Net
     assert again.data == ledger.marking.data
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=EXAMPLES // 2, deadline=None)
 @given(nets(), st.data())
 def test_a_completion_delivered_twice_and_events_after_the_end_change_nothing(net: Net, data: DataObject):
     ledger = Ledger(net)
@@ -188,13 +213,14 @@ def test_a_completion_delivered_twice_and_events_after_the_end_change_nothing(ne
         assert Counter(phase in FINAL for phase in ledger.phases)[True] == 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=EXAMPLES // 2, deadline=None)
 @given(nets(), st.data())
 def test_every_net_comes_to_rest_within_its_limits(net: Net, data: DataObject):
     """Each node is entered so often at the top and in each pass over a body, so that work runs out."""
     ledger = Ledger(net)
     ledger.play(None)
-    for _ in range(2_000):
+    of_a_pass = 1 + MAX_ITEMS
+    for _ in range(len(net.nodes) * MAX_VISITS * MAX_ITEMS * of_a_pass):
         work = [*ledger.tasks, *ledger.people]
         if not work or ledger.marking.phase != "RUNNING":
             break
@@ -205,7 +231,7 @@ def test_every_net_comes_to_rest_within_its_limits(net: Net, data: DataObject):
     assert all(token.stage == "WAITING" for token in ledger.marking.tokens) or ledger.marking.phase == "FAILED"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=EXAMPLES // 2, deadline=None)
 @given(nets(acyclic=True), st.data())
 def test_failures_and_restarts_lose_no_token(net: Net, data: DataObject):
     """A restart after every failure comes to the same end as a run without failures, whatever the order."""
