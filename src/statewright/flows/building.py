@@ -6,7 +6,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from statewright.flows.declarations import Declarations
-from statewright.flows.failures import InvalidFlow, Position
+from statewright.flows.failures import InvalidFlow, Position, shorten
 from statewright.flows.graph import MAX_EDGES, MAX_NODES, Edge, FlowGraph, FlowNode, NodeKind
 from statewright.flows.guards import MalformedGuard, parse_guard
 from statewright.flows.lexer import MAX_DEPTH
@@ -51,6 +51,14 @@ def compile_text(text: str) -> FlowGraph:
     )
     graph = replace(graph, back_edges=find_back_edges(graph))
     return replace(graph, warnings=(*declarations.warnings, *builder.warnings, *list_warnings(graph)))
+
+
+def _locate(quote: Position, expression: str, offset: int) -> Position:
+    """The place in the text of a place in an expression, which follows its back quote."""
+    *before, last = expression[:offset].split("\n")
+    if before:
+        return Position(quote.line + len(before), len(last) + 1)
+    return Position(quote.line, quote.column + 1 + offset)
 
 
 class _GraphBuilder:
@@ -233,8 +241,9 @@ class _Scope:
         try:
             guard = parse_guard(expression)
         except MalformedGuard as defect:
-            reason = f"Cannot parse guard `{expression}`: {defect}"
-            raise InvalidFlow("GUARD", position, reason, piece=expression) from defect
+            reason = f"Cannot parse guard `{shorten(expression)}`: {defect}"
+            place = _locate(position, expression, defect.offset)
+            raise InvalidFlow("GUARD", place, reason, piece=defect.piece, expected=defect.expected) from defect
         if guard.mixes_operators:
             text = "the guard mixes and with or, which binds tighter: write brackets"
             self._builder.warnings.append(f"{position.line}:{position.column} {text}")

@@ -121,7 +121,12 @@ class _Compiler:
             return ()
         if node.kind != "fork" or not isinstance(node.end, int):
             return tuple(self._compile_arc(index, target) for target in graph.successors[index])
-        onward = tuple(self._compile_arc(node.end, target, leaves=index) for target in graph.successors[node.end])
+        # from the join of a part that nothing leads out of, no path goes on: what follows takes no part either
+        onward = tuple(
+            self._compile_arc(node.end, target, leaves=index)
+            for target in graph.successors[node.end]
+            if node.end in self.reachable
+        )
         if node.is_iterated:
             return onward
         into = tuple(Arc(to_node_id(target), on=("DONE",)) for target in graph.successors[index])

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from statewright.flows.graph import FlowGraph, FlowNode
-from statewright.flows.guard_values import MAX_SELECTED, GuardTooBroad
-from statewright.flows.guards import MalformedGuard, parse_guard
+from statewright.flows.guards import MAX_SELECTED, GuardTooBroad, MalformedGuard, parse_guard
 from statewright.flows.paths import describe
 from statewright.flows.values import combine, merge, to_flow_value
 from statewright.jsonval.merging import merge_shallow

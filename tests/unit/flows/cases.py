@@ -3,6 +3,7 @@
 A case begins with ``== title``; its text is indented; ``key: value`` lines follow, of which some keys may repeat.
 ``tasks`` are answers by the base name of the task (``read`` and ``write`` for resources): JSON in which ``"=count"`` is
 the number of inputs, ``"=2x"`` twice a member and ``"=i"`` a member; several, separated by ``|``, in turn; ``fail``.
+``why`` names the rules from which the result follows. Results are derived by hand, never taken from a run.
 """
 
 import re
@@ -109,12 +110,25 @@ def dump(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), default=str)
 
 
+def answer_and_stop(instance: LocalInstance, actors: Actors, stop: str) -> None:
+    """Answer some tasks, then terminate, by ``at once`` without waiting for those that run."""
+    count, _, at_once = stop.partition(" ")
+    for _ in range(int(count)):
+        invocation = instance.open[0]
+        instance.complete(invocation.task, actors.do(invocation))
+    instance.terminate()
+    if at_once:
+        instance.terminate()
+
+
 def play(case: Case) -> Iterator[tuple[list[str], LocalInstance]]:
     """Run a case to its end, and again after each ``restart``: what was asked in that stretch, and the instance."""
     limits = FlowLimits(max_visits=int(case.get("visits", "1000")), iteration=int(case.get("limit", "100")))
     flow = compile_graph(compile_text(case.text), limits)
     actors = Actors(case.get("tasks"))
     instance = LocalInstance(flow, decode(case.get("input", "{}")))
+    if stop := case.get("stop"):
+        answer_and_stop(instance, actors, stop)
     instance.run(actors.do)
     yield actors.asked, instance
     for answers in [value for key, value in case.lines if key == "restart"]:

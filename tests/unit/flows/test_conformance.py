@@ -38,18 +38,24 @@ def split_stretches(case: Case) -> list[list[tuple[str, str]]]:
     return stretches
 
 
-@pytest.mark.parametrize("case", [*read_cases("runs.txt"), *read_cases("more_runs.txt")], ids=name)
+@pytest.mark.parametrize(
+    "case", [*read_cases("runs.txt"), *read_cases("more_runs.txt"), *read_cases("stops.txt")], ids=name
+)
 def test_a_flow_runs_as_the_table_says(case: Case):
     for lines, (asked, instance) in zip(split_stretches(case), play(case), strict=True):
         expected = dict(lines)
         assert by_node(asked) == by_node([value for key, value in lines if key == "run"])
+        if "stop" in expected:
+            assert instance.status == "TERMINATED"
         if "fails" in expected:
-            assert instance.status == "FAILED"
+            assert instance.status == ("TERMINATED" if "stop" in expected else "FAILED")
             failures = [(str(node), reason) for node, reason in list_failures(instance)]
             for wanted in [value for key, value in lines if key == "fails"]:
                 node, _, reason = wanted.partition(" ")
                 assert any(one == node and reason in why for one, why in failures), failures
             assert len(failures) == len([key for key, _ in lines if key == "fails"])
+        elif "stop" in expected:
+            assert not list(list_failures(instance))
         elif "stalls" in expected:
             assert instance.marking.reason == f"STALLED: values wait for others at {expected['stalls']}"
         else:
