@@ -4,6 +4,8 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+# Tests of whole programs wait for half of their time. Their files are the longest, and so come first.
+WAITING_WORKERS ?= 3
 
 .DEFAULT_GOAL := help
 
@@ -16,9 +18,11 @@ $(BIN)/statewright: pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[server]'
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml $(BIN)/statewright
+$(VENV)/.dev: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Statewright needs Python 3.11 or newer." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --editable '.[dev]'
-	@touch $@
+	@touch $(BIN)/statewright $@
 
 setup: $(VENV)/.dev ## create .venv with everything a developer needs
 
@@ -27,7 +31,7 @@ run: $(BIN)/statewright ## install and serve on http://127.0.0.1:8080/api
 
 test: $(VENV)/.dev ## install what the tests need and run them all
 	$(BIN)/pytest tests/unit -q -n $(WORKERS)
-	$(BIN)/pytest tests/integration tests/e2e -q -n $(WORKERS) --dist loadfile --reruns 1
+	$(BIN)/pytest tests/e2e tests/integration -q -n $(WAITING_WORKERS) --dist loadfile --no-loadscope-reorder --reruns 1
 
 unit: $(VENV)/.dev ## run the unit tests only
 	$(BIN)/pytest tests/unit -q -n $(WORKERS)
@@ -59,9 +63,10 @@ fmt: $(VENV)/.dev ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-types: $(VENV)/.dev ## check types with mypy and pyright
-	$(BIN)/mypy
-	$(BIN)/pyright
+types: mypy pyright ## check types, of benchmarks, examples and scripts too
+
+mypy pyright: $(VENV)/.dev
+	$(BIN)/$@
 
 check: lint types test ## everything that CI runs
 
@@ -75,4 +80,4 @@ clean: ## remove what the targets made, the data of `make run` excepted
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup run test unit demo demo-steps bench bench-modes bench-search bench-steps lint fmt types check openapi proto clean
+.PHONY: help setup run test unit demo demo-steps bench bench-modes bench-search bench-steps lint fmt types mypy pyright check openapi proto clean

@@ -54,7 +54,8 @@ class Caller:
     """A client that does a call every 20 ms, and the memory of the program meanwhile."""
 
     def __init__(self, program: Program, token: str) -> None:
-        self._stub = CloudEventsServiceStub(grpc.insecure_channel(program.grpc))
+        channel = grpc.insecure_channel(program.grpc)
+        self._stub = CloudEventsServiceStub(channel)  # type: ignore[arg-type]  # its types are those of grpc.aio
         self._process = psutil.Process(program.process.pid)
         self._credentials = (("authorization", f"Bearer {token}"),)
         self._is_over = False
@@ -174,10 +175,16 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=5.0, help="of each flood")
     parser.add_argument("--only", default="", help="attacks whose name begins so")
     options = parser.parse_args()
-    settings = {"IAM_MODE": "jwt", "JWT_SIGNING_KEY": signing_key_pem(), "SUPPRESS_BANNER": "true"}
     with (
         tempfile.TemporaryDirectory() as home,
-        started(Path(home), "serve", DATA_DIRECTORY=home, **settings) as program,
+        started(
+            Path(home),
+            "serve",
+            DATA_DIRECTORY=home,
+            IAM_MODE="jwt",
+            JWT_SIGNING_KEY=signing_key_pem(),
+            SUPPRESS_BANNER="true",
+        ) as program,
     ):
         attacked = Range(program.ready())
         try:

@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from statewright.conditions import EVERYTHING
+from statewright.entity import Page
 from statewright.ids import EntityId, ModelId, TenantId
 from statewright.storage import entities, migrate
 from statewright.storage.connections import parse_database_url
@@ -118,9 +119,8 @@ async def main(count: int, versions: int, rounds: int) -> None:
         how = Grouping(keys=(("kind",),), measures=(Measure("avg", ("n",)),), limit=100)
 
         async def page(instant: int) -> None:
-            assert (
-                len(await entities.fetch_entities(pool, TENANT, MODEL, entities.Page(size=20), instant=instant)) == 20
-            )
+            portions = entities.fetch_entities(pool, TENANT, MODEL, Page(size=20), instant=instant)
+            assert sum([len(portion.entities) async for portion in portions]) == 20
 
         async def one(instant: int) -> None:
             assert await entities.fetch_entity_at(pool, TENANT, dice.choice(ids), instant) is not None

@@ -13,7 +13,7 @@ import statistics
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, suppress
 from itertools import cycle
 from pathlib import Path
@@ -33,7 +33,7 @@ from benchmarks.processes import HOST, Disturbance, Starter, free_ports, service
 from benchmarks.workload import CLOSED, MODEL, OPEN, VERSION, documents
 from statewright.storage.embedded import server
 
-MODES: Final = {
+MODES: Final[Mapping[str, Mapping[str, str | bool]]] = {
     "SYNC": {"executionMode": "SYNC"},
     "ASYNC_SAME_TX": {"executionMode": "ASYNC_SAME_TX"},
     "ASYNC_NEW_TX": {"executionMode": "ASYNC_NEW_TX"},
@@ -227,7 +227,7 @@ def rate(outcomes: list[Outcome]) -> float:
 
 def options(arguments: list[str]) -> Options:
     """The command line, checked."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.modes", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.modes", description=str(__doc__).splitlines()[0])
     parser.add_argument("--seconds", type=float, default=1.0, help="length of one measurement (%(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="measurements of each kind (%(default)s)")
     parser.add_argument("--clients", default="1,16,64", help="numbers of clients (%(default)s)")

@@ -5,7 +5,9 @@ import json
 import random
 import statistics
 import time
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any, Final
 
 import asyncpg
 from rich.console import Console
@@ -14,7 +16,7 @@ from rich.table import Table
 from benchmarks.search_cases import OF_MODEL, group, simple
 from benchmarks.search_contenders import Client, timed
 
-JOBS = {
+JOBS: Final[Mapping[str, tuple[Callable[[int], Any], str, str, str]]] = {
     "by id": (lambda hits: simple("$.number", "LESS_OR_EQUAL", hits), "", "id", ""),
     "sorted by two fields": (
         lambda hits: simple("$.number", "LESS_OR_EQUAL", hits),

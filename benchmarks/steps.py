@@ -19,6 +19,7 @@ from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
+from typing import Final
 from uuid import uuid4
 
 import asyncpg
@@ -31,6 +32,7 @@ from benchmarks.jobs import percentiles
 from statewright import app
 from statewright.entity import Principal
 from statewright.ids import TenantId
+from statewright.jsonval.values import JsonObject
 from statewright.services.processes.background import ProcessHostConfig, run_process_services
 from statewright.services.processes.instances import StartRequest
 from statewright.services.processes.jobs import ClaimedJob, JobClaim
@@ -44,7 +46,7 @@ BATCH = 64
 WORKERS = 16
 TENTHS = 10
 TYPES = ("a", "b", "c")
-VARIABLES = {"applicant": "Ada Lovelace", "amount": 12_345, "note": "x" * 200}
+VARIABLES: Final[JsonObject] = {"applicant": "Ada Lovelace", "amount": 12_345, "note": "x" * 200}
 
 CHAIN = {
     "id": "bench::chain",

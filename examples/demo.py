@@ -262,10 +262,10 @@ def attempts(running: "subprocess.Popen[bytes]") -> Iterator[None]:
     """Chances for something to become true while a process is starting; none are left when it has ended."""
     deadline = time.monotonic() + READY_WITHIN_S
     while time.monotonic() < deadline:
-        expect(running.poll() is None, f"{running.args} ended with {running.returncode}")
+        expect(running.poll() is None, f"{running.args!r} ended with {running.returncode}")
         yield
         time.sleep(0.1)
-    raise Surprise(f"{running.args} was not ready within {READY_WITHIN_S:g} s")
+    raise Surprise(f"{running.args!r} was not ready within {READY_WITHIN_S:g} s")
 
 
 def free_ports(count: int) -> list[int]:

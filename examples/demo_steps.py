@@ -115,13 +115,14 @@ def play(api: Api) -> None:
 
 def run(api: Api, row: Row, key: str) -> None:
     """Play one row."""
+    is_away = key == "APP-1"
     variables = {
         "applicantId": key,
         "loanAmount": row.amount,
         "applicantEmail": "nguyen.van.a@example.com",
-        "bureau": {"creditScore": row.score, "fraudScore": row.fraud, "isAway": key == "APP-1"},
+        "bureau": {"creditScore": row.score, "fraudScore": row.fraud, "isAway": is_away},
     }
-    if variables["bureau"]["isAway"]:
+    if is_away:
         console.print(
             "  [dim]The bureau is away at first. The worker says so in its log, as it should; a retry makes up for it."
         )

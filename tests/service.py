@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache
 from time import time
 from typing import Any
@@ -234,6 +235,7 @@ def _settings(url: str, settings: Mapping[str, Any]) -> Settings:
         "grpc_port": 0,
         "admin_port": 0,
         "postgres_url": Secret(url),
+        "drain_window": timedelta(0),
         "log_level": "error",
     }
     return Settings(**(usual | settings))

@@ -22,6 +22,8 @@ PATIENCE_S = 30.0
 PORTS = range(20_000, 32_000)
 """Below the range from which systems take the ports of outgoing connections."""
 
+OWN_PREFIX = "STATEWRIGHT_"
+
 _handed_out: set[int] = set()
 
 XDIST = ("PYTEST_XDIST_WORKER", 0), ("PYTEST_XDIST_WORKER_COUNT", 1)
@@ -128,13 +130,15 @@ def environment(home: Path, settings: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def started(
-    home: Path, *arguments: str, prefix: str = "STATEWRIGHT_", ports: Mapping[str, int] | None = None, **settings: str
+    home: Path, *arguments: str, prefix: str = OWN_PREFIX, ports: Mapping[str, int] | None = None, **settings: str
 ) -> Iterator[Program]:
     """The program, just started in the directory ``home``; killed at the end if it still runs.
 
-    ``settings`` are given without the ``prefix``. Unless told otherwise it listens on free ports.
+    ``settings`` are given without the ``prefix``. Unless told otherwise it listens on free ports, and stops without the
+    time that load balancers take to turn away.
     """
     listens = free_ports("HTTP", "GRPC", "ADMIN") | dict(ports or {})
+    settings = {"DRAIN_WINDOW": "0s"} | settings if prefix == OWN_PREFIX else settings
     named = {f"{prefix}{name}_PORT": str(port) for name, port in listens.items()}
     named |= {f"{prefix}{name}": value for name, value in settings.items()}
     run = sum(1 for _ in home.glob("run-*.log"))

@@ -92,7 +92,7 @@ def test_a_database_that_does_not_answer_is_named_without_its_password(tmp_path:
     [port] = free_ports("DB").values()
     url = f"postgres://somebody:hunter2@127.0.0.1:{port}/prizes?sslmode=disable"
     started_at = time.monotonic()
-    with started(tmp_path, POSTGRES_URL=url, STARTUP_TIMEOUT="10s") as program:
+    with started(tmp_path, POSTGRES_URL=url, STARTUP_TIMEOUT="3s") as program:
         line = the_one_line(program)
     assert f"127.0.0.1:{port}" in line
     assert "hunter2" not in line
