@@ -74,7 +74,7 @@ class Holder:
         return stream
 
     def push(self, wait_s: float) -> None:
-        """Send what is due, and take what comes within so many seconds."""
+        """Send what is due, and take what comes within so many seconds, and then as long as more follows at once."""
         data = self.h2.data_to_send()
         self.sent += len(data)
         self.socket.settimeout(20)
@@ -85,7 +85,7 @@ class Holder:
                 self.h2.receive_data(octets)
                 if reply := self.h2.data_to_send():
                     self.socket.sendall(reply)
-                self.socket.settimeout(min(wait_s, 0.02))
+                self.socket.settimeout(wait_s / 10)
 
 
 def hold_bombs(holder: Holder, token: str, calls: int, *, is_complete: bool) -> None:
@@ -105,7 +105,7 @@ def hold_messages(holder: Holder, token: str, calls: int, mib: int) -> None:
     streams = {holder.begin(token): 0 for _ in range(calls)}
     message = b"\0" + (4 * MIB - 64).to_bytes(4) + bytes(4 * MIB - 65)
     idle = 0
-    while idle < 5 and holder.sent < mib * MIB:
+    while idle < 20 and holder.sent < mib * MIB:  # the server may grant a frame at a time
         before = holder.sent
         for stream, at in list(streams.items()):
             try:
@@ -115,7 +115,7 @@ def hold_messages(holder: Holder, token: str, calls: int, mib: int) -> None:
                     streams[stream] += size
             except H2Error:  # the call was refused
                 del streams[stream]
-        holder.push(0.1)
+        holder.push(0.02)
         idle = idle + 1 if holder.sent - before < 1000 else 0
 
 
@@ -231,10 +231,12 @@ class Flood:
 
     def _send(self, client: socket.socket, until: float) -> None:
         for chunk in FLOODS[self._kind](self._token):
+            left = until - monotonic()
+            if left <= 0:
+                return
+            client.settimeout(left)  # the server may have stopped reading
             client.sendall(chunk)
             self.octets += len(chunk)
-            if monotonic() >= until:
-                return
 
 
 def discard(client: socket.socket) -> None:
