@@ -57,6 +57,13 @@ class IdSource:
         return TransactionId(self())
 
 
+def make_uuid7(instant: int) -> str:
+    """A version 7 UUID (RFC 9562 §5.7) of an instant in epoch microseconds; ids of later milliseconds are greater."""
+    bits = (instant // 1000 & 0xFFFF_FFFF_FFFF) << 80 | secrets.randbits(80)
+    bits = bits & ~(0xF << 76) | 7 << 76
+    return str(uuid.UUID(int=bits & ~(0b11 << 62) | 0b10 << 62))
+
+
 @lru_cache(maxsize=10_000)
 def model_id(name: str, version: int) -> ModelId:
     """UUID v5 in the URL namespace over ``<name>.<version>``; equal in every tenant

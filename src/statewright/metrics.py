@@ -31,6 +31,7 @@ from statewright.compute.members import Members
 from statewright.engine.metrics import RunMetrics
 from statewright.histogram import Histogram
 from statewright.rpc.server import PortLoad
+from statewright.services.ops.audit import OpsAuditSweeper
 from statewright.services.processes.hosting import ProcessMetrics
 from statewright.services.runtime import Runtime
 from statewright.services.scheduler import ScheduleMetrics, TaskOutcome
@@ -307,6 +308,18 @@ class StepCollector(Collector):
         )
 
 
+class OpsCollector(Collector):
+    """What the operations API does in the background."""
+
+    def __init__(self, sweeper: OpsAuditSweeper) -> None:
+        self._sweeper = sweeper
+
+    def collect(self) -> Iterator[Metric]:
+        """What was counted so far."""
+        swept = [("ops_audit", self._sweeper.removed)]
+        yield build_counters("statewright_swept_rows", "Rows removed after their retention", "table", swept)
+
+
 class Metrics:
     """A registry of its own, so that several services in one process do not mix."""
 
@@ -338,3 +351,4 @@ class Metrics:
         self._registry.register(ResourceCollector(runtime, members))
         self._registry.register(ClusterCollector(node))
         self._registry.register(StepCollector(find_steps(runtime).metrics))
+        self._registry.register(OpsCollector(runtime.extensions.get(OpsAuditSweeper)))

@@ -13,10 +13,12 @@ from statewright.api.grpc.members import KeepAlive, MemberStreams
 from statewright.api.grpc.server import CloudEventsService, GrpcListenConfig, start_grpc_server
 from statewright.api.grpc.steps.service import WorkflowEngineService
 from statewright.api.http.admin import build_admin_application
-from statewright.api.http.application import HttpApplication
+from statewright.api.http.application import Dialect, HttpApplication
 from statewright.api.http.dialects import (
+    build_absent_ops_dialect,
     build_entity_dialect,
     build_flow_dialect,
+    build_ops_dialect,
     build_probe_dialect,
     build_step_dialect,
 )
@@ -143,11 +145,23 @@ class Listeners:
             for build_dialect in (build_step_dialect, build_flow_dialect)
         )
         return HttpApplication(
-            [flows, steps, build_probe_dialect(ready, guard), entities],
+            [flows, steps, self._build_ops(origins, guard), build_probe_dialect(ready, guard), entities],
             self._runtime,
             proxy=self._node.http_proxy,
             verbose_errors=settings.error_response_mode == "verbose",
             access_log=settings.access_log,
+        )
+
+    def _build_ops(self, origins: tuple[str, ...] | None, guard: PageGuard | None) -> Dialect:
+        settings, requests = self._settings, self._metrics.requests
+        if not settings.ops_enabled:
+            return build_absent_ops_dialect()
+        return build_ops_dialect(
+            settings.context_path,
+            self._identity.authenticator,
+            origins=origins,
+            guard=guard,
+            observe=lambda method, _path, status, seconds: requests.observe(method, status, seconds),
         )
 
 

@@ -18,6 +18,7 @@ from statewright.ids import IdSource, system_clock
 from statewright.services.auth.identity import Administration
 from statewright.services.definitions import DefinitionCache, Refresher
 from statewright.services.index_builder import IndexBuilder
+from statewright.services.ops.audit import OpsAuditSweeper
 from statewright.services.processes.hosting import ProcessHosts
 from statewright.services.retention import Pruner
 from statewright.services.runtime import Extensions, Runtime
@@ -91,6 +92,7 @@ def _assemble(settings: Settings, database: DatabaseUrl, pools: Pools, node: Clu
     )
     runtime.extensions.add(build_administration(settings, pools.shared))
     host_languages(runtime)
+    runtime.extensions.add(OpsAuditSweeper(pools.shared, retention=settings.ops_audit_retention))
     return runtime
 
 
@@ -151,6 +153,8 @@ def _build_maintenance(
     }
     if identity is not None:
         work["signing-keys"] = identity.key_ring.follow()
+    if settings.ops_enabled:
+        work["ops-audit-sweep"] = runtime.extensions.get(OpsAuditSweeper).run()
     if settings.history_retention.is_limited:
         pruner = Pruner(runtime.pool, settings.history_retention, interval=settings.history_prune_interval)
         work["history-pruning"] = pruner.run()

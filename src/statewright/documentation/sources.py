@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from posixpath import dirname, join, normpath
 from typing import Final
 
 from msgspec import Struct
@@ -48,6 +49,7 @@ SOURCES: Final[Mapping[str, Source]] = {
     "grpc": Source("reference/grpc.md"),
     "helm": Source("help/helm.md", is_built=False),
     "models": Source("reference/models.md"),
+    "ops": Source("reference/operations.md"),
     "predicates": Source("reference/conditions.md"),
     "quickstart": Source("help/quickstart.md"),
     "run": Source(_SERVICE),
@@ -77,15 +79,14 @@ APPENDED: Final[Mapping[str, Source]] = {
 }
 """Sections that follow the list of operations of a topic which has no page of its own."""
 
-_LINK: Final = re.compile(r"\]\((?:\.\./)?(?:reference/|help/|guides/)?([\w-]+)\.md")
-_BY_FILE: Final = {
-    source.page.rpartition("/")[2].removesuffix(".md"): topic for topic, source in SOURCES.items() if not source.section
-}
+_LINK: Final = re.compile(r"\]\(((?:\.\./|[\w-]+/)*[\w-]+\.md)")
+_BY_PAGE: Final = {source.page: topic for topic, source in SOURCES.items() if not source.section}
 
 
-def list_linked_topics(text: str) -> tuple[str, ...]:
-    """The topics of the pages that a text links to, in order."""
-    return tuple(sorted({_BY_FILE[name] for name in _LINK.findall(text) if name in _BY_FILE}))
+def list_linked_topics(page: str, text: str) -> tuple[str, ...]:
+    """The topics of the pages that the text of a page links to, in order."""
+    linked = {normpath(join(dirname(page), link)) for link in _LINK.findall(text)}
+    return tuple(sorted({_BY_PAGE[name] for name in linked if name in _BY_PAGE}))
 
 
 def read_documents() -> Iterator[tuple[str, str, str, Source]]:

@@ -164,6 +164,11 @@ def read_period(text: str) -> timedelta:
     return _require_positive(timedelta(days=int(days[1])) if days else read_duration(text), zero=False)
 
 
+def period() -> Reader:
+    """A positive duration, or days as in ``90d``."""
+    return Reader(shape="period such as `90d` or `12h`", read=read_period, show=_show_timedelta)
+
+
 def _read_retention(text: str) -> Retention:
     others: timedelta | None = None
     models: dict[str, timedelta | None] = {}

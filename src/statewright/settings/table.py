@@ -40,6 +40,7 @@ from statewright.settings.kinds import (
     choice,
     duration,
     integer,
+    period,
     positive_or,
     seconds,
 )
@@ -70,6 +71,7 @@ _compute = partial(Setting, "Calculation members and callouts")
 _cluster = partial(Setting, "Nodes of one database")
 _search = partial(Setting, "Search and statistics")
 _steps = partial(Setting, "JSON step engine")
+_ops = partial(Setting, "Operations API")
 _ours = partial(partial, alias=False)
 
 _DURATION: Final = duration()
@@ -370,6 +372,13 @@ class Table(Struct, frozen=True, kw_only=True):
         str,
         _ours(_steps)(TEXT, "tenant of those who call `/v1` or `workflow.v1` without credentials; empty: as elsewhere"),
     ] = ""
+
+    ops_enabled: Annotated[
+        bool, _ours(_ops)(FLAG, "serves `/ops/v1`; off: 404, and what it has set up stays in force")
+    ] = True
+    ops_audit_retention: Annotated[
+        timedelta, _ours(_ops)(period(), "how long the audit trail of operators is kept")
+    ] = span("9600h")
 
     sources: Mapping[str, str] = {}
     """Field → the variable that set it, as written."""

@@ -31,7 +31,14 @@ from statewright.api.http.warnings import build_warning_headers
 from statewright.auth import AuthenticationFailed, Authenticator
 from statewright.cluster.http_proxy import HttpProxy
 from statewright.entity import Principal
-from statewright.failures import Failure, MethodNotAllowed, PathNotFound, StorageUnavailable, TransactionNodeUnavailable
+from statewright.failures import (
+    Failure,
+    Forbidden,
+    MethodNotAllowed,
+    PathNotFound,
+    StorageUnavailable,
+    TransactionNodeUnavailable,
+)
 from statewright.ids import NodeId
 from statewright.services.runtime import Caller, Runtime
 
@@ -249,6 +256,7 @@ class _Call:
             return await self._run_public(route)
         try:
             with cancel_on_disconnect(self._receive):
+                self._require_role(route)
                 query = self._scope["query_string"]
                 warnings = check_parameters(route, query) if query else ()
                 if route.timeout is None:
@@ -273,6 +281,12 @@ class _Call:
                 log.error("request_timed_out", method=self._scope["method"], path=self._shown_path)  # noqa: TRY400
                 return errors.timeout()
             return errors.defect(error, self._shown_path, self._application.verbose_errors)
+
+    def _require_role(self, route: Operation) -> None:
+        """Raises ``Forbidden`` for who may not call the operation."""
+        allowed, principal = route.allowed_roles, self._principal
+        if allowed and (principal is None or allowed.isdisjoint(principal.roles)):
+            raise Forbidden(f"one of these roles is required: {', '.join(sorted(allowed))}")
 
     async def forward(self, owner: NodeId, send: Send) -> int:
         """Let the node answer that owns the transaction which the request joins; the status."""

@@ -18,7 +18,8 @@ from statewright.api.http.flows.errors import FLOW_ERRORS
 from statewright.api.http.flows.routes import FLOW_ROUTES
 from statewright.api.http.messages import MESSAGES
 from statewright.api.http.models import MODELS
-from statewright.api.http.response import Response
+from statewright.api.http.ops.routes import OPS_ROUTES
+from statewright.api.http.response import TEXT, Response
 from statewright.api.http.router import PublicRequest, PublicRoute, Route
 from statewright.api.http.search import SEARCH
 from statewright.api.http.security import PageGuard
@@ -45,6 +46,8 @@ ROUTES: tuple[Route, ...] = (
     *SIGNING_KEYS,
 )
 
+
+OPS_ROOT: Final = "/ops/v1"
 
 Ready = Callable[[], Awaitable[bool]]
 
@@ -125,6 +128,43 @@ def build_flow_dialect(
         observe=observe,
         cors=None if origins is None else Cors(origins, STEP_PREFLIGHT, ANY_ORIGIN if guard is None else None),
         guard=guard,
+    )
+
+
+def build_ops_dialect(
+    context_path: str,
+    authenticator: Authenticator,
+    *,
+    origins: tuple[str, ...] | None,
+    guard: PageGuard | None = None,
+    observe: Observe,
+) -> Dialect:
+    """The operations API, at ``/ops/v1``; pages of help, which failures link to, are below the context path."""
+    return Dialect(
+        base="",
+        roots=(OPS_ROOT,),
+        routes=OPS_ROUTES,
+        authenticator=authenticator,
+        errors=build_error_format(context_path),
+        observe=observe,
+        cors=None if origins is None else Cors(origins),
+        guard=guard,
+        is_closed=True,
+    )
+
+
+def build_absent_ops_dialect() -> Dialect:
+    """Where the operations API is switched off, nothing tells that there is one."""
+
+    async def refuse(_request: PublicRequest) -> Response:
+        return Response(b"404 page not found\n", 404, TEXT)
+
+    return Dialect(
+        base="",
+        roots=(OPS_ROOT,),
+        public=(PublicRoute(method="ANY", path=OPS_ROOT, endpoint=refuse, is_tree=True),),
+        errors=build_error_format(""),
+        observe=_observe_nothing,
     )
 
 

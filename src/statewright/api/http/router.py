@@ -64,6 +64,11 @@ class Operation(Struct, frozen=True, kw_only=True):
         """The query parameters that it knows."""
         return frozenset()
 
+    @property
+    def allowed_roles(self) -> frozenset[str]:
+        """One of these the caller must have; none: whoever is authenticated may ask."""
+        return frozenset()
+
 
 class PublicRequest(Struct, frozen=True):
     """A request that needs no credentials, or brings its own."""

@@ -24,6 +24,7 @@ from statewright.api.grpc.schemas import (
 from statewright.api.http.dialects import ROUTES
 from statewright.api.http.flows.routes import FLOW_ROUTES
 from statewright.api.http.openapi import build_openapi_document
+from statewright.api.http.ops.routes import OPS_ROUTES
 from statewright.api.http.router import Route
 from statewright.api.http.steps.routes import STEP_ROUTES
 from statewright.api.http.workflows import encode_schema_versions
@@ -93,6 +94,7 @@ def build_topics() -> list[Topic]:
     generated = [
         *_build_operation_topics(),
         *_build_process_topics(),
+        _build_ops_topic(),
         *_build_error_topics(),
         *_build_setting_topics(),
         _build_openapi_topic(),
@@ -109,7 +111,7 @@ def _build_page_topics() -> Iterator[Topic]:
             id=id_,
             title=title,
             body=text,
-            see_also=list_linked_topics(text),
+            see_also=list_linked_topics(source.page, text),
             stability="stable" if source.is_built else "experimental",
             actions=_ACTIONS.get(id_, {}),
         )
@@ -153,6 +155,13 @@ def _split_process_tag(tag: str) -> tuple[str, str]:
 def _name_process_topic(tag: str) -> str:
     parent, subject = _split_process_tag(tag)
     return f"{parent}.{subject.replace(' ', '-')}"
+
+
+def _build_ops_topic() -> Topic:
+    lines = "\n".join(_format_operation(route) for route in OPS_ROUTES)
+    title = "Operations API: calls"
+    body = _format_page(title, "Operations of the API for operators and automation.", OPERATIONS=lines)
+    return Topic(id="ops.calls", title=title, body=body, see_also=("ops", "openapi"))
 
 
 def _build_error_topics() -> Iterator[Topic]:

@@ -10,12 +10,14 @@ from statewright.api.http.openapi.components import SCHEMAS
 from statewright.api.http.openapi.examples import add_examples, build_problem_example
 from statewright.api.http.openapi.flow_schemas import FLOW_SCHEMAS
 from statewright.api.http.openapi.operations import describe_operation
+from statewright.api.http.openapi.ops_schemas import OPS_SCHEMAS
 from statewright.api.http.openapi.page import render_docs_page
 from statewright.api.http.openapi.process_operations import describe_process_paths
 from statewright.api.http.openapi.public_operations import PUBLIC_PATHS
 from statewright.api.http.openapi.shapes import Document
 from statewright.api.http.openapi.step_schemas import STEP_SCHEMAS
 from statewright.api.http.openapi.tags import TAGS
+from statewright.api.http.ops.routes import OPS_ROUTES
 
 __all__ = ["build_openapi_document", "render_docs_page"]
 
@@ -28,6 +30,9 @@ def build_openapi_document() -> Document:
     }
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = add_examples(describe_operation(route))
+    for route in OPS_ROUTES:
+        operation = describe_operation(route) | {"servers": [{"url": "/"}]}
+        paths.setdefault(route.path, {})[route.method.lower()] = add_examples(operation)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -40,7 +45,7 @@ def build_openapi_document() -> Document:
         "tags": [{"name": name, "description": description} for name, description in TAGS.items()],
         "paths": paths | describe_process_paths(),
         "components": {
-            "schemas": SCHEMAS | STEP_SCHEMAS | FLOW_SCHEMAS,
+            "schemas": SCHEMAS | STEP_SCHEMAS | FLOW_SCHEMAS | OPS_SCHEMAS,
             "examples": _collect_problem_examples(paths),
             "securitySchemes": {
                 "bearerAuth": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},

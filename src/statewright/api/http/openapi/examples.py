@@ -8,8 +8,11 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
-from statewright.api.http.openapi.components import SCHEMAS
+from statewright.api.http.openapi.components import SCHEMAS as ENTITY_SCHEMAS
+from statewright.api.http.openapi.ops_schemas import OPS_SCHEMAS
 from statewright.api.http.openapi.shapes import Document
+
+SCHEMAS: Final = ENTITY_SCHEMAS | OPS_SCHEMAS
 
 Schema = Mapping[str, Any]  # Any: a JSON Schema is a tree of whatever its own specification allows
 

@@ -17,6 +17,7 @@ TAGS: Final = {
     "Step user tasks": "JSON step engine: the inbox of people",
     "Flow definitions": "Flows: check, store and look at texts",
     "Flow instances": "Flows: start, watch, stop and restart instances; their tasks are among the jobs above",
+    "Ops": "The operations API: what operators and automation need beyond moving entities",
     "Account": "How credentials are understood",
     "Identity": "Tokens and the keys that verify them",
     "Signing keys": "Key pairs of the service: issue, rotate and end them (jwt mode)",

@@ -1,0 +1,36 @@
+"""Every route of the operations API. The router, the OpenAPI document, help and tests are made from this table."""
+
+from typing import Final
+
+from statewright.api.http.ops.audit import AUDIT
+from statewright.api.http.ops.route import OpsRoute
+from statewright.api.http.request import Request
+from statewright.api.http.response import Response, encode_json
+
+VERSION: Final = "1.0"
+
+FEATURES: Final = ("audit",)
+"""The parts of the API that this program has, as clients look for them."""
+
+
+async def describe_api(request: Request) -> Response:
+    """What this API offers, and who asks."""
+    principal = request.principal
+    who = {"id": principal.id, "kind": principal.kind, "roles": principal.roles}
+    return Response(
+        encode_json({"version": VERSION, "features": FEATURES, "principal": who, "tenant": principal.tenant})
+    )
+
+
+OPS_ROUTES: Final[tuple[OpsRoute, ...]] = (
+    OpsRoute(
+        method="GET",
+        path="/ops/v1",
+        endpoint=describe_api,
+        id="describeOperationsApi",
+        summary="What this API offers, and who asks",
+        reply="OpsDescription",
+        problems=("BAD_REQUEST",),
+    ),
+    *AUDIT,
+)

@@ -1,0 +1,1 @@
+"""Use cases of operators (docs/reference/operations.md). Nothing here is called by the other use cases."""

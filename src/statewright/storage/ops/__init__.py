@@ -1,0 +1,1 @@
+"""What the operations API reads and records."""

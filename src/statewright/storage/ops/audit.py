@@ -1,0 +1,131 @@
+"""The audit trail of the operations API: who did what to what, and why."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Final
+
+import asyncpg
+import msgspec
+
+from statewright.entity import Actor
+from statewright.ids import TenantId, make_uuid7, system_clock
+from statewright.operator_acts import Act, ActFilter, ActKey, RecordedAct
+from statewright.storage.pool import SHORT_READ, Pool
+
+MAX_DETAILS_BYTES: Final = 4096
+"""Of one act, as JSON; larger ones are left out, and the act says so."""
+
+MAX_BATCH: Final = 1000
+"""Acts that one statement removes."""
+
+_encode = msgspec.json.Encoder().encode
+_decode_details = msgspec.json.Decoder(dict[str, object]).decode
+
+
+RECORD: Final = """
+    INSERT INTO ops_audit (tenant, at, id, actor_id, actor_kind, action, target_kind, target_id,
+                           reason, details, trace_id)
+    VALUES ($1, now_us(), $2, $3, $4, $5, $6, $7, $8, $9, $10)
+"""
+
+
+async def record_act(connection: asyncpg.Connection, tenant: TenantId, actor: Actor, act: Act) -> None:
+    """Add an act to the trail, in the transaction that the connection is in."""
+    await connection.execute(
+        RECORD,
+        tenant,
+        make_uuid7(system_clock()),
+        actor.id,
+        actor.kind,
+        act.action,
+        act.target_kind,
+        act.target_id,
+        act.reason,
+        encode_details(act.details),
+        act.trace_id,
+    )
+
+
+def encode_details(details: Mapping[str, object]) -> str:
+    """As they are stored."""
+    text = _encode(details)
+    return text.decode() if len(text) <= MAX_DETAILS_BYTES else '{"cut": true}'
+
+
+_MATCHING: Final = """
+      FROM ops_audit
+     WHERE tenant = $1
+       AND ($2::text[] IS NULL OR action = ANY($2))
+       AND ($3::text[] IS NULL OR actor_id = ANY($3))
+       AND ($4::text[] IS NULL OR target_kind = ANY($4))
+       AND ($5::text[] IS NULL OR target_id = ANY($5))
+       AND at >= coalesce($6::bigint, 0) AND at < coalesce($7::bigint, 9223372036854775807)
+"""
+
+ACTS: Final = f"""
+    -- Newest first; walks the primary key backwards.
+    SELECT at, id, actor_id, actor_kind, action, target_kind, target_id, reason, details, trace_id
+    {_MATCHING} AND ($8::bigint IS NULL OR (at, id) < ($8, $9::uuid))
+     ORDER BY at DESC, id DESC
+     LIMIT $10
+"""
+
+COUNT: Final = f"SELECT count(*) FROM (SELECT {_MATCHING} LIMIT $8) AS counted"  # noqa: S608
+
+
+async def fetch_acts(
+    pool: Pool, tenant: TenantId, wanted: ActFilter, *, limit: int, after: ActKey | None = None
+) -> list[RecordedAct]:
+    """Up to ``limit`` acts, newest first; those that follow one when ``after`` is its key."""
+    at, id_ = (after.at, after.id) if after else (None, None)
+    async with pool.connection(limit=SHORT_READ) as connection:
+        rows = await connection.fetch(ACTS, tenant, *_list_arguments(wanted), at, id_, limit)
+    return [_to_act(row) for row in rows]
+
+
+async def count_acts(pool: Pool, tenant: TenantId, wanted: ActFilter, *, limit: int) -> int:
+    """How many acts there are, counted up to ``limit``."""
+    async with pool.connection(limit=SHORT_READ) as connection:
+        count: int = await connection.fetchval(COUNT, tenant, *_list_arguments(wanted), limit)
+    return count
+
+
+def _list_arguments(wanted: ActFilter) -> tuple[object, ...]:
+    names = (wanted.actions, wanted.actors, wanted.target_kinds, wanted.target_ids)
+    return (*names, wanted.since, wanted.before)
+
+
+def _to_act(row: asyncpg.Record) -> RecordedAct:
+    return RecordedAct(
+        id=str(row["id"]),
+        at=row["at"],
+        actor=Actor(row["actor_id"], row["actor_kind"]),
+        action=row["action"],
+        target_kind=row["target_kind"],
+        target_id=row["target_id"],
+        reason=row["reason"],
+        details=_decode_details(row["details"]),
+        trace_id=row["trace_id"],
+    )
+
+
+REMOVE: Final = """
+    -- Uses ops_audit_age. Nodes that sweep at once pass each other's rows by.
+    WITH old AS MATERIALIZED (
+        SELECT ctid AS place FROM ops_audit
+         WHERE at < now_us() - $1::bigint
+         ORDER BY at
+         LIMIT $2 FOR UPDATE SKIP LOCKED
+    ),
+    removed AS (
+        DELETE FROM ops_audit USING old WHERE ops_audit.ctid = old.place RETURNING 1
+    )
+    SELECT count(*) FROM removed
+"""
+
+
+async def remove_old_acts(pool: Pool, *, older_than: timedelta) -> int:
+    """Remove up to ``MAX_BATCH`` acts, of all tenants, that are too old; how many."""
+    async with pool.connection(limit=SHORT_READ) as connection:
+        removed: int = await connection.fetchval(REMOVE, older_than // timedelta(microseconds=1), MAX_BATCH)
+    return removed
