@@ -45,7 +45,10 @@ def import_(
     """Import workflows: an export, a body of the REST API, one workflow, or a list of them."""
     name, version = split_model(model)
     document = wrap_workflows(read_document(file))
-    client.workflows.import_(name, version, document, mode=MODES[mode] if mode else None, allow_cycles=allow_cycles)
+    chosen = MODES[mode] if mode else None
+    for finding in client.workflows.import_(name, version, document, mode=chosen, allow_cycles=allow_cycles):
+        place = "/".join(filter(None, (finding.workflow, finding.state, finding.transition)))
+        typer.echo(f"warning: {place}: {finding.message}", err=True)
     given = document["workflows"]
     typer.echo(f"{len(given) if isinstance(given, list) else 0} workflows of {name}/{version} imported")
 

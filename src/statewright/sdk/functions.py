@@ -20,6 +20,14 @@ from statewright.sdk.outcomes import overlay
 Kind: TypeAlias = Literal["processor", "criteria", "function", "job"]
 """The kinds of callouts, as the protocol names them, and jobs of the step engine."""
 
+NOUNS: Final[dict[Kind, str]] = {
+    "processor": "processor",
+    "criteria": "criterion",
+    "function": "schedule function",
+    "job": "job",
+}
+"""What documents and texts call a kind."""
+
 Handler: TypeAlias = Callable[..., object]
 """What users write: ``f()``, ``f(document)``, ``f(document, context)`` or ``f(context: Context)``, plain or async."""
 

@@ -1,6 +1,7 @@
 """The values that functions return, and their form in answers to the server."""
 
 import math
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Final
@@ -98,6 +99,19 @@ def encode_document(value: object) -> bytes:
     return text
 
 
+class NotAnOutcome(ValueError):
+    """A function returned a value of a type that means nothing in its place."""
+
+
+def to_match(value: object) -> bool:
+    """Whether a criterion holds. Raises :class:`NotAnOutcome` for objects and texts, which are true whatever they say:
+    ``{"matches": False}``, ``"no"``.
+    """
+    if isinstance(value, Mapping | str | bytes | Struct) and not isinstance(value, Rejected):
+        raise NotAnOutcome(f"a criterion returns True, False or Rejected(reason), not {type(value).__name__}")
+    return bool(value)
+
+
 def _refuse_infinite(value: object) -> None:
     match value:
         case float() if not math.isfinite(value):
@@ -128,7 +142,7 @@ def overlay(document: JsonValue, view: object) -> object:
 
 def to_schedule(value: object) -> object:
     """A function's result as the server reads it: from a schedule, a delay, an instant (without an offset: UTC), or
-    the result itself.
+    the result itself, a mapping. Raises :class:`NotAnOutcome` for anything else.
 
     Shape: docs/reference/grpc.md#callouts.
     """
@@ -138,7 +152,10 @@ def to_schedule(value: object) -> object:
         return Schedule(at=value).members()
     if isinstance(value, Schedule):
         return value.members()
-    return value
+    if isinstance(value, Mapping):
+        return value
+    kind = type(value).__name__
+    raise NotAnOutcome(f"a schedule function returns a Schedule, a timedelta or a datetime, not {kind}")
 
 
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")

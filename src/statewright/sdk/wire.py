@@ -14,7 +14,7 @@ from statewright.jsonval.values import JsonObject
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.sdk.context import Caller, Context
 from statewright.sdk.functions import Kind
-from statewright.sdk.outcomes import Rejected, encode_document, encode_json, to_schedule
+from statewright.sdk.outcomes import Rejected, encode_document, encode_json, to_match, to_schedule
 
 JOIN: Final = "CalculationMemberJoinEvent"
 GREET: Final = "CalculationMemberGreetEvent"
@@ -112,7 +112,7 @@ def build_answer(request: CalloutRequest, outcome: object) -> CloudEvent:
             if outcome is not None:
                 members["payload"] = {"type": "JSON", "data": msgspec.Raw(encode_document(outcome))}
         case "criteria":
-            members["matches"] = bool(outcome)
+            members["matches"] = to_match(outcome)
             if isinstance(outcome, Rejected):
                 members["reason"] = _replace_surrogates(outcome.reason)
         case "function":

@@ -4,13 +4,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.sdk.exchange import Transport
-from statewright.sdk.functions import SLIPS, Function, Kind, describe_error, quote_error
+from statewright.sdk.functions import NOUNS, SLIPS, Function, Kind, describe_error, quote_error
 from statewright.sdk.jobs import NonRetryable
 from statewright.sdk.threads import DaemonThreadPool
 from statewright.sdk.wire import CalloutRequest, build_answer, build_failed_answer
@@ -19,6 +19,9 @@ log = logging.getLogger("statewright.sdk")
 
 Functions: TypeAlias = Mapping[tuple[Kind, str], Function]
 """Functions by kind and name."""
+
+MAX_TOLD: Final = 20
+"""Names of functions that are listed when another one was asked for."""
 
 
 class CalloutWorker:
@@ -86,8 +89,16 @@ async def run_function(functions: Functions, request: CalloutRequest, threads: E
     """What the function that a request names returns. Raises :class:`UnknownFunction`, or what the function raises."""
     function = functions.get((request.kind, request.context.name))
     if function is None:
-        raise UnknownFunction(f"this node has no {request.kind} named {request.context.name}")
+        raise UnknownFunction(_describe_unknown(functions, request.kind, request.context.name))
     return await function.call(request.document, request.context, threads)
+
+
+def _describe_unknown(functions: Functions, kind: Kind, name: str) -> str:
+    """Which function is missing, and what else of its kind, or of its name, there is."""
+    others = sorted(other for other_kind, other in functions if other_kind == kind)
+    told = [f"it has {', '.join(others[:MAX_TOLD])}" + (", …" if len(others) > MAX_TOLD else "")] if others else []
+    told += [f"a {NOUNS[other]} has that name" for other in NOUNS if other != kind and (other, name) in functions]
+    return "; ".join([f"this node has no {NOUNS[kind]} named {name}", *told])
 
 
 def build_error_answer(request: CalloutRequest, error: Exception) -> CloudEvent:

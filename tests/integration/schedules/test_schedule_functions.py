@@ -157,9 +157,6 @@ def test_events_come_in_the_order_armed_cancelled_expired(api, serving, timers):
         {"fireAt": "1"},
         {"fireAt": True},
         {"fireAt": 1, "priority": 9},
-        [1],
-        "soon",
-        None,
     ],
     ids=str,
 )
@@ -172,12 +169,15 @@ def test_a_malformed_answer_rejects_the_write_and_tells_the_client_no_details(ap
     assert timers.sql("SELECT FROM scheduled_task") == []
 
 
-@pytest.mark.parametrize("kind", ["Delay", None])
-def test_a_result_of_another_kind_is_malformed(api, service, tenant, kind):
+@pytest.mark.parametrize(
+    ("kind", "result"),
+    [("Delay", IN_A_MINUTE), (None, IN_A_MINUTE), ("Schedule", [1]), ("Schedule", "soon"), ("Schedule", None)],
+)
+def test_a_result_of_another_kind_is_malformed(api, service, tenant, kind, result):
     api.a_model(a_flow())
     with a_node(service, tenant, "node") as node:
         answer = meanwhile(lambda: api.post("/entity/JSON/prize/1", SAMPLE))
-        node.answer_next(resultKind=kind, result=IN_A_MINUTE)
+        node.answer_next(resultKind=kind, result=result)
         refused(answer.result(PATIENCE_S), 500, "SCHEDULE_FUNCTION_INVALID_RESULT")
 
 

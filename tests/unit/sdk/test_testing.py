@@ -78,6 +78,41 @@ def test_a_function_that_is_not_there_is_unknown():
     assert (done.success, done.error) == (False, "this node has no processor named price")
 
 
+def test_an_unknown_function_is_told_with_those_there_are():
+    node = a_node()
+    node.processor("price")(lambda order: None)
+    node.processor("tax")(lambda order: None)
+    node.criterion("is-dear")(lambda order: True)
+    assert FakeEngine(node).process("prcie", {}).error == "this node has no processor named prcie; it has price, tax"
+    told = FakeEngine(node).judge("tax", {}).error
+    assert told == "this node has no criterion named tax; it has is-dear; a processor has that name"
+
+
+def test_entities_that_are_added_begin_where_their_lifecycle_does():
+    engine = FakeEngine(a_node())
+    engine.lifecycle("order", 1, {"initialState": "NEW", "states": {"NEW": {}}})
+    assert engine.add("order", 1, {}).state == "NEW"
+    assert engine.add("order", 1, {}, state="PAID").state == "PAID"
+    assert engine.add("note", 1, {}).state == "CREATED"
+
+
+@pytest.mark.parametrize("outcome", [{"matches": False}, "no", b"no"])
+def test_a_criterion_that_returns_an_object_or_a_text_fails(outcome):
+    """They would be true, whatever they say."""
+    node = a_node()
+    node.criterion("is-dear")(lambda order: outcome)
+    done = FakeEngine(node).judge("is-dear", {})
+    expected = f"a criterion returns True, False or Rejected(reason), not {type(outcome).__name__}"
+    assert (done.success, done.error) == (False, expected)
+
+
+def test_a_schedule_function_that_returns_no_time_fails():
+    node = a_node()
+    node.schedule("soon")(lambda order: 5)
+    done = FakeEngine(node).schedule("soon", {})
+    assert done.error == "a schedule function returns a Schedule, a timedelta or a datetime, not int"
+
+
 def test_the_context_tells_the_place_it_is_called_from():
     node, seen = a_node(), list[Context]()
     node.processor("price")(lambda order, context: seen.append(context))

@@ -1,5 +1,6 @@
 """Requests as values, and the few things that all operations build them from."""
 
+import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
@@ -53,6 +54,15 @@ class HttpResponse(Struct, frozen=True):
     status: int
     body: bytes
     headers: Mapping[str, str] = {}
+
+
+def read_warnings(response: HttpResponse) -> tuple[str, ...]:
+    """The texts of the ``Warning`` headers (docs/reference/entities.md#warnings)."""
+    texts = WARNING.findall(response.headers.get("warning", ""))
+    return tuple(text.encode("ascii", "backslashreplace").decode("unicode_escape", "replace") for text in texts)
+
+
+WARNING: Final = re.compile(r'299 - "([^"]*)"')
 
 
 class Operation(Struct, Generic[ResultT], frozen=True):

@@ -6,6 +6,7 @@ from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonValue
@@ -14,6 +15,7 @@ from statewright.sdk.errors import build_item_error
 from statewright.sdk.operations.calls import (
     MAX_PAGE_SIZE,
     Call,
+    HttpResponse,
     Instant,
     Operation,
     Page,
@@ -22,6 +24,7 @@ from statewright.sdk.operations.calls import (
     build_model_path,
     build_query,
     quote_segment,
+    read_warnings,
 )
 from statewright.sdk.outcomes import encode_json
 
@@ -35,10 +38,15 @@ MAX_MATCHES: Final = 1000
 
 
 class WriteResult(Struct, frozen=True, kw_only=True):
-    """The transaction and entities of a write. In a joined transaction it is provisional until the owner commits."""
+    """The transaction and entities of a write. In a joined transaction it is provisional until the owner commits.
+
+    ``warnings`` are those of the run (docs/reference/workflows.md#warnings): what functions of nodes said by
+    ``context.warn``, say.
+    """
 
     transaction_id: str
     entity_ids: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -106,7 +114,7 @@ def create(model: str, version: int, data: object) -> Operation[WriteResult]:
         body=encode_json(data),
         creates=True,
     )
-    return Operation(call, _read_creation)
+    return _Write(call, _read_creation)
 
 
 def create_many(model: str, version: int, documents: Sequence[object]) -> Operation[WriteResult]:
@@ -122,7 +130,7 @@ def create_many(model: str, version: int, documents: Sequence[object]) -> Operat
         body=encode_json(list(documents)),
         creates=True,
     )
-    return Operation(call, _read_creation)
+    return _Write(call, _read_creation)
 
 
 def get(entity_id: str, *, at: Instant | None = None, transaction_id: str | None = None) -> Operation[Entity]:
@@ -159,7 +167,7 @@ def update(
         headers=_build_if_match(if_match),
         body=encode_json(data),
     )
-    return Operation(call, _read_write)
+    return _Write(call, _read_write)
 
 
 def patch(
@@ -168,7 +176,7 @@ def patch(
     """Merge a change into the document (RFC 7386), and fire the transition if one is named."""
     headers = {**_build_if_match(if_match), "Content-Type": "application/merge-patch+json"}
     path = f"/entity/JSON/{quote_segment(entity_id)}{_build_suffix(transition)}"
-    return Operation(
+    return _Write(
         Call(
             name="patch",
             target=_build_target(entity_id, transition),
@@ -184,7 +192,7 @@ def patch(
 def transition(entity_id: str, name: str) -> Operation[WriteResult]:
     """Fire a transition; the document stays."""
     query = (("entityId", entity_id), ("transitionName", name))
-    return Operation(
+    return _Write(
         Call(
             name="transition",
             target=(entity_id, name),
@@ -261,6 +269,13 @@ def delete_matching(
         body=None if condition is None else encode_json(to_condition(condition)),
     )
     return Operation(call, _read_model_deletion)
+
+
+class _Write(Operation[WriteResult], frozen=True):
+    """An operation whose run may have warnings."""
+
+    def interpret(self, response: HttpResponse) -> WriteResult:
+        return replace(self.read(response.body), warnings=read_warnings(response))
 
 
 def _build_target(entity_id: str, transition: str | None) -> tuple[str, ...]:

@@ -58,7 +58,8 @@ def search(
 ) -> Operation[list[Entity]]:
     """All entities that match, at once; more than ``limit`` of them are refused, and ``search_all`` reads them.
 
-    ``sort`` holds texts like ``price:desc``. ``tracking`` makes a joined transaction rely on what was found.
+    ``sort`` holds keys like ``price:desc`` (docs/reference/search.md#sorting), or is one.
+    ``tracking`` makes a joined transaction rely on what was found.
     """
     query = (("limit", str(limit)), *_build_sort(sort), *build_query(pointInTime=at, trackingRead=tracking or None))
     call = Call(
@@ -163,7 +164,8 @@ def _get_failure(job_id: str) -> Operation[str]:
 
 
 def _build_sort(sort: Sequence[str]) -> Query:
-    return tuple(("sort", key) for key in sort)
+    """One key may be given as a mere text."""
+    return tuple(("sort", key) for key in ([sort] if isinstance(sort, str) else sort))
 
 
 class _Failure(Struct, frozen=True):

@@ -64,7 +64,10 @@ def group(
     """Entities grouped by ``state`` or paths; an aggregation is ``{"op": "sum", "field": "$.qty", "as": "onHand"}``
     (docs/reference/entities.md#grouped-statistics).
     """
-    given: dict[str, object] = {"groupBy": list(by), "aggregations": [dict(each) for each in aggregations]}
+    given: dict[str, object] = {
+        "groupBy": [by] if isinstance(by, str) else list(by),
+        "aggregations": [dict(each) for each in aggregations],
+    }
     if condition is not None:
         given["condition"] = to_condition(condition)
     if limit is not None:

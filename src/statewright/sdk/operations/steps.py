@@ -164,7 +164,7 @@ def instances(
 
 def wait(instance_id: str, *, until: Collection[InstanceStatus] = ()) -> Script[StepInstance]:
     """Wait until the instance is COMPLETED, FAILED or CANCELLED, or in one of the statuses ``until``: WAITING, say, for
-    a person or a signal.
+    a person or a signal. There is no limit of time: ``asyncio.timeout`` around that of the ``AsyncClient`` sets one.
     """
     pause = FIRST_PAUSE_S
     while (found := (yield from ask(instance(instance_id)))).status not in {*until, *FINAL_STATUSES}:

@@ -22,7 +22,7 @@ from statewright.sdk.operations import Entity
 from statewright.sdk.outcomes import encode_json
 from statewright.sdk.testing.handlers import build_meta
 from statewright.sdk.testing.store import Request, Store
-from statewright.sdk.testing.view import Lifecycle, new_entity
+from statewright.sdk.testing.view import Lifecycle, get_initial_state, new_entity
 from statewright.sdk.threads import DaemonThreadPool
 from statewright.sdk.wire import KINDS, build_answer, read_request
 from statewright.sdk.worker import Functions, build_error_answer, run_function
@@ -120,8 +120,11 @@ class FakeEngine:
         known = workflow if isinstance(workflow, Lifecycle) else Lifecycle.of(workflow)
         self._store.lifecycles[model, version] = known
 
-    def add(self, model: str, version: int, data: object, *, state: str = "CREATED", id: str = "") -> Entity:  # noqa: A002 - what it is called
-        """Add an entity, for the test to begin with."""
+    def add(self, model: str, version: int, data: object, *, state: str = "", id: str = "") -> Entity:  # noqa: A002 - what it is called
+        """Add an entity, for the test to begin with; in the initial state of its :meth:`lifecycle` unless ``state``
+        says otherwise.
+        """
+        state = state or get_initial_state(self._store.lifecycles, model, version)
         entity = new_entity(model, version, _to_json(data), state=state, transaction_id=str(uuid.uuid1()), id=id)
         self._store.entities[entity.id] = entity
         return entity

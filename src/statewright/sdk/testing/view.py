@@ -97,8 +97,13 @@ class View:
         return lifecycle.states.get(entity.state, {}) if lifecycle else {}
 
     def get_initial_state(self, model: str, version: int) -> str:
-        lifecycle = self._lifecycles.get((model, version))
-        return lifecycle.initial if lifecycle else INITIAL_STATE
+        return get_initial_state(self._lifecycles, model, version)
+
+
+def get_initial_state(lifecycles: Mapping[tuple[str, int], Lifecycle], model: str, version: int) -> str:
+    """The state in which entities of a model begin."""
+    lifecycle = lifecycles.get((model, version))
+    return lifecycle.initial if lifecycle else INITIAL_STATE
 
 
 def new_entity(model: str, version: int, data: JsonValue, *, state: str, transaction_id: str, id: str = "") -> Entity:  # noqa: A002 - the field's own name

@@ -1,0 +1,39 @@
+"""Operations of the client: the requests they make, and what they read from answers."""
+
+import json
+from typing import Any
+
+import pytest
+
+from statewright.sdk.operations import entities, search, statistics, workflows
+from statewright.sdk.operations.calls import HttpResponse
+
+
+@pytest.mark.parametrize("given", [{"name": "orders"}, [{"name": "orders"}], {"workflows": [{"name": "orders"}]}])
+def test_one_workflow_is_imported_like_a_list_of_them(given: Any) -> None:
+    call = workflows.import_("order", 1, given).call
+    assert json.loads(call.body or b"") == {"workflows": [{"name": "orders"}]}
+
+
+def test_an_import_answers_what_looks_like_a_mistake() -> None:
+    body = b'{"success": true, "warnings": [{"workflow": "w", "message": "the model has no field \\"$.x\\""}]}'
+    [finding] = workflows.import_("order", 1, []).interpret(HttpResponse(200, body))
+    assert (finding.workflow, finding.state, finding.message) == ("w", "", 'the model has no field "$.x"')
+    assert workflows.import_("order", 1, []).interpret(HttpResponse(200, b'{"success": true}')) == []
+
+
+def test_a_trial_of_an_import_saves_nothing() -> None:
+    assert workflows.import_("order", 1, [], dry_run=True).call.query == (("dryRun", "true"),)
+
+
+def test_a_single_key_may_be_a_text() -> None:
+    assert ("sort", "qty:desc") in search.search("order", 1, {}, sort="qty:desc").call.query
+    assert json.loads(statistics.group("order", 1, "state").call.body or b"")["groupBy"] == ["state"]
+
+
+def test_a_write_has_the_warnings_of_its_run() -> None:
+    headers = {"warning": r"""299 - "processor price: large order", 299 - "criteria fits: caf\xe9, 'ok'" """}
+    body = b'{"transactionId": "T-1", "entityIds": ["E-1"]}'
+    done = entities.transition("E-1", "pay").interpret(HttpResponse(200, body, headers))
+    assert done.warnings == ("processor price: large order", "criteria fits: café, 'ok'")
+    assert entities.transition("E-1", "pay").interpret(HttpResponse(200, body)).warnings == ()
