@@ -20,7 +20,13 @@ from statewright.failures.models import (
     PolymorphicSlot,
     UniqueViolation,
 )
-from statewright.failures.processes import BusinessKeyInUse, ProcessBadRequest, ProcessConflict, ProcessNotFound
+from statewright.failures.processes import (
+    BusinessKeyInUse,
+    InstanceTooLarge,
+    ProcessBadRequest,
+    ProcessConflict,
+    ProcessNotFound,
+)
 from statewright.failures.requests import (
     BadRequest,
     BodyTooLarge,
@@ -98,6 +104,7 @@ __all__ = [
     "HistoryPruned",
     "HostNotAllowed",
     "IncompatibleType",
+    "InstanceTooLarge",
     "InvalidAggregationField",
     "InvalidAggregationOp",
     "InvalidChangeLevel",

@@ -15,6 +15,13 @@ class ProcessBadRequest(BadRequest):
     kind: ClassVar[str] = "bad-request"
 
 
+class InstanceTooLarge(ProcessBadRequest):
+    """An instance would become larger than one may be, by its input or by a result."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(f"RESULT_TOO_LARGE: the instance would have {size} characters, of {limit} that one may have")
+
+
 class ProcessNotFound(Failure):
     """There is no such definition, instance, job or task."""
 

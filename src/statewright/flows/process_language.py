@@ -40,6 +40,7 @@ class FlowProcesses:
     """The operations that the host calls; those of clients alone are in ``operations``."""
 
     name = "flows"
+    merges_results = True
     models = LanguageModels(instance=INSTANCE, definition=DEFINITION, namespace="flows/")
 
     def compile_source(self, source: str, version: int) -> FlowProcess:

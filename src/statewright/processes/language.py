@@ -229,3 +229,10 @@ class ProcessLanguage(
 
     @property
     def models(self) -> LanguageModels: ...
+
+    @property
+    def merges_results(self) -> bool:
+        """Whether results of jobs that come while their instance is being changed may be applied by one advance, and
+        so make one version.
+        """
+        ...

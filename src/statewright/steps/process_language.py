@@ -119,6 +119,8 @@ class StepProcesses:
     """The operations that the host calls; those of ``/v1`` alone are in ``operations``."""
 
     name = "steps"
+    merges_results = False
+    """Each result is a version of its own."""
     models = LanguageModels(
         instance=INSTANCE, definition=DEFINITION, user_task=USER_TASK, task_types=("USER_TASK",), namespace=""
     )

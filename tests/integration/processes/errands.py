@@ -117,6 +117,7 @@ class Errands:
     """The language, for the host."""
 
     name = "errands"
+    merges_results = False
     models = LanguageModels(instance=ERRAND, definition=PLAN, user_task=CHORE, namespace="errands/")
 
     def compile_source(self, source: str, version: int) -> Plan:

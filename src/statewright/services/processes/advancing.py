@@ -66,6 +66,13 @@ _CHILD_OFFSET: Final = IDS_PER_MOMENT - 1
 _jitter = Random()  # noqa: S311 - spreads retries, guards nothing
 
 
+class InstanceChange(Struct, Generic[P, I], frozen=True):
+    """What is to be done to an instance, and what came from outside for it."""
+
+    operation: InstanceOperation[P, I]
+    given: JsonValue
+
+
 class AdvanceResult(Struct, Generic[I], frozen=True, kw_only=True):
     """What an operation came to: the instance afterwards, and what changed beside it; None when it had no effect."""
 
@@ -99,12 +106,32 @@ async def advance(
     Raises ``unknown`` when there is no such instance, the failure of a refusal, ``BusinessKeyInUse``,
     ``StorageUnavailable``, ``Conflict``.
     """
+    change = InstanceChange(operation, given)
+    return await advance_in_turn(
+        host, caller, instance_id, lambda: change, kind=kind, unknown=unknown, origin=origin, if_match=if_match
+    )
+
+
+async def advance_in_turn(
+    host: ProcessHost[P, I],
+    caller: Caller,
+    instance_id: EntityId,
+    get_change: Callable[[], InstanceChange[P, I]],
+    *,
+    kind: str,
+    unknown: ProcessNotFound,
+    origin: Actor | None = None,
+    if_match: str | None = None,
+) -> AdvanceResult[I]:
+    """As ``advance``, for what is known only once it is this task's turn at the instance: then it is asked for."""
     refuse_joined(caller)
     tenant = caller.tenant
     pause = MIN_PAUSE_S
     asked = time.perf_counter()
     async with host.shared.locks.hold(tenant, instance_id):
         host.metrics.waits["instance.for_update"].observe(time.perf_counter() - asked)
+        change = get_change()
+        has_much = is_large(change.given)
         cached = None if if_match is not None else host.instances.get((tenant, instance_id))
         for _ in range(MAX_ATTEMPTS):
             loaded = cached or await _load_instance(host, tenant, instance_id)
@@ -117,11 +144,11 @@ async def advance(
                     host,
                     caller,
                     loaded,
-                    operation,
+                    change.operation,
                     kind=kind,
                     origin=origin,
                     is_current=cached is None,
-                    has_much=is_large(given),
+                    has_much=has_much,
                 )
             except _Stale:
                 cached = None
@@ -288,7 +315,7 @@ async def _commit(
         raise BusinessKeyInUse from None
     host.metrics.transactions[kind].observe(time.perf_counter() - began)
     assert at is not None  # noqa: S101 - there was something to write
-    if not instance.is_terminal and len(version.document) <= MAX_DOCUMENT_CHARS:
+    if not instance.is_terminal and len(version.document or "") <= MAX_DOCUMENT_CHARS:
         host.instances.put((tenant, version.id), LoadedInstance(version, instance))
     else:
         host.instances.discard((tenant, version.id))

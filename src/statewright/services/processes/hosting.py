@@ -66,9 +66,12 @@ class ProcessMetrics:
 
 MAX_CACHED_NODES: Final = 200_000
 """Nodes of all cached definitions together: a definition may have tens of thousands."""
-MAX_INSTANCES: Final = 2_000
-MAX_DOCUMENT_CHARS: Final = 16 * 1024
-"""Characters of the document of an instance that is worth keeping."""
+MAX_CACHED_CHARS: Final = 32 * 1024 * 1024
+"""Characters of the documents of all remembered instances together."""
+MAX_DOCUMENT_CHARS: Final = 1024 * 1024
+"""Characters of the document of an instance that is worth remembering."""
+MIN_INSTANCE_CHARS: Final = 16 * 1024
+"""What a small instance counts as: there are no more than so many of them."""
 MAX_JOBS: Final = 50_000
 
 
@@ -77,6 +80,10 @@ class LoadedInstance(Struct, Generic[I], frozen=True, eq=False):
 
     entity: Entity
     instance: I
+
+
+def _weigh_instance(loaded: LoadedInstance[I]) -> int:
+    return max(len(loaded.entity.document or ""), MIN_INSTANCE_CHARS)
 
 
 class PublishedDefinition(Struct, Generic[P], frozen=True, kw_only=True, eq=False):
@@ -150,7 +157,9 @@ class ProcessHost(Generic[P, I]):
         self.instance_model = model_id(language.models.instance.key.name, language.models.instance.key.version)
         self.metrics = ProcessMetrics()
         self.processes: ProcessCache[P] = ProcessCache(runtime.pool, language.name, language)
-        self.instances: LruCache[tuple[TenantId, EntityId], LoadedInstance[I]] = LruCache(MAX_INSTANCES)
+        self.instances: LruCache[tuple[TenantId, EntityId], LoadedInstance[I]] = LruCache(
+            MAX_CACHED_CHARS, _weigh_instance
+        )
         self.tenants_with_models: set[TenantId] = set()
         """Tenants whose built-in models are known to be there."""
 

@@ -15,6 +15,7 @@ from statewright.services.processes.hosting import HostedLanguage, ProcessHost, 
 from statewright.services.processes.job_effects import build_payload, complete_job, fail_job
 from statewright.services.processes.jobs import ClaimedJob, render_job
 from statewright.services.processes.push import LocalCallouts, Pusher
+from statewright.services.processes.result_batches import ResultBatches
 from statewright.services.processes.successors import start_successor
 from statewright.services.processes.timers import fire_due
 from statewright.services.runtime import BuiltinTransition, Runtime
@@ -82,7 +83,7 @@ def host_language(runtime: Runtime, language: ProcessLanguage[P, I], *, shares_j
         name=language.name,
         metrics=host.metrics,
         shares_jobs=shares_jobs,
-        complete_job=partial(complete_job, host),
+        complete_job=ResultBatches(host).complete_job if language.merges_results else partial(complete_job, host),
         fail_job=partial(fail_job, host),
         build_payload=partial(build_payload, host),
         fire_timer=fire_timer,

@@ -1,7 +1,7 @@
 """What a job does to its instance, for each language alike: its payload, its result, its failure."""
 
 from statewright.background import run_by_size
-from statewright.failures import ProcessNotFound
+from statewright.failures import InstanceTooLarge, ProcessNotFound
 from statewright.ids import EntityId, TenantId
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import uuid_to_ulid
@@ -27,16 +27,21 @@ async def build_payload(host: ProcessHost[P, I], tenant: TenantId, job: LockedJo
 async def complete_job(
     host: ProcessHost[P, I], caller: Caller, instance: EntityId, job: str, result: JsonValue, unknown: ProcessNotFound
 ) -> None:
-    """Apply the result of a job. Raises ``unknown``, ``ProcessBadRequest`` for what the language does not take."""
-    await advancing.advance(
-        host,
-        caller,
-        instance,
-        lambda process, current, moment: host.language.complete_job(process, current, job, result, moment),
-        kind="instance.complete_job",
-        given=result,
-        unknown=unknown,
-    )
+    """Apply the result of a job, which fails when the result is too much for the instance. Raises ``unknown``,
+    ``ProcessBadRequest`` for what the language does not take.
+    """
+    try:
+        await advancing.advance(
+            host,
+            caller,
+            instance,
+            lambda process, current, moment: host.language.complete_job(process, current, job, result, moment),
+            kind="instance.complete_job",
+            given=result,
+            unknown=unknown,
+        )
+    except InstanceTooLarge as too_large:
+        await fail_job(host, caller, instance, job, too_large.message, unknown)
 
 
 async def fail_job(

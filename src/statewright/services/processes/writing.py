@@ -13,6 +13,7 @@ from statewright.background import run_in_thread
 from statewright.builtin_models import BuiltinModel
 from statewright.engine.run import record
 from statewright.entity import LOOPBACK, Entity
+from statewright.failures import InstanceTooLarge
 from statewright.ids import EntityId, model_id
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonValue
@@ -40,6 +41,9 @@ from statewright.storage.processes.parts import (
 
 SUCCESSOR_DELAY_US: Final = 10_000_000
 """How long the node that ended an instance has for starting the next one before others may."""
+
+MAX_INSTANCE_CHARS = 64 * 1024 * 1024
+"""Characters of the document of an instance."""
 
 
 class Advance(Struct, Generic[P, I], frozen=True, kw_only=True):
@@ -114,9 +118,14 @@ def _stage_all(
 
 
 def stage_instance(unit: UnitOfWork, advance: Advance[P, I]) -> Entity:
-    """Stage the instance as an entity, with the claim on its business key as long as it is in flight."""
+    """Stage the instance as an entity, with the claim on its business key as long as it is in flight.
+
+    Raises ``InstanceTooLarge``.
+    """
     instance, base = advance.applied.instance, advance.base
     text = encode_text(advance.language.instance_to_document(instance))
+    if len(text) > MAX_INSTANCE_CHARS:
+        raise InstanceTooLarge(len(text), MAX_INSTANCE_CHARS)
     claims = _compute_claims(instance, None if advance.before is None else not advance.before.is_terminal)
     if base is None:
         version = build_entity(unit, advance.language.models.instance, to_entity_id(instance.id), instance.status, text)

@@ -1,0 +1,133 @@
+"""Results of jobs of one instance that meet, applied by one advance.
+
+While an advance of an instance is under way, others wait for their turn at it. Of a language that ``merges_results``,
+those that bring results do not wait one by one: they become a batch, which is applied as a whole, in the order in
+which they came. An iteration over thousands of elements, of which a hundred are done at once, writes its instance so
+much less often.
+
+A batch is carried out by a task of its own, since the client whose result began it may leave while others wait.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final, Generic, TypeAlias
+
+from statewright.failures import InstanceTooLarge, ProcessBadRequest, ProcessConflict, ProcessNotFound
+from statewright.ids import EntityId, TenantId
+from statewright.jsonval.values import JsonValue
+from statewright.net import IDS_PER_MOMENT, Moment
+from statewright.net.effects import Effect
+from statewright.processes.language import Applied, I, P, Rejection
+from statewright.services.processes import advancing
+from statewright.services.processes.advancing import InstanceChange, to_failure
+from statewright.services.processes.hosting import ProcessHost
+from statewright.services.processes.job_effects import fail_job
+from statewright.services.runtime import Caller
+
+MAX_RESULTS: Final = 200
+"""Of one batch."""
+_IDS_PER_RESULT: Final = IDS_PER_MOMENT >> 8
+"""Each uses a part of the range of the moment, of which there are more than results."""
+
+Refusals: TypeAlias = Mapping[str, ProcessBadRequest | ProcessNotFound | ProcessConflict]
+"""Why results are not taken, by job."""
+
+
+class _Batch:
+    """Results by job that wait for their turn at an instance."""
+
+    def __init__(self) -> None:
+        self.results: dict[str, JsonValue] = {}
+        self.task: asyncio.Task[Refusals] | None = None
+
+
+class ResultBatches(Generic[P, I]):
+    """The batches of one language in this process."""
+
+    def __init__(self, host: ProcessHost[P, I]) -> None:
+        self._host = host
+        self._open: dict[tuple[TenantId, EntityId, str], _Batch] = {}
+
+    async def complete_job(
+        self, caller: Caller, instance: EntityId, job: str, result: JsonValue, unknown: ProcessNotFound
+    ) -> None:
+        """Apply the result of a job together with others of the caller. Raises ``unknown``, ``ProcessBadRequest``,
+        ``Conflict``, ``StorageUnavailable``.
+        """
+        key = (caller.tenant, instance, caller.principal.id)
+        batch = self._open.get(key)
+        if batch is None or len(batch.results) == MAX_RESULTS:
+            batch = self._open[key] = _Batch()
+            batch.task = self._host.runtime.start_detached(self._carry_out(key, batch, caller))
+        batch.results.setdefault(job, result)
+        assert batch.task is not None  # noqa: S101 - a batch is open once it has one
+        try:
+            refusals = await asyncio.shield(batch.task)
+        except ProcessNotFound:
+            raise unknown from None
+        if (refusal := refusals.get(job)) is not None:
+            raise refusal
+
+    async def _carry_out(self, key: tuple[TenantId, EntityId, str], batch: _Batch, caller: Caller) -> Refusals:
+        def close() -> dict[str, JsonValue]:
+            """From now on results go into another batch."""
+            if self._open.get(key) is batch:
+                del self._open[key]
+            return batch.results
+
+        instance = key[1]
+        try:
+            return await self._apply(caller, instance, close)
+        except InstanceTooLarge:
+            refusals = [await self._apply_or_fail(caller, instance, job, batch.results[job]) for job in batch.results]
+            return {job: refusal for one in refusals for job, refusal in one.items()}
+        finally:
+            close()
+
+    async def _apply_or_fail(self, caller: Caller, instance: EntityId, job: str, result: JsonValue) -> Refusals:
+        """Apply one result; its job fails when it is too much for the instance."""
+        try:
+            return await self._apply(caller, instance, lambda: {job: result})
+        except InstanceTooLarge as too_large:
+            await fail_job(self._host, caller, instance, job, too_large.message, _GONE)
+            return {}
+
+    async def _apply(self, caller: Caller, instance: EntityId, close: Callable[[], dict[str, JsonValue]]) -> Refusals:
+        refusals: dict[str, ProcessBadRequest | ProcessNotFound | ProcessConflict] = {}
+
+        def begin() -> InstanceChange[P, I]:
+            results = close()
+
+            def operation(process: P, current: I, moment: Moment) -> Applied[I]:
+                refusals.clear()  # it may be computed again
+                applied, rejections = self._apply_all(process, current, results, moment)
+                refusals.update({job: to_failure(rejection) for job, rejection in rejections.items()})
+                return applied
+
+            return InstanceChange(operation, list(results.values()))
+
+        await advancing.advance_in_turn(
+            self._host, caller, instance, begin, kind="instance.complete_job", unknown=_GONE
+        )
+        return refusals
+
+    def _apply_all(
+        self, process: P, current: I, results: Mapping[str, JsonValue], moment: Moment
+    ) -> tuple[Applied[I], dict[str, Rejection]]:
+        """The instance after all results, each computed from what the one before it left."""
+        effects: list[Effect] = []
+        transitions: list[str] = []
+        rejections: dict[str, Rejection] = {}
+        for number, (job, result) in enumerate(results.items()):
+            part = Moment(at=moment.at, first_id=moment.first_id + number * _IDS_PER_RESULT)
+            outcome = self._host.language.complete_job(process, current, job, result, part)
+            if isinstance(outcome, Rejection):
+                rejections[job] = outcome
+                continue
+            current = outcome.instance
+            effects += outcome.effects
+            transitions += outcome.transitions
+        return Applied(instance=current, effects=tuple(effects), transitions=tuple(transitions)), rejections
+
+
+_GONE: Final = ProcessNotFound("instance of a job is gone")

@@ -1,0 +1,90 @@
+"""Flows over much: results that meet, thousands of elements, large values (docs/reference/flows.md#instances)."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from statewright.net import ulid_to_uuid
+from statewright.services.processes import writing
+from tests.builders import Json
+from tests.integration.flows.conftest import Flows, an_error, done
+from tests.service import Api
+
+MEBIBYTE = 1024 * 1024
+ELEMENTS = int(os.environ.get("STATEWRIGHT_TEST_ELEMENTS", "1500"))
+"""10,000 take half a minute."""
+
+
+def test_results_that_meet_are_counted_once_each_and_make_few_versions(flows: Flows, api: Api):
+    instance = flows.run("* A → B", list(range(64)))
+    jobs = flows.poll("A")
+    assert len(jobs) == 64
+    begin = Barrier(16)
+
+    def report(part: list[Json]) -> None:
+        begin.wait()
+        for job in part:
+            flows.complete(job, {"n": job["variables"]["input"]})
+            flows.complete(job, {"n": "again"})
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(report, [jobs[n::16] for n in range(16)]))
+    job = flows.job("B")
+    assert job["variables"]["input"] == [{"n": n} for n in range(64)]
+    flows.complete(job, {"done": True})
+    versions = done(api.get(f"/entity/{ulid_to_uuid(instance['id'])}/changes"))
+    assert 3 <= len(versions) < 66  # one by one, there would be 64 of the results, one of the start and one of B
+    ends = [line["status"] for line in flows.history(instance) if line["name"] == "A.1"]
+    assert ends == ["COMPLETED"] * 65
+
+
+def test_an_iteration_over_thousands_of_elements_ends(flows: Flows):
+    instance = flows.run("* A → B", list(range(ELEMENTS)), concurrency=500)
+    with ThreadPoolExecutor(64) as pool:
+        while jobs := flows.poll("A", most=1000):
+            list(pool.map(lambda job: flows.complete(job, {"n": job["variables"]["input"]}), jobs))
+    job = flows.job("B")
+    assert job["variables"]["input"] == [{"n": n} for n in range(ELEMENTS)]
+    flows.complete(job, {"done": True})
+    assert flows.read(instance)["result"] == {"done": True}
+    page = done(flows.api.get(f"/v1/flows/instances/{instance['id']}/history?page=1&pageSize=1000"))
+    assert (page["total"], len(page["items"])) == (ELEMENTS + 4, min(1000, ELEMENTS - 996))
+
+
+def test_values_of_nearly_ten_mebibytes_travel_along_edges(flows: Flows):
+    large = {"text": "x" * (10 * MEBIBYTE - 200)}
+    instance = flows.run("A → B", large)
+    job = flows.job("A")
+    assert job["variables"]["input"] == large
+    flows.complete(job, {"a": 1})
+    flows.complete(flows.job("B"), {"b": 1})
+    assert flows.read(instance)["result"] == {"b": 1}
+    assert any(line.get("valuesOmitted") for line in flows.history(instance))
+
+
+def test_a_result_that_is_too_much_for_the_instance_fails_its_task(flows: Flows, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(writing, "MAX_INSTANCE_CHARS", 4096)
+    instance = flows.run("A | B → C")
+    first, second = flows.poll("A", "B")
+    flows.complete(first, {"text": "x" * 5000})
+    flows.complete(second, {"b": 1})
+    failed = flows.read(instance)
+    assert failed["failedNodes"][0]["reason"].startswith("RESULT_TOO_LARGE: ")
+    flow = flows.upload("A")
+    refused = flows.api.post("/v1/flows/instances", {"definitionId": flow, "input": {"text": "x" * 5000}})
+    assert "RESULT_TOO_LARGE" in an_error(refused, 400, "bad-request")["reason"]
+
+
+@pytest.mark.parametrize("given", ['"text"', "1", "true", '{"a": "\\u0000"}', '{"a": NaN}'])
+def test_what_is_no_input_or_output_is_refused(flows: Flows, given: str):
+    flow = flows.upload("A")
+    body = f'{{"definitionId": "{flow}", "input": {given}}}'
+    an_error(flows.api.post("/v1/flows/instances", body), 400, "bad-request")
+    instance = flows.start(flow)
+    job = flows.job("A")
+    refused = flows.api.post(f"/v1/jobs/{job['id']}/complete", f'{{"workerId": "w-1", "variables": {given}}}')
+    an_error(refused, 400, "bad-request")
+    flows.complete(job, {"a": 1})
+    assert flows.read(instance)["status"] == "COMPLETED"
