@@ -42,7 +42,7 @@ from statewright.storage.processes.parts import (
 SUCCESSOR_DELAY_US: Final = 10_000_000
 """How long the node that ended an instance has for starting the next one before others may."""
 
-MAX_INSTANCE_CHARS = 64 * 1024 * 1024
+MAX_INSTANCE_CHARS: Final = 64 * 1024 * 1024
 """Characters of the document of an instance."""
 
 
