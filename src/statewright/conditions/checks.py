@@ -8,6 +8,7 @@ two functions.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from difflib import get_close_matches
 from enum import Enum, auto
 from typing import Final, TypeAlias
 
@@ -75,6 +76,12 @@ STATISTICS_FAILURES: Final[Outcomes] = {
 }
 """Grouped statistics (docs/reference/conditions.md#where-conditions-are-used)."""
 
+MAX_GUESSED: Final = 200
+"""Fields of a model among which the one that was meant is looked for."""
+
+MAX_GUESSED_CHARS: Final = 64
+"""Characters of a path that is guessed."""
+
 _PRESENCE_ONLY: Final = "only IS_NULL and NOT_NULL apply to it"
 
 
@@ -97,7 +104,8 @@ def check_against(condition: Condition, declared: Mapping[str, DeclaredField]) -
     """
     unknown = find_unknown_paths(condition, declared)
     if unknown:
-        raise InvalidFieldPath(f"condition references unknown field path(s): {', '.join(unknown)}")
+        guess = _guess_path(unknown[0], declared) if len(unknown) == 1 else ""
+        raise InvalidFieldPath(f"condition references unknown field path(s): {', '.join(unknown)}{guess}")
     for finding in find_pattern_defects(condition):
         raise InvalidCondition(f"invalid regex pattern in condition: {finding.message}")
     _refuse_first(_find_schema_defects(condition, declared), SEARCH_FAILURES)
@@ -126,6 +134,15 @@ def find_unknown_paths(condition: Condition, declared: Mapping[str, DeclaredFiel
         part.path: None for part in walk_parts(condition) if isinstance(part, Simple | Array) and part.path.strip()
     }
     return tuple(path for path in paths if not _is_known(path, declared))
+
+
+def _guess_path(unknown: str, declared: Mapping[str, DeclaredField]) -> str:
+    """The declared path that was probably meant; only where looking for it takes no time."""
+    if len(declared) > MAX_GUESSED or len(unknown) > MAX_GUESSED_CHARS:
+        return ""
+    names = [path.removeprefix("$.") for path in declared if len(path) <= MAX_GUESSED_CHARS]
+    nearest = get_close_matches(unknown.removeprefix("$."), names, n=1)
+    return f"; did you mean $.{nearest[0]}?" if nearest else ""
 
 
 def walk_parts(condition: Condition) -> Iterator[Condition]:
@@ -280,7 +297,9 @@ _BOUNDARY: Final = re.compile(r"\.|\[\*\]")
 def find_criterion_doubts(condition: Condition, fields: KnownFields) -> Iterator[str]:
     """Why the criterion, which can be evaluated, matches nothing of the model as it is now."""
     if isinstance(condition, Function):
-        if not condition.tags:
+        if not condition.name:
+            yield "the function has no name, which is in function.name: no member knows it"
+        elif not condition.tags:
             yield f'function "{condition.name}" has no calculationNodesTags: any member of the tenant may be asked'
         return
     condition = _split_bounds(condition)

@@ -12,10 +12,11 @@ class BadRequest(Failure):
 
 
 class InvalidParameter(BadRequest):
-    """A path or query parameter, or a header, does not bind."""
+    """A path or query parameter, or a header, does not bind. ``wrong`` says why: ``not a UUID``."""
 
-    def __init__(self, parameter: str) -> None:
-        super().__init__(f"invalid value for parameter '{parameter}'", {"parameter": parameter})
+    def __init__(self, parameter: str, wrong: str = "") -> None:
+        text = f"invalid value for parameter '{parameter}'"
+        super().__init__(f"{text}: {wrong}" if wrong else text, {"parameter": parameter})
 
 
 class MissingParameter(BadRequest):

@@ -97,7 +97,8 @@ async def import_model(
         model = await edit.get_model()
         if model is not None and model.state == "LOCKED":
             name = f"entityModel{{name={key.name}, version={key.version}}}"
-            text = f"cannot save {name} because this model has already been registered"
+            hint = f"it is locked: PUT /model/{key.name}/{key.version}/unlock, as long as it has no entities"
+            text = f"cannot save {name} because this model has already been registered; {hint}"
             raise ModelAlreadyLocked(text, to_properties(key))
         before = None if model is None else _decode_schema(model)
         imported = await run_by_size(len(body), lambda: _read_and_merge(converter, media, body, before))

@@ -117,7 +117,7 @@ class Runtime(Struct, frozen=True, kw_only=True):
         """
         definition = await self.definitions.find(tenant, key)
         if definition is None:
-            raise ModelNotFound("model not found")
+            raise ModelNotFound(f"model not found: {key.name}/{key.version}")
         return definition
 
     async def run_to_completion(self, work: Coroutine[object, object, T]) -> T:

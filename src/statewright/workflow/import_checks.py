@@ -53,7 +53,8 @@ def _find_endless_loop(workflow: Workflow) -> Iterator[str]:
     cycle = find_cycle(workflow)
     if cycle is not None:
         route = " -> ".join(cycle)
-        yield f"{locate_workflow(workflow)}: infinite loop detected: {route} via unguarded automated transitions"
+        text = f"infinite loop detected: {route} via unguarded automated transitions"
+        yield f"{locate_workflow(workflow)}: {text}; where that is meant, allowCycles imports it"
 
 
 def _find_wrong_segments(workflow: Workflow) -> Iterator[str]:

@@ -247,11 +247,13 @@ def test_the_entity_is_checked_before_the_limit(api: Api) -> None:
     assert problem["properties"] == {"errorCode": "ENTITY_NOT_FOUND"}
 
 
-@pytest.mark.parametrize("query", ["fromUtcTime=x", "toUtcTime=x", "transactionId=x"])
-def test_parameters_bind_before_the_entity_is_looked_up(api: Api, query: str) -> None:
+@pytest.mark.parametrize(
+    ("query", "wrong"), [("fromUtcTime=x", ""), ("toUtcTime=x", ""), ("transactionId=x", ": not a UUID")]
+)
+def test_parameters_bind_before_the_entity_is_looked_up(api: Api, query: str, wrong: str) -> None:
     problem = refused(api.get(f"/audit/entity/{UNKNOWN}?{query}"), 400, "BAD_REQUEST")
     name = query.partition("=")[0]
-    assert problem["detail"] == f"BAD_REQUEST: invalid value for parameter '{name}'"
+    assert problem["detail"] == f"BAD_REQUEST: invalid value for parameter '{name}'{wrong}"
     assert problem["properties"]["parameter"] == name
 
 

@@ -84,9 +84,9 @@ def test_the_workflow_is_selected_by_its_criterion(api: Api) -> None:
     assert [api.state(api.create({"year": year}).id) for year in (1901, 2024, 1975)] == ["Old", "New", "CREATED"]
 
 
-def test_an_unknown_model_is_told_without_properties(api: Api) -> None:
+def test_an_unknown_model_is_named_in_the_text_alone(api: Api) -> None:
     problem = refused(api.post(PATH, SAMPLE), 404, "MODEL_NOT_FOUND")
-    assert problem["detail"] == "MODEL_NOT_FOUND: model not found"
+    assert problem["detail"] == "MODEL_NOT_FOUND: model not found: prize/1"
     assert problem["properties"] == {"errorCode": "MODEL_NOT_FOUND"}
 
 

@@ -175,7 +175,8 @@ def test_a_locked_model_refuses_samples(api: Api) -> None:
     problem = refused(api.post("/model/import/JSON/SAMPLE_DATA/invoice/1", SAMPLE), 409, "MODEL_ALREADY_LOCKED")
     assert problem["detail"] == (
         "MODEL_ALREADY_LOCKED: cannot save entityModel{name=invoice, version=1} "
-        "because this model has already been registered"
+        "because this model has already been registered; "
+        "it is locked: PUT /model/invoice/1/unlock, as long as it has no entities"
     )
     assert problem["properties"] == KEY | {"errorCode": "MODEL_ALREADY_LOCKED"}
 

@@ -63,7 +63,7 @@ def test_an_id_that_is_none_does_not_bind(api: Api, text: str) -> None:
         api.get(f"/audit/entity/{text}/workflow/{UNKNOWN}/finished"),
     ):
         problem = refused(response, 400, "BAD_REQUEST")
-        assert problem["detail"] == "BAD_REQUEST: invalid value for parameter 'entityId'"
+        assert problem["detail"] == "BAD_REQUEST: invalid value for parameter 'entityId': not a UUID"
         assert problem["properties"] == {"errorCode": "BAD_REQUEST", "parameter": "entityId"}
 
 

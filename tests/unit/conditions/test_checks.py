@@ -196,6 +196,12 @@ def test_all_unknown_paths_are_reported_together_once_each():
     assert failure.detail == "INVALID_FIELD_PATH: condition references unknown field path(s): $.colour, $.size"
 
 
+def test_the_only_unknown_path_is_told_with_the_one_that_was_probably_meant():
+    failure = refusal(simple("$.order.buyr", "EQUALS", 1))
+    assert failure is not None
+    assert failure.detail.endswith("unknown field path(s): $.order.buyr; did you mean $.order.buyer?")
+
+
 IN_ORDER = [BAD_OPERATOR, UNKNOWN_PATH, BAD_PATTERN, CONTAINER]
 
 

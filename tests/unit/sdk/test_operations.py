@@ -16,9 +16,10 @@ def test_one_workflow_is_imported_like_a_list_of_them(given: Any) -> None:
 
 
 def test_an_import_answers_what_looks_like_a_mistake() -> None:
-    body = b'{"success": true, "warnings": [{"workflow": "w", "message": "the model has no field \\"$.x\\""}]}'
+    told = {"workflow": "w", "state": None, "transition": None, "message": 'the model has no field "$.x"'}
+    body = json.dumps({"success": True, "warnings": [told]}).encode()
     [finding] = workflows.import_("order", 1, []).interpret(HttpResponse(200, body))
-    assert (finding.workflow, finding.state, finding.message) == ("w", "", 'the model has no field "$.x"')
+    assert (finding.workflow, finding.state, finding.message) == ("w", None, 'the model has no field "$.x"')
     assert workflows.import_("order", 1, []).interpret(HttpResponse(200, b'{"success": true}')) == []
 
 

@@ -35,7 +35,8 @@ def is_fine(*workflows: JsonObject) -> bool:
 
 
 def route(*states: str) -> str:
-    return f'workflow "parcel": infinite loop detected: {" -> ".join(states)} via unguarded automated transitions'
+    text = f"infinite loop detected: {' -> '.join(states)} via unguarded automated transitions"
+    return f'workflow "parcel": {text}; where that is meant, allowCycles imports it'
 
 
 # cycles

@@ -111,6 +111,10 @@ def test_the_seed_contract_warns_of_what_is_no_condition(criterion):
             {"type": "function", "function": {"name": "f"}},
             'function "f" has no calculationNodesTags: any member of the tenant may be asked',
         ),
+        (
+            {"type": "function", "name": "f"},
+            "the function has no name, which is in function.name: no member knows it",
+        ),
     ],
 )
 def test_what_matches_nothing_of_the_model_is_a_finding_and_no_refusal(criterion, text, version):

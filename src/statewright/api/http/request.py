@@ -181,6 +181,6 @@ def uuid_text(name: str, text: str) -> str:
     if plain.startswith("{") and plain.endswith("}"):
         plain = plain[1:-1]
     if not _UUID.fullmatch(plain) or len(plain) not in {32, 36}:
-        raise InvalidParameter(name)
+        raise InvalidParameter(name, "not a UUID")
     digits = plain.replace("-", "")
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

@@ -15,13 +15,13 @@ ImportMode: TypeAlias = Literal["MERGE", "REPLACE", "ACTIVATE"]
 
 class Finding(Struct, frozen=True, kw_only=True):
     """What looks like a mistake in a workflow that was imported all the same
-    (docs/reference/workflows.md#findings). ``state`` and ``transition`` are empty where it is about a whole workflow.
+    (docs/reference/workflows.md#findings). ``state`` and ``transition`` are None where it is about a whole workflow.
     """
 
-    workflow: str = ""
-    state: str = ""
-    transition: str = ""
-    message: str = ""
+    workflow: str
+    message: str
+    state: str | None = None
+    transition: str | None = None
 
 
 def import_(
