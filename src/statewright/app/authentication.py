@@ -9,12 +9,12 @@ from statewright.app.database import StartFailed
 from statewright.auth import (
     AnonymousFallback,
     Authenticator,
+    ClientAssertions,
     ClientSecrets,
     JwkSet,
     JwtAuthenticator,
     MockAuthenticator,
     MockTokenEndpoint,
-    NoTrustedKeys,
     SigningKey,
     TokenEndpoint,
     TokenIssuer,
@@ -28,12 +28,14 @@ from statewright.auth import (
 )
 from statewright.auth.encryption import Unreadable, build_cipher
 from statewright.ids import TenantId, system_clock
-from statewright.services.auth.identity import Administration, Identity
+from statewright.services.auth.identity import Administration, Identity, TrustLimits
 from statewright.services.auth.key_ring import LiveKeyRing
 from statewright.services.runtime import Runtime
 from statewright.settings import Settings, SettingsError
+from statewright.storage.auth.assertions import StoredAssertions
 from statewright.storage.auth.clients import StoredClients
 from statewright.storage.auth.signing_keys import StoredKeyPairs
+from statewright.storage.auth.trusted_keys import StoredTrustedKeys
 from statewright.storage.pool import Pool
 
 
@@ -51,7 +53,11 @@ def build_administration(settings: Settings, pool: Pool) -> Administration:
     platform = TenantId(settings.iam_platform_tenant) if settings.iam_platform_tenant else None
     configured = load_configured_key(settings, system_clock()) if settings.iam_mode == "jwt" else None
     identity = _build_identity(settings, pool, configured) if configured is not None else None
-    return Administration(identity=identity, platform_tenant=platform)
+    return Administration(
+        identity=identity,
+        trusts_keys=settings.iam_trusted_key_registration_enabled,
+        platform_tenant=platform,
+    )
 
 
 def _build_identity(settings: Settings, pool: Pool, configured: SigningKey) -> Identity:
@@ -65,6 +71,13 @@ def _build_identity(settings: Settings, pool: Pool, configured: SigningKey) -> I
         cipher=cipher,
         grants_admin=settings.iam_m2m_admin_role_enabled,
         key_pair_days=settings.iam_keypair_default_validity_days,
+        trusted_keys=StoredTrustedKeys(pool),
+        trust_limits=TrustLimits(
+            max_keys=settings.iam_trusted_key_max_per_tenant,
+            days=settings.iam_trusted_key_max_validity_days,
+            max_jwk_members=settings.iam_trusted_key_max_jwk_properties,
+        ),
+        assertions=StoredAssertions(pool),
     )
 
 
@@ -103,11 +116,13 @@ async def _build_jwt_authentication(settings: Settings, rules: TokenRules, ident
     await _open_key_ring(settings, identity)
     ring = identity.key_ring.ring
     clients = ClientSecrets(identity.clients)
+    trusted = identity.trusted_keys  # also those that were registered before it was switched off
+    assertions = ClientAssertions(identity.clients, trusted, identity.assertions, settings.jwt_issuer)
     authenticator = JwtAuthenticator(TokenVerifier(ring, rules, system_clock))
     return Authentication(
         authenticator=authenticator,
         steps=_build_steps_authenticator(settings, authenticator),
-        tokens=TokenEndpoint(clients, TokenIssuer(ring, rules, system_clock), NoTrustedKeys(), system_clock),
+        tokens=TokenEndpoint(clients, TokenIssuer(ring, rules, system_clock), trusted, system_clock, assertions),
         published_keys=lambda: ring.build_jwk_set(system_clock()),
     )
 

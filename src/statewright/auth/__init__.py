@@ -6,6 +6,7 @@ and gets a principal or :class:`AuthenticationFailed`; clients and trusted keys 
 protocol.
 """
 
+from statewright.auth.assertions import ClientAssertions
 from statewright.auth.authenticators import (
     AnonymousFallback,
     AuthenticationFailed,
@@ -14,7 +15,6 @@ from statewright.auth.authenticators import (
     MockAuthenticator,
 )
 from statewright.auth.clients import Client, ClientSecrets, ClientStore, load_bootstrap_client
-from statewright.auth.exchange import NoTrustedKeys, TrustedKey, TrustedKeys
 from statewright.auth.keys import JwkSet, KeyRing, SigningKey, load_configured_key
 from statewright.auth.principals import build_anonymous_principal, build_mock_principal
 from statewright.auth.token_endpoint import (
@@ -25,12 +25,14 @@ from statewright.auth.token_endpoint import (
     TokenService,
 )
 from statewright.auth.tokens import TokenIssuer, TokenRules, TokenVerifier
+from statewright.auth.trusted_keys import TrustedKey, TrustedKeys
 
 __all__ = [
     "AnonymousFallback",
     "AuthenticationFailed",
     "Authenticator",
     "Client",
+    "ClientAssertions",
     "ClientSecrets",
     "ClientStore",
     "JwkSet",
@@ -38,7 +40,6 @@ __all__ = [
     "KeyRing",
     "MockAuthenticator",
     "MockTokenEndpoint",
-    "NoTrustedKeys",
     "SigningKey",
     "TokenEndpoint",
     "TokenIssuer",

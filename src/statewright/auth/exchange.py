@@ -6,15 +6,12 @@ subject tokens, and a subject token is no bearer token.
 """
 
 from collections.abc import Mapping
-from typing import Final, Protocol
-
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-from msgspec import Struct
+from typing import Final
 
 from statewright.auth import jws
 from statewright.auth.clients import Client
 from statewright.auth.principals import Claims, text_claim
-from statewright.ids import TenantId
+from statewright.auth.trusted_keys import TrustedKey, TrustedKeys
 
 GRANT_TYPE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
 TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:jwt"  # noqa: S105 (a name, no secret)
@@ -27,35 +24,6 @@ class InvalidGrant(Exception):
 
 class TenantMismatch(InvalidGrant):
     """The subject belongs to another tenant than the client."""
-
-
-class TrustedKey(Struct, frozen=True, kw_only=True):
-    """The public key of an external signer (docs/reference/authentication.md#token-exchange). Times in microseconds
-    since 1970; no ``issuers``: any.
-    """
-
-    kid: str
-    public: RSAPublicKey
-    active: bool
-    valid_from: int
-    valid_to: int
-    issuers: tuple[str, ...] = ()
-
-
-class TrustedKeys(Protocol):
-    """The trusted keys of all tenants, each visible to its own."""
-
-    async def find(self, tenant: TenantId, kid: str) -> TrustedKey | None:
-        """The key that ``tenant`` has registered under this id."""
-        ...
-
-
-class NoTrustedKeys:
-    """The store of a service on which no key was registered."""
-
-    async def find(self, tenant: TenantId, kid: str) -> TrustedKey | None:
-        """None, always."""
-        return None
 
 
 async def verify_subject(form: Mapping[str, str], *, client: Client, trusted: TrustedKeys, now: int) -> Claims:

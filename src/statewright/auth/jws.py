@@ -112,6 +112,11 @@ def get_expiry(claims: Claims) -> int:
     return _to_seconds(claims.get("exp")) or 0
 
 
+def is_meant_for(audience: str, claim: object) -> bool:
+    """Whether the claim ``aud`` is ``audience``, or a list that contains it."""
+    return claim == audience or (isinstance(claim, list) and audience in claim)
+
+
 def _to_seconds(value: object) -> int | None:
     """A time claim in whole seconds, fractions cut off; ``None`` for what is no number, as booleans in JSON."""
     return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -149,6 +149,15 @@ def load_private_key(pem: Secret) -> RSAPrivateKey:
     return key
 
 
+def read_audience(text: str | None) -> Audience | None:
+    """The audience of that name, if there is one."""
+    match text:
+        case "client" | "human":
+            return text
+        case _:
+            return None
+
+
 def compute_key_id(public: RSAPublicKey) -> str:
     """An id of 32 hex digits computed from the public key, so that it is the same on every node."""
     return hashlib.sha256(encode_public_key(public)).digest()[:16].hex()

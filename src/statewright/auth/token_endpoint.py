@@ -1,10 +1,10 @@
 """``POST /oauth/token`` without a web framework around it (RFC 6749, RFC 8693;
 docs/reference/authentication.md#token-endpoint).
 
-Clients authenticate first, by HTTP Basic or in the form; then the grant decides. Every answer is JSON, errors in the
-flat form of OAuth. In mock mode, where no token is verified, :class:`MockTokenEndpoint` takes the place of the real
-one. Parameters come from a form body, urlencoded or multipart, and from the query string; credentials never from the
-latter, which is logged by whatever it passes.
+Clients authenticate first, by HTTP Basic, in the form or by a signature; then the grant decides. Every answer is JSON,
+errors in the flat form of OAuth. In mock mode, where no token is verified, :class:`MockTokenEndpoint` takes the place
+of the real one. Parameters come from a form body, urlencoded or multipart, and from the query string; credentials never
+from the latter, which is logged by whatever it passes.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,6 +19,7 @@ from statewright.auth.clients import Client
 from statewright.auth.guesses import TooManyGuesses
 from statewright.auth.token_form import Credentials, UnreadableForm, parse_basic, parse_form, parse_query, read_posted
 from statewright.auth.tokens import TokenIssuer, TokenRules
+from statewright.auth.trusted_keys import TrustedKeys
 from statewright.entity import Principal
 from statewright.failures import StorageUnavailable
 from statewright.ids import Clock
@@ -30,7 +31,7 @@ _CHALLENGE: Final = {"www-authenticate": 'Basic realm="statewright", charset="UT
 """RFC 6749 §5.2."""
 
 _HOW_TO_AUTHENTICATE: Final = (
-    "send the client id and secret by HTTP Basic, or as client_id and client_secret in the form"
+    "send the client id and secret by HTTP Basic, or as client_id and client_secret in the form, or a client_assertion"
 )
 
 
@@ -70,6 +71,14 @@ class ClientAuthenticator(Protocol):
         ...
 
 
+class AssertionAuthenticator(Protocol):
+    """Authenticates clients by signatures."""
+
+    async def authenticate(self, form: Mapping[str, str], now: int) -> Client | None:
+        """The client that an assertion in the form proves."""
+        ...
+
+
 class _TokenGrant(Struct, frozen=True, kw_only=True, omit_defaults=True):
     access_token: str
     token_type: str
@@ -91,9 +100,15 @@ class TokenEndpoint:
     """The token endpoint of jwt mode."""
 
     def __init__(
-        self, clients: ClientAuthenticator, issuer: TokenIssuer, trusted: exchange.TrustedKeys, clock: Clock
+        self,
+        clients: ClientAuthenticator,
+        issuer: TokenIssuer,
+        trusted: TrustedKeys,
+        clock: Clock,
+        assertions: AssertionAuthenticator | None = None,
     ) -> None:
         self._clients = clients
+        self._assertions = assertions
         self._issuer = issuer
         self._trusted = trusted
         self._clock = clock
@@ -106,7 +121,7 @@ class TokenEndpoint:
         """The answer to one request."""
         try:
             form, fault = _read_form(request)
-            client = await self._authenticate_client(_list_credentials(request, form, fault), request.address)
+            client = await self._authenticate(request, form, fault)
             fields = _read_fields(request, form, fault)
             grant = self._grants.get(fields.get("grant_type", ""))
             if grant is None:
@@ -116,6 +131,18 @@ class TokenEndpoint:
             return refused.reply
         except StorageUnavailable as away:
             return _OAuthError(503, "temporarily_unavailable", away.message, {"retry-after": "1"}).reply
+
+    async def _authenticate(
+        self, request: TokenRequest, form: Mapping[str, str], fault: UnreadableForm | None
+    ) -> Client:
+        if "client_assertion" not in form:
+            return await self._authenticate_client(_list_credentials(request, form, fault), request.address)
+        if request.authorization is not None or "client_secret" in form:
+            raise _refuse_two_ways()
+        client = None if self._assertions is None else await self._assertions.authenticate(form, self._clock())
+        if client is None:
+            raise _refuse_client("the client assertion proves nothing; the log says why")
+        return client
 
     async def _authenticate_client(self, claimed: tuple[Credentials, ...], address: str) -> Client:
         try:
@@ -198,11 +225,15 @@ def _list_credentials(
             raise _refuse_client(f"there are no credentials{reason}: {_HOW_TO_AUTHENTICATE}")
         return posted
     if "client_secret" in form:
-        raise _OAuthError(400, "invalid_request", "the client authenticates in two ways at once (RFC 6749 2.3)")
+        raise _refuse_two_ways()
     claimed = parse_basic(request.authorization)
     if not claimed:
         raise _refuse_client(f"the Authorization header has no Basic credentials: {_HOW_TO_AUTHENTICATE}")
     return claimed
+
+
+def _refuse_two_ways() -> _OAuthError:
+    return _OAuthError(400, "invalid_request", "the client authenticates in two ways at once (RFC 6749 2.3)")
 
 
 def _refuse_client(description: str) -> _OAuthError:

@@ -118,7 +118,7 @@ class TokenVerifier:
             raise TokenRefused(problem)
         if text_claim(claims, "iss") != self._rules.issuer:
             raise TokenRefused("wrong issuer")
-        if self._rules.audience and not _is_meant_for(self._rules.audience, claims.get("aud")):
+        if self._rules.audience and not jws.is_meant_for(self._rules.audience, claims.get("aud")):
             raise TokenRefused("wrong audience")
         principal = principal_from_claims(claims)
         if principal is None:
@@ -178,7 +178,3 @@ class TokenIssuer:
         if self._rules.audience:
             claims["aud"] = self._rules.audience
         return jws.encode(claims, kid=key.kid, key=key.private)
-
-
-def _is_meant_for(audience: str, claim: object) -> bool:
-    return claim == audience or (isinstance(claim, list) and audience in claim)

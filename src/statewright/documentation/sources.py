@@ -30,7 +30,7 @@ SOURCES: Final[Mapping[str, Source]] = {
     "auth.clients": Source(_AUTH, "Clients"),
     "auth.oidc": Source("help/auth-oidc.md", is_built=False),
     "auth.tokens": Source(_AUTH, "Token endpoint"),
-    "auth.trusted-keys": Source("help/auth-trusted-keys.md", is_built=False),
+    "auth.trusted-keys": Source(_AUTH, "Trusted keys"),
     "cli": Source("reference/cli.md"),
     "cli.health": Source("help/cli-health.md"),
     "cli.help": Source("help/cli-help.md"),

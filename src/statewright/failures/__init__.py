@@ -7,7 +7,16 @@ module turns a failure into a response.
 
 from statewright.failures.entities import Conflict, EntityModified, EntityNotFound, HistoryPruned
 from statewright.failures.failure import Failure, Property, list_kinds
-from statewright.failures.identity import ClientNotFound, FeatureDisabled, KeyPairNotFound, UnsupportedAlgorithm
+from statewright.failures.identity import (
+    ClientNotFound,
+    FeatureDisabled,
+    KeyOwnedByDifferentTenant,
+    KeyPairNotFound,
+    TrustedKeyCapReached,
+    TrustedKeyNotFound,
+    UnsupportedAlgorithm,
+    UnsupportedKeyType,
+)
 from statewright.failures.members import ComputeMemberDisconnected, DispatchTimeout, ForwardFailed, NoComputeMember
 from statewright.failures.models import (
     IncompatibleType,
@@ -113,6 +122,7 @@ __all__ = [
     "InvalidGroupByPath",
     "InvalidLimit",
     "InvalidParameter",
+    "KeyOwnedByDifferentTenant",
     "KeyPairNotFound",
     "MalformedRequest",
     "MethodNotAllowed",
@@ -148,9 +158,12 @@ __all__ = [
     "TransactionNodeUnavailable",
     "TransactionNotFound",
     "TransitionNotFound",
+    "TrustedKeyCapReached",
+    "TrustedKeyNotFound",
     "Unauthorized",
     "UniqueViolation",
     "UnsupportedAlgorithm",
+    "UnsupportedKeyType",
     "UnsupportedMediaType",
     "ValidationFailed",
     "WorkflowFailed",

@@ -31,3 +31,36 @@ class UnsupportedAlgorithm(Failure):
     """A key pair is asked for that would sign in another way than RS256."""
 
     code, status = "UNSUPPORTED_ALGORITHM", 400
+
+
+class TrustedKeyNotFound(Failure):
+    """The tenant trusts no such key."""
+
+    code, status = "TRUSTED_KEY_NOT_FOUND", 404
+
+    def __init__(self) -> None:
+        super().__init__("trusted key not found")
+
+
+class UnsupportedKeyType(Failure):
+    """A key is to be trusted that is not one of RSA."""
+
+    code, status = "UNSUPPORTED_KEY_TYPE", 400
+
+
+class TrustedKeyCapReached(Failure):
+    """The tenant trusts as many keys as it may."""
+
+    code, status = "TRUSTED_KEY_CAP_REACHED", 400
+
+    def __init__(self) -> None:
+        super().__init__("trusted-key cap reached for tenant")
+
+
+class KeyOwnedByDifferentTenant(Failure):
+    """Another tenant has registered a key under this id."""
+
+    code, status = "KEY_OWNED_BY_DIFFERENT_TENANT", 409
+
+    def __init__(self) -> None:
+        super().__init__("the key id is taken by another tenant")

@@ -28,12 +28,10 @@ NEEDLESS_VARIABLES: Final = frozenset({
 })  # fmt: skip
 """Documented names that tune what this service has no need of; one warning names all that are set."""
 
-UNSUPPORTED_PREFIXES: Final = ("OIDC_", "IAM_TRUSTED_KEY_MAX_")
+UNSUPPORTED_PREFIXES: Final = ("OIDC_",)
 """Documented names that configure what this service does not offer; a warning, whatever their values."""
 
-UNSUPPORTED_VARIABLES: Final = frozenset({
-    "IAM_TRUSTED_KEY_REGISTRATION_ENABLED", "OTEL_ENABLED",
-})  # fmt: skip
+UNSUPPORTED_VARIABLES: Final = frozenset({"OTEL_ENABLED"})
 """Documented names that switch on what this service does not offer; anything but false earns a warning."""
 
 _KUBERNETES_LINK: Final = re.compile(

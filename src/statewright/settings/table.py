@@ -212,6 +212,18 @@ class Table(Struct, frozen=True, kw_only=True):
             " empty: those of any tenant",
         ),
     ] = ""
+    iam_trusted_key_registration_enabled: Annotated[
+        bool, _auth(FLAG, "administrators may register public keys of others for token exchange and client assertions")
+    ] = False
+    iam_trusted_key_max_per_tenant: Annotated[
+        int, _auth(integer(0, 1000), "trusted keys of a tenant that may count at a time; 0: any number")
+    ] = 10
+    iam_trusted_key_max_validity_days: Annotated[
+        int, _auth(integer(1, 36_500, unit="days"), "how long a trusted key is valid unless its registration says so")
+    ] = 365
+    iam_trusted_key_max_jwk_properties: Annotated[
+        int, _auth(integer(1, 1000), "most members of the JWK of a trusted key")
+    ] = 20
     iam_m2m_admin_role_enabled: Annotated[
         bool, _auth(FLAG, "administrators may create clients that are administrators of their tenant, too")
     ] = False

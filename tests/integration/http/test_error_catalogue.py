@@ -22,6 +22,7 @@ from tests.service import Api, RunningService, refused
 
 TESTS = Path(__file__).parents[2]
 GROUPED = "integration/statistics/test_grouped.py::test_request_rules_come_before_the_model"
+TRUSTED = "integration/identity/test_trusted_keys.py"
 HERE = "integration/http/test_error_catalogue.py"
 
 PRODUCED = {
@@ -39,6 +40,17 @@ PRODUCED = {
     "UNSUPPORTED_MEDIA_TYPE": "integration/collections/test_patching.py::test_checks_come_in_exactly_this_order",
     "NOT_FOUND": "integration/http/test_routing.py::test_with_a_token_an_unknown_path_is_a_problem",
     "HELP_TOPIC_NOT_FOUND": "integration/administration/test_help.py::test_an_unknown_topic_is_not_found",
+    # Clients and keys.
+    "FEATURE_DISABLED": f"{TRUSTED}::test_who_may_is_looked_at_before_whether_the_feature_is_on",
+    "M2M_CLIENT_NOT_FOUND": "integration/identity/test_clients.py::test_a_client_of_another_tenant_is_none",
+    "KEYPAIR_NOT_FOUND": "integration/identity/test_signing_keys.py::test_a_deleted_pair_is_gone_at_once",
+    "UNSUPPORTED_ALGORITHM": (
+        "integration/identity/test_signing_keys.py::test_a_malformed_request_is_refused_by_its_first_fault"
+    ),
+    "TRUSTED_KEY_NOT_FOUND": f"{TRUSTED}::test_an_id_that_another_tenant_uses_is_refused_and_its_key_is_none",
+    "KEY_OWNED_BY_DIFFERENT_TENANT": f"{TRUSTED}::test_an_id_that_another_tenant_uses_is_refused_and_its_key_is_none",
+    "TRUSTED_KEY_CAP_REACHED": f"{TRUSTED}::test_so_many_keys_of_a_tenant_count_at_a_time",
+    "UNSUPPORTED_KEY_TYPE": f"{TRUSTED}::test_a_malformed_registration_is_refused_by_its_first_fault",
     # Models.
     "MODEL_NOT_FOUND": "integration/unique_keys/test_unique_keys.py::test_checks_come_in_their_order",
     "MODEL_NOT_LOCKED": f"{HERE}::test_an_unlocked_model_takes_no_entities",
@@ -143,12 +155,10 @@ NEVER = {
 }  # fmt: skip
 
 IDENTITY = (
-    "FEATURE_DISABLED", "M2M_CLIENT_NOT_FOUND", "KEYPAIR_NOT_FOUND", "TRUSTED_KEY_NOT_FOUND",
-    "TRUSTED_KEY_CAP_REACHED", "KEY_OWNED_BY_DIFFERENT_TENANT", "UNSUPPORTED_ALGORITHM", "UNSUPPORTED_KEY_TYPE",
     "OIDC_INVALID_TENANT", "OIDC_PROVIDER_DUPLICATE", "OIDC_PROVIDER_NOT_FOUND", "OIDC_PROVIDER_INACTIVE",
     "OIDC_SSRF_BLOCKED",
 )  # fmt: skip
-"""Of the administration of clients, keys and identity providers: to be tested where it is built."""
+"""Of the administration of identity providers: to be tested where it is built."""
 
 
 @pytest.mark.parametrize("code", PRODUCED)

@@ -17,6 +17,7 @@ FEATURES: dict[str, Json] = {
     "bootstrap_client_secret": Secret(CLIENT_SECRET),
     "bootstrap_tenant_id": "boot-tenant",
     "iam_m2m_admin_role_enabled": True,
+    "iam_trusted_key_registration_enabled": True,
 }
 
 

@@ -13,7 +13,6 @@ from statewright.auth import (
     Client,
     KeyRing,
     MockTokenEndpoint,
-    NoTrustedKeys,
     TokenEndpoint,
     TokenIssuer,
     TokenRequest,
@@ -73,7 +72,7 @@ def request(
 
 def endpoint(*, trusted: TrustedKeys | None = None, ring: KeyRing | None = None) -> TokenEndpoint:
     issuer = TokenIssuer(ring or KeyRing(signing_key()), RULES, Clock())
-    return TokenEndpoint(Secrets(), issuer, trusted or NoTrustedKeys(), Clock())
+    return TokenEndpoint(Secrets(), issuer, trusted or TrustedOf("acme"), Clock())
 
 
 async def answer(asked: TokenRequest, **options: object) -> tuple[int, dict[str, object]]:

@@ -28,6 +28,7 @@ from statewright.api.http.statistics import STATISTICS
 from statewright.api.http.steps.errors import STEP_ERRORS
 from statewright.api.http.steps.routes import STEP_ROUTES
 from statewright.api.http.trace_sampler import TRACE_SAMPLER
+from statewright.api.http.trusted_keys import TRUSTED_KEYS
 from statewright.api.http.workflows import WORKFLOWS
 from statewright.auth import Authenticator
 
@@ -44,6 +45,7 @@ ROUTES: tuple[Route, ...] = (
     *ACCOUNT,
     *CLIENTS,
     *SIGNING_KEYS,
+    *TRUSTED_KEYS,
 )
 
 

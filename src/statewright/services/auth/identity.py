@@ -5,14 +5,27 @@ from typing import Final
 from msgspec import Struct
 
 from statewright.auth.encryption import KeyCipher
+from statewright.auth.keys import Audience, read_audience
 from statewright.entity import Principal
-from statewright.failures import FeatureDisabled, Forbidden, NotImplementedHere
+from statewright.failures import BadRequest, FeatureDisabled, Forbidden, NotImplementedHere
 from statewright.ids import TenantId
 from statewright.services.auth.key_ring import LiveKeyRing
+from statewright.storage.auth.assertions import StoredAssertions
 from statewright.storage.auth.clients import StoredClients
 from statewright.storage.auth.signing_keys import StoredKeyPairs
+from statewright.storage.auth.trusted_keys import StoredTrustedKeys
 
 ADMIN: Final = "ROLE_ADMIN"
+
+
+class TrustLimits(Struct, frozen=True, kw_only=True):
+    """How many keys of a tenant may count, 0 for any number; for how many days unless it is said; how many members a
+    JWK may have.
+    """
+
+    max_keys: int
+    days: int
+    max_jwk_members: int
 
 
 class Identity(Struct, frozen=True, kw_only=True, eq=False):
@@ -26,14 +39,19 @@ class Identity(Struct, frozen=True, kw_only=True, eq=False):
     cipher: KeyCipher
     grants_admin: bool
     key_pair_days: int
+    trusted_keys: StoredTrustedKeys
+    trust_limits: TrustLimits
+    assertions: StoredAssertions
 
 
 class Administration(Struct, frozen=True, kw_only=True, eq=False):
     """Who administers what. ``identity`` is None in mock mode, in which there are neither clients nor keys;
-    ``platform_tenant`` is the one whose administrators change what all tenants have in common, None for every tenant.
+    ``trusts_keys``: keys of others may be registered; ``platform_tenant`` is the one whose administrators change what
+    all tenants have in common, None for every tenant.
     """
 
     identity: Identity | None
+    trusts_keys: bool = False
     platform_tenant: TenantId | None = None
 
     def require_identity(self, subject: str) -> Identity:
@@ -52,6 +70,14 @@ def require_admin(principal: Principal) -> None:
     """Raises ``Forbidden`` for a principal that is no administrator."""
     if ADMIN not in principal.roles:
         raise Forbidden
+
+
+def require_audience(text: str | None) -> Audience:
+    """The audience of that name. Raises ``BadRequest``."""
+    audience = read_audience(text)
+    if audience is None:
+        raise BadRequest("invalid audience")
+    return audience
 
 
 def require_feature(*, is_enabled: bool, message: str) -> None:

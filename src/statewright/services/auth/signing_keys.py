@@ -19,7 +19,7 @@ from statewright.auth.keys import (
     make_private_key,
 )
 from statewright.failures import BadRequest, KeyPairNotFound, UnsupportedAlgorithm
-from statewright.services.auth.identity import Administration, Identity
+from statewright.services.auth.identity import Administration, Identity, require_audience
 from statewright.services.auth.windows import Window, check_grace, require_window, resolve_window
 from statewright.services.runtime import Caller, Runtime
 from statewright.storage.auth.signing_keys import MAX_KEY_PAIRS
@@ -46,7 +46,7 @@ async def issue_key_pair(runtime: Runtime, caller: Caller, wanted: NewKeyPair) -
     identity = require_access(runtime, caller)
     if wanted.algorithm != "RS256":
         raise UnsupportedAlgorithm("only RS256 supported in this version")
-    audience = _read_audience(wanted.audience)
+    audience = require_audience(wanted.audience)
     now = runtime.clock()
     valid_from, valid_to = resolve_window(wanted.window, now=now, default_us=identity.key_pair_days * DAY_US)
     grace_us = check_grace(wanted.grace_s) * _SECOND_US
@@ -61,7 +61,7 @@ async def issue_key_pair(runtime: Runtime, caller: Caller, wanted: NewKeyPair) -
 async def get_current_pair(runtime: Runtime, caller: Caller, audience: str) -> KeyPair:
     """The active pair of an audience whose validity began last. Raises ``BadRequest``, ``KeyPairNotFound``."""
     identity = require_access(runtime, caller)
-    current = await identity.key_pairs.find_current(_read_audience(audience), now=runtime.clock())
+    current = await identity.key_pairs.find_current(require_audience(audience), now=runtime.clock())
     if current is None:
         raise KeyPairNotFound("no active key pair for audience")
     return current
@@ -107,14 +107,6 @@ def require_access(runtime: Runtime, caller: Caller) -> Identity:
     administration = runtime.extensions.get(Administration)
     administration.require_platform_admin(caller.principal)
     return administration.require_identity("key")
-
-
-def _read_audience(text: str | None) -> Audience:
-    match text:
-        case "client" | "human":
-            return text
-        case _:
-            raise BadRequest("invalid audience")
 
 
 def _make_pair(cipher: KeyCipher, audience: Audience, valid_from: int, valid_to: int) -> KeyPair:

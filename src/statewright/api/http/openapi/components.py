@@ -387,6 +387,7 @@ OPERATIONS: Final[Document] = {
 # Bodies and answers about clients and keys (docs/reference/authentication.md#keys).
 
 _ROLES: Final = define_array({"type": "string", "examples": ["ROLE_M2M"]})
+_JWK: Final = {"type": "object", "description": "a public RSA key (RFC 7517)"}
 _AUDIENCE: Final = {"type": "string", "enum": ["client", "human"]}
 _GRACE: Final = {"type": ["integer", "null"], "minimum": 0, "maximum": 31_622_400, "examples": [600]}
 _CLIENT_ID: Final = {"type": "string", "examples": ["3F0KQ9V2B1C7TD5E"]}
@@ -427,6 +428,29 @@ IDENTITY: Final[Document] = {
         validFrom=INSTANT,
         validTo=INSTANT,
     ),
+    "NewTrustedKey": define_open_object(
+        "keyId jwk audience",
+        keyId={"type": "string", "pattern": "^[A-Za-z0-9._-]{1,128}$"},
+        jwk=_JWK,
+        audience=_AUDIENCE,
+        issuers={"type": ["array", "null"], "items": TEXT},
+        validFrom=INSTANT,
+        validTo=INSTANT,
+        invalidatePrevious=FLAG,
+        invalidateGracePeriodSec=_GRACE,
+    ),
+    "TrustedKey": define_object(
+        "keyId legalEntityId jwk audience active validFrom validTo",
+        keyId=TEXT,
+        legalEntityId={"type": "string", "description": "the tenant"},
+        jwk=_JWK,
+        audience=_AUDIENCE,
+        active=FLAG,
+        validFrom=INSTANT,
+        validTo=INSTANT,
+        issuers=define_array(TEXT),
+    ),
+    "TrustedKeys": define_array(ref("TrustedKey")),
     "Grace": define_open_object(gracePeriodSec=_GRACE),
     "Validity": define_open_object("validTo", validTo=INSTANT, validFrom=INSTANT),
     "ClientDeletion": define_object("message clientId", message=TEXT, clientId=_CLIENT_ID),

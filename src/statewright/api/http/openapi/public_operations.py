@@ -150,6 +150,7 @@ PUBLIC_PATHS: Final[dict[str, Document]] = {
                 "403": {"content": _describe_json(_OAUTH_ERROR)},
                 "429": {"content": _describe_json(_OAUTH_ERROR)},
                 "500": {"content": _describe_json(_OAUTH_ERROR)},
+                "503": {"content": _describe_json(_OAUTH_ERROR)},
             },
             security=[{"basicAuth": []}, {}],  # or in the form
             requestBody={
@@ -157,7 +158,14 @@ PUBLIC_PATHS: Final[dict[str, Document]] = {
                 "content": {
                     "application/x-www-form-urlencoded": {
                         "schema": define_open_object(
-                            "grant_type", grant_type=TEXT, client_id=TEXT, client_secret=TEXT, subject_token=TEXT
+                            "grant_type",
+                            grant_type=TEXT,
+                            client_id=TEXT,
+                            client_secret=TEXT,
+                            client_assertion_type=TEXT,
+                            client_assertion=TEXT,
+                            subject_token_type=TEXT,
+                            subject_token=TEXT,
                         )
                     }
                 },

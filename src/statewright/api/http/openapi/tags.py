@@ -21,6 +21,7 @@ TAGS: Final = {
     "Account": "How credentials are understood",
     "Identity": "Tokens and the keys that verify them",
     "Signing keys": "Key pairs of the service: issue, rotate and end them (jwt mode)",
+    "Trusted keys": "Public keys of others whose signatures a tenant trusts (jwt mode)",
     "Clients": "Machine clients of a tenant, and their secrets (jwt mode)",
     "Administration": "A running process: log level, history",
     "Operations": "Health, help and this document",
