@@ -161,7 +161,7 @@ def _close_work(run: KernelRun, token: Token, closing: Closing) -> None:
             run.emit(
                 CloseHumanTask(task=token.work, status=closing.work, result=closing.result, by=closing.by),
             )
-        case SubNet() if closing.work == "CANCELLED":
+        case SubNet() if closing.work == "CANCELLED" and closing.status != "BYPASSED":  # then none was started
             run.emit(CancelChild(token.id))
         case _:
             pass

@@ -8,6 +8,8 @@ from statewright.net import (
     AnyInput,
     Arc,
     Body,
+    BoundaryTimer,
+    Delay,
     HumanTask,
     Many,
     Net,
@@ -15,12 +17,15 @@ from statewright.net import (
     Node,
     NodeId,
     Routing,
+    SubNet,
     Task,
+    Wait,
 )
 from statewright.net.nodes import Activity, Outcome
 
 MAX_VISITS = 6
 MAX_ENTRIES = 150
+A_SECOND = Delay(0, 1_000_000)
 GUARDS = [None, None, None, "n", "zzz", "?"]
 
 
@@ -53,6 +58,8 @@ def _nodes(draw: st.DrawFn, names: list[NodeId], index: int, edges: list[tuple[i
     sets = (forward, *back) if forward else back
     joins = bool(sets) and index > 0 and draw(st.booleans())
     arcs = tuple(draw(_arcs(names[b], is_back=b < index)) for a, b in edges if a == index)
+    later = names[index + 1 :]
+    has_timer = bool(later) and draw(st.integers(0, 4)) == 0
     return Node(
         id=names[index],
         arrival=AllInputs(sets) if joins else AnyInput(),
@@ -60,8 +67,14 @@ def _nodes(draw: st.DrawFn, names: list[NodeId], index: int, edges: list[tuple[i
         routing=Routing(mode=draw(st.sampled_from(["ALL", "ALL", "EVERY", "FIRST"])), arcs=arcs),
         skip_unless=draw(st.sampled_from(GUARDS)),
         concurrency=draw(st.sampled_from([None, 1])),
+        timers=(draw(_timers(later)),) if has_timer else (),
         yields=index == len(names) - 1,
     )
+
+
+@st.composite
+def _timers(draw: st.DrawFn, targets: list[NodeId]) -> BoundaryTimer:
+    return BoundaryTimer(delay=A_SECOND, target=draw(st.sampled_from(targets)), interrupting=draw(st.booleans()))
 
 
 @st.composite
@@ -73,13 +86,17 @@ def _arcs(draw: st.DrawFn, target: NodeId, *, is_back: bool) -> Arc:
 
 @st.composite
 def _activities(draw: st.DrawFn, name: NodeId) -> Activity:
-    kind = draw(st.sampled_from(["nothing", "task", "task", "person", "each", "passes"]))
+    kind = draw(st.sampled_from(["nothing", "task", "task", "person", "each", "passes", "signal", "child"]))
     limit = draw(st.sampled_from([None, 1, 2]))
     match kind:
         case "task":
             return Task(f"do {name}")
         case "person":
             return HumanTask()
+        case "signal":
+            return Wait()
+        case "child":
+            return SubNet("other")
         case "each":
             return Many(Task(f"each {name}"), limit)
         case "passes":

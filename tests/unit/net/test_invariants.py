@@ -11,45 +11,70 @@ from hypothesis.strategies import DataObject
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import (
+    Language,
     Marking,
     Moment,
     Net,
     NodeId,
+    SubNet,
+    Token,
     Visit,
+    Wait,
     advance,
     marking_from_document,
     marking_to_document,
     start,
 )
 from statewright.net.effects import (
+    ArmTimer,
+    CancelChild,
     ChangePhase,
     CloseHumanTask,
     CloseTask,
+    DisarmTimer,
     Effect,
     EnqueueTask,
+    FireTimer,
     OpenHumanTask,
     RecordEntry,
     RecordExit,
+    StartChild,
 )
 from statewright.net.events import (
     Cancelled,
+    ChildEnded,
     Event,
     HumanTaskCompleted,
     Patched,
     Restarted,
     Retried,
+    Signalled,
     TaskCompleted,
     TaskFailed,
     Terminated,
+    TimerFired,
 )
-from statewright.net.identifiers import IDS_PER_MOMENT, WorkId
+from statewright.net.identifiers import IDS_PER_MOMENT, ExecutionId, TimerId, WorkId
+from statewright.net.nodes import Activity
 from tests.unit.net.builders import AT, Letters
 from tests.unit.net.strategies import MAX_VISITS, nets
 
 EXAMPLES = int(os.environ.get("NET_EXAMPLES", "80"))
 FINAL = ("COMPLETED", "CANCELLED")
 MAX_ITEMS = 3
-KINDS = ["complete", "complete", "complete", "fail", "again", "retry", "restart", "terminate", "patch", "cancel"]
+KINDS = [
+    "complete",
+    "complete",
+    "complete",
+    "fail",
+    "timer",
+    "again",
+    "retry",
+    "restart",
+    "terminate",
+    "patch",
+    "cancel",
+]
 
 
 class FewLetters(Letters):
@@ -65,13 +90,16 @@ LETTERS = FewLetters()
 class Ledger:
     """Plays events on a net, and keeps the books: what was begun must be ended once, or be in the marking."""
 
-    def __init__(self, net: Net) -> None:
+    def __init__(self, net: Net, language: Language | None = None) -> None:
         self.net = net
+        self.language = language or LETTERS
         self.marking = Marking(data={})
         self.executions: dict[str, str] = {}
         self.tasks: dict[WorkId, str] = {}
         self.people: set[WorkId] = set()
         self.closed: list[WorkId] = []
+        self.timers: set[TimerId] = set()
+        self.children: set[ExecutionId] = set()
         self.phases: list[str] = []
         self.log: list[tuple[Event | None, Moment]] = []
 
@@ -79,7 +107,7 @@ class Ledger:
         count = len(self.log) + 1
         moment = Moment(at=AT + count, first_id=(AT // 1000 << 80) + count * IDS_PER_MOMENT)
         self.log.append((event, moment))
-        before, self.marking, effects = self.marking, *run(self.net, self.marking, event, moment)
+        before, self.marking, effects = self.marking, *run(self.net, self.marking, event, moment, self.language)
         if not effects:
             assert self.marking is before
         for effect in effects:
@@ -96,6 +124,7 @@ class Ledger:
             case RecordExit(execution=execution, node=node):
                 assert self.executions[execution] == node
                 self.executions[execution] = "ended"
+                self.children.discard(execution)
             case EnqueueTask(task=task, node=node):
                 assert not self.phases or self.phases[-1] == "RUNNING"
                 self.tasks[task] = node
@@ -107,6 +136,15 @@ class Ledger:
             case CloseHumanTask(task=task):
                 self.people.remove(task)
                 self.closed.append(task)
+            case ArmTimer(timer=timer):
+                self.timers.add(timer)
+            case FireTimer(timer=timer) | DisarmTimer(timer=timer):
+                self.timers.remove(timer)
+            case StartChild(awaited_by=execution):
+                assert execution is not None
+                self.children.add(execution)
+            case CancelChild(execution=execution):
+                assert execution in self.children
             case ChangePhase(phase=phase):
                 self.phases.append(phase)
             case _:
@@ -117,6 +155,8 @@ class Ledger:
         running = {execution for execution, node in self.executions.items() if node != "ended"}
         assert running == {token.id for token in tokens if token.stage == "WORKING"}
         assert {*self.tasks, *self.people} == {token.work for token in tokens if token.work is not None}
+        assert self.timers == {timer.id for token in tokens for timer in token.timers}
+        assert self.children == {token.id for token in self.list_working(SubNet)}
         assert marking_from_document(marking_to_document(marking), marking.data) == marking
         assert all(loop.token in {token.id for token in tokens} for loop in marking.loops)
         assert all(scope.owner in {loop.token for loop in marking.loops} for scope in marking.scopes)
@@ -140,21 +180,47 @@ class Ledger:
                 )
                 assert all(count <= node.concurrency for count in places.values())
 
+    def list_working(self, activity: type[Activity]) -> list[Token]:
+        """The tokens at which such an activity runs."""
+        working = (token for token in self.marking.tokens if token.stage == "WORKING")
+        return [token for token in working if isinstance(self.net.nodes[token.node].activity, activity)]
 
-def run(net: Net, marking: Marking, event: Event | None, moment: Moment) -> tuple[Marking, tuple[Effect, ...]]:
-    result = start(net, LETTERS, {}, moment) if event is None else advance(net, LETTERS, marking, event, moment)
+    def list_completions(self, output: str) -> list[Event]:
+        """What the outside world can complete now."""
+        return [
+            *[TaskCompleted(task, output) for task in sorted(self.tasks)],
+            *[HumanTaskCompleted(task, output) for task in sorted(self.people)],
+            *[ChildEnded(execution, output) for execution in sorted(self.children)],
+            *[Signalled(token.node, output) for token in self.list_working(Wait)],
+        ]
+
+
+def run(
+    net: Net, marking: Marking, event: Event | None, moment: Moment, language: Language
+) -> tuple[Marking, tuple[Effect, ...]]:
+    result = start(net, language, {}, moment) if event is None else advance(net, language, marking, event, moment)
     return result.marking, result.effects
 
 
+def turn_into_failure(event: Event) -> Event:
+    """A failure of what the event completes, where it can fail."""
+    match event:
+        case TaskCompleted(task=task):
+            return TaskFailed(task, "boom")
+        case ChildEnded(execution=execution):
+            return ChildEnded(execution, reason="boom")
+        case _:
+            return event
+
+
 def draw_event(data: DataObject, ledger: Ledger, kinds: list[str]) -> Event:
-    work = sorted({*ledger.tasks, *ledger.people})
+    completions = ledger.list_completions(data.draw(st.sampled_from(["n", "ab", "", "zzz"]), label="output"))
     kind = data.draw(st.sampled_from(kinds), label="event")
-    if kind in ("complete", "fail") and work:
-        task = data.draw(st.sampled_from(work), label="task")
-        output = data.draw(st.sampled_from(["n", "ab", "", "zzz"]), label="output")
-        if task in ledger.people:
-            return HumanTaskCompleted(task, output)
-        return TaskCompleted(task, output) if kind == "complete" else TaskFailed(task, "boom")
+    if kind in ("complete", "fail") and completions:
+        event = data.draw(st.sampled_from(completions), label="work")
+        return event if kind == "complete" else turn_into_failure(event)
+    if kind == "timer" and ledger.timers:
+        return TimerFired(data.draw(st.sampled_from(sorted(ledger.timers)), label="timer"))
     if kind == "again" and ledger.closed:
         return TaskCompleted(data.draw(st.sampled_from(ledger.closed)), "late")
     match kind:
@@ -189,7 +255,7 @@ def test_replaying_the_same_events_gives_the_same_marking_byte_for_byte(net: Net
     again = Marking(data={})
     for event, moment in ledger.log:
         stored = marking_from_document(marking_to_document(again), again.data)
-        again, _ = run(net, stored, event, moment)
+        again, _ = run(net, stored, event, moment, LETTERS)
     assert encode(marking_to_document(again)) == encode(marking_to_document(ledger.marking))
     assert again.data == ledger.marking.data
 
@@ -221,11 +287,10 @@ def test_every_net_comes_to_rest_within_its_limits(net: Net, data: DataObject):
     ledger.play(None)
     of_a_pass = 1 + MAX_ITEMS
     for _ in range(len(net.nodes) * MAX_VISITS * MAX_ITEMS * of_a_pass):
-        work = [*ledger.tasks, *ledger.people]
-        if not work or ledger.marking.phase != "RUNNING":
+        completions = ledger.list_completions("ab")
+        if not completions or ledger.marking.phase != "RUNNING":
             break
-        task = work[0]
-        ledger.play(HumanTaskCompleted(task, "ab") if task in ledger.people else TaskCompleted(task, "ab"))
+        ledger.play(completions[0])
     else:
         raise AssertionError("it goes on for ever")
     assert all(token.stage == "WAITING" for token in ledger.marking.tokens) or ledger.marking.phase == "FAILED"
@@ -241,19 +306,16 @@ def test_failures_and_restarts_lose_no_token(net: Net, data: DataObject):
     for ledger, kinds in ((smooth, ["complete"]), (rough, ["complete", "fail", "restart"])):
         ledger.play(None)
         for count in range(400):
-            if not (ledger.tasks or ledger.people) and ledger.marking.phase in ("RUNNING", "COMPLETED"):
+            work = ledger.list_completions("ab")
+            if not work and ledger.marking.phase in ("RUNNING", "COMPLETED"):
                 break
-            work = sorted({*ledger.tasks, *ledger.people})
             kind = data.draw(st.sampled_from(kinds)) if count < 30 else "complete"
             if ledger.marking.phase == "FAILED" and (kind == "restart" or not work):
                 if not ledger.play(Restarted()) or count > 60:
                     return  # failed for a reason that stays
             elif work:
-                task = data.draw(st.sampled_from(work))
-                if task in ledger.people:
-                    ledger.play(HumanTaskCompleted(task, "ab"))
-                else:
-                    ledger.play(TaskFailed(task, "boom") if kind == "fail" else TaskCompleted(task, "ab"))
+                event = data.draw(st.sampled_from(work))
+                ledger.play(turn_into_failure(event) if kind == "fail" else event)
     if smooth.marking.phase == "COMPLETED" or rough.marking.phase == "COMPLETED":
         assert smooth.marking.phase == rough.marking.phase
         assert smooth.marking.result == rough.marking.result
