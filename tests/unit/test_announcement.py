@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from statewright import logs
-from statewright.app.service import announce
+from statewright.app.serving import announce
 from statewright.logs import LogFormat
 from statewright.settings import Settings
+from statewright.supervisor.serving import SupervisedService
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +26,8 @@ def announced(form: LogFormat, capsys: pytest.CaptureFixture[str], **settings: o
     """What goes to the terminal, and what to the log."""
     stream = io.BytesIO()
     logs.configure("info", form, stream)
-    announce(Settings(log_format=form, **settings), 8080, 9090, 9091)  # type: ignore[arg-type]
+    listening = SupervisedService(http_port=8080, grpc_port=9090, admin_port=9091)
+    announce(Settings(log_format=form, **settings), listening)  # type: ignore[arg-type]
     return capsys.readouterr().out, stream.getvalue().decode()
 
 

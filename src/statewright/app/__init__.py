@@ -5,10 +5,12 @@ HTTP; then the process is ready. Shutdown goes outside in: not ready, no new cal
 client has gone finish, member streams end, pools, database. One limit holds for all of this (``ShutdownBudget``);
 what outlasts it is cut off. A signal during start-up undoes what was started so far.
 
-:mod:`service` tells this in its order; the modules beside it each make one part from the settings.
+:mod:`service` tells this in its order, and :mod:`serving` is the command; the other modules each make one part from the
+settings.
 """
 
 from statewright.app.database import StartFailed, apply_migrations
-from statewright.app.service import Service, run_service, run_without_listeners, serve
+from statewright.app.service import Service, run_service, run_without_listeners
+from statewright.app.serving import serve
 
 __all__ = ["Service", "StartFailed", "apply_migrations", "run_service", "run_without_listeners", "serve"]

@@ -1,8 +1,7 @@
-"""A whole service, from its first listener to its last, and ``statewright serve`` in one process."""
+"""A whole service, from its first listener to its last."""
 
 import asyncio
 import socket
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import metadata
@@ -12,13 +11,11 @@ from msgspec import Struct
 from statewright import logs
 from statewright.app.authentication import build_authentication
 from statewright.app.background import run_scheduler, run_step_engine
-from statewright.app.database import StartFailed, migrate_database, open_database
+from statewright.app.database import migrate_database, open_database
 from statewright.app.garbage import collect_garbage, tune_garbage_collection
 from statewright.app.listeners import Listeners, bind_http, serve_admin
-from statewright.app.open_files import raise_file_limit
 from statewright.app.readiness import Readiness
 from statewright.app.runtime import build_runtime
-from statewright.app.signals import Interrupted, handle_signals, interrupt_on_signal, wait_first
 from statewright.background import ShutdownBudget, finish_all
 from statewright.cluster.node import ClusterNode, NodeConfig, open_cluster_node
 from statewright.compute.dispatch import Dispatcher
@@ -26,7 +23,6 @@ from statewright.compute.members import Members
 from statewright.metrics import Metrics
 from statewright.services.runtime import Runtime
 from statewright.settings import Settings
-from statewright.storage.startup_errors import StartRefused
 from statewright.tls import check_tls
 
 log = logs.logger(__name__)
@@ -139,56 +135,3 @@ def get_program_version() -> str:
         return metadata.version("statewright")
     except metadata.PackageNotFoundError:
         return "unknown"
-
-
-async def serve(settings: Settings) -> int:
-    """Run the service until a signal ends it; the exit code of the process."""
-    logs.configure(settings.log_level, settings.log_format)
-    raise_file_limit()
-    for warning in settings.warnings:
-        log.warning("setting_doubtful", text=warning)
-    signalled, stopped = asyncio.Event(), asyncio.Event()
-    handle_signals(signalled)
-    try:
-        async with interrupt_on_signal(signalled) as mark_started, run_service(settings, stopped) as service:
-            mark_started()
-            announce(settings, service.http_port, service.grpc_port, service.admin_port)
-            await wait_first(signalled, stopped)
-            log.info("shutdown_started")
-    except Interrupted:
-        log.info("startup_interrupted")
-        return 0
-    except (StartFailed, StartRefused, OSError) as failure:
-        log.error("startup_failed", error=str(failure))  # noqa: TRY400 - one line; the operator knows the cause
-        sys.stderr.write(f"statewright: {failure}\n")
-        return 1
-    log.info("shutdown_complete")
-    return 0
-
-
-# What a person at the terminal is told.
-
-
-def announce(settings: Settings, http_port: int, grpc_port: int, admin_port: int) -> None:
-    """Be loud about mock authentication (decision A3), and say where everything is. No banner where it is not wanted,
-    or where every line is read as JSON.
-    """
-    if settings.iam_mode == "mock":
-        log.warning("mock_authentication", text="every caller is an administrator of one tenant; never expose this")
-    if settings.suppress_banner or settings.log_format == "json":
-        return
-    lines = [
-        "",
-        "  Statewright",
-        f"  REST   http://{settings.host}:{http_port}{settings.context_path}   (described at /docs)",
-        f"  gRPC   {settings.host}:{grpc_port}",
-        f"  admin  http://{settings.admin_bind_address}:{admin_port}   (/livez /readyz /metrics)",
-        f"  data   {'PostgreSQL by URL' if settings.storage == 'postgres' else settings.data_directory}",
-    ]
-    if settings.iam_mode == "mock":
-        lines += [
-            "",
-            "  WARNING: mock authentication. Every caller is an administrator of one tenant. Never expose this.",
-        ]
-    sys.stdout.write("\n".join([*lines, "", ""]))
-    sys.stdout.flush()

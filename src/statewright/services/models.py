@@ -151,11 +151,7 @@ async def set_unique_keys(runtime: Runtime, principal: Principal, *, key: ModelK
     unique_keys = _read_unique_keys(body)
     async with models.edit_model(runtime.pool, principal.tenant, key) as edit:
         model = await _require_model(edit)
-        if model.state == "LOCKED":
-            raise ModelAlreadyLocked(
-                f"cannot process {_describe_expectation(key, expected='UNLOCKED', actual='LOCKED')}",
-                _build_locked_properties(key),
-            )
+        _refuse_locked(model, key, "process")
         await _set_unique_keys(edit, unique_keys, _decode_schema(model))
     runtime.definitions.forget(principal.tenant, edit.id)
     return edit.id
@@ -166,11 +162,7 @@ async def lock(runtime: Runtime, principal: Principal, key: ModelKey) -> ModelId
     runtime.builtin.refuse_model(key)
     async with models.edit_model(runtime.pool, principal.tenant, key) as edit:
         model = await _require_model(edit)
-        if model.state == "LOCKED":
-            raise ModelAlreadyLocked(
-                f"cannot process {_describe_expectation(key, expected='UNLOCKED', actual='LOCKED')}",
-                _build_locked_properties(key),
-            )
+        _refuse_locked(model, key, "process")
         await edit.set_state("LOCKED")
     runtime.definitions.forget(principal.tenant, edit.id)
     return edit.id
@@ -196,11 +188,7 @@ async def delete(runtime: Runtime, principal: Principal, key: ModelKey) -> Model
     runtime.builtin.refuse_model(key)
     async with models.edit_model(runtime.pool, principal.tenant, key) as edit:
         model = await _require_model(edit)
-        if model.state == "LOCKED":
-            raise ModelAlreadyLocked(
-                f"cannot delete {_describe_expectation(key, expected='UNLOCKED', actual='LOCKED')}",
-                _build_locked_properties(key),
-            )
+        _refuse_locked(model, key, "delete")
         await _refuse_entities(edit, "delete")
         await edit.delete()
     runtime.definitions.forget(principal.tenant, edit.id)
@@ -317,8 +305,10 @@ def _decode_schema(model: StoredModel) -> SchemaNode:
     return schema_from_stored(decode(model.schema))
 
 
-def _build_locked_properties(key: ModelKey) -> dict[str, Property]:
-    return to_properties(key) | {"expectedState": "UNLOCKED", "actualState": "LOCKED"}
+def _refuse_locked(model: StoredModel, key: ModelKey, action: str) -> None:
+    if model.state == "LOCKED":
+        text = f"cannot {action} {_describe_expectation(key, expected='UNLOCKED', actual='LOCKED')}"
+        raise ModelAlreadyLocked(text, to_properties(key) | {"expectedState": "UNLOCKED", "actualState": "LOCKED"})
 
 
 def _describe_expectation(key: ModelKey, *, expected: str, actual: str) -> str:

@@ -3,7 +3,6 @@
 import asyncio
 import signal
 import socket
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from datetime import timedelta
@@ -12,18 +11,16 @@ from typing import Final
 from msgspec import Struct
 
 from statewright import logs
-from statewright.app.database import StartFailed, migrate_database, open_database
+from statewright.app.database import migrate_database, open_database
 from statewright.app.listeners import serve_admin
-from statewright.app.open_files import raise_file_limit
-from statewright.app.service import announce
-from statewright.app.signals import Interrupted, handle_signals, interrupt_on_signal, wait_first
+from statewright.app.serving import run_until_signal
+from statewright.app.signals import handle_signals
 from statewright.settings import Settings
 from statewright.sockets import bind_listening_socket
 from statewright.storage.connections import DatabaseUrl
-from statewright.storage.startup_errors import StartRefused
 from statewright.supervisor.admin import AggregateHealth
 from statewright.supervisor.worker_pool import WorkerPool
-from statewright.supervisor.worker_process import WorkerConfig, WorkerFailed
+from statewright.supervisor.worker_process import WorkerConfig
 from statewright.tls import check_tls
 
 STOP_MARGIN: Final = timedelta(seconds=15)
@@ -34,28 +31,8 @@ log = logs.logger(__name__)
 
 async def serve(settings: Settings) -> int:
     """Run ``settings.workers`` workers until a signal ends them; the exit code of the process."""
-    logs.configure(settings.log_level, settings.log_format)
-    raise_file_limit()
-    for warning in settings.warnings:
-        log.warning("setting_doubtful", text=warning)
-    signalled, stopped = asyncio.Event(), asyncio.Event()
-    handle_signals(signalled)
     _on_hangup(None)
-    try:
-        async with interrupt_on_signal(signalled) as mark_started, _supervise(settings, signalled, stopped) as service:
-            mark_started()
-            announce(settings, service.http_port, service.grpc_port, service.admin_port)
-            await wait_first(signalled, stopped)
-            log.info("shutdown_started")
-    except Interrupted:
-        log.info("startup_interrupted")
-        return 0
-    except (StartFailed, StartRefused, WorkerFailed, OSError) as failure:
-        log.error("startup_failed", error=str(failure))  # noqa: TRY400 - one line; the operator knows the cause
-        sys.stderr.write(f"statewright: {failure}\n")
-        return 1
-    log.info("shutdown_complete")
-    return 0
+    return await run_until_signal(settings, lambda signalled, stopped: _supervise(settings, signalled, stopped))
 
 
 class SupervisedService(Struct, frozen=True, kw_only=True):

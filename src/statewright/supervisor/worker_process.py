@@ -13,6 +13,8 @@ from typing import Self
 import msgspec
 from msgspec import Struct
 
+from statewright.app.database import StartFailed
+
 
 class WorkerConfig(Struct, frozen=True, kw_only=True):
     """Sent on the standard input of the worker, which stays open as long as the supervisor runs.
@@ -44,7 +46,7 @@ read_worker_config = msgspec.json.Decoder(WorkerConfig).decode
 read_report = msgspec.json.Decoder(ReadyReport).decode
 
 
-class WorkerFailed(Exception):
+class WorkerFailed(StartFailed):
     """A worker ended, or was given up, before it was ready; it has logged why on stderr."""
 
 
