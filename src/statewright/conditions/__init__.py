@@ -11,16 +11,18 @@ from statewright.conditions.checks import (
     find_criterion_defects,
     find_criterion_doubts,
 )
-from statewright.conditions.evaluate import EvaluationError, Predicate, compile_predicate
+from statewright.conditions.evaluate import EvaluationError, Predicate, TooManyVisits, Visits, compile_predicate
 from statewright.conditions.index_use import FieldKind, IndexedField, IndexUse
 from statewright.conditions.search import (
     EVERYTHING,
+    MAX_TURN_VALUES,
     NO_NAMES,
     CompiledSearch,
     SearchCompiler,
     SearchCondition,
     TemplateCache,
     compile_search,
+    is_large_condition,
     read_search_condition,
 )
 from statewright.conditions.sorting import SortKey, check_keys, parse_sort
@@ -31,6 +33,7 @@ from statewright.conditions.wire import parse, serialise
 
 __all__ = [
     "EVERYTHING",
+    "MAX_TURN_VALUES",
     "NO_NAMES",
     "Array",
     "CompiledSearch",
@@ -51,6 +54,8 @@ __all__ = [
     "SortKey",
     "SqlCondition",
     "TemplateCache",
+    "TooManyVisits",
+    "Visits",
     "check_destructive",
     "check_keys",
     "check_statistics",
@@ -58,6 +63,7 @@ __all__ = [
     "compile_search",
     "find_criterion_defects",
     "find_criterion_doubts",
+    "is_large_condition",
     "parse",
     "parse_sort",
     "read_search_condition",

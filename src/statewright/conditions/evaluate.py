@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from operator import attrgetter
-from typing import Any, Final, TypeAlias, TypeVar, assert_never
+from typing import Any, Final, Protocol, TypeAlias, TypeVar, assert_never
 
 from msgspec import UNSET
 
@@ -43,6 +43,7 @@ from statewright.jsonval.numbers import Number
 from statewright.jsonval.temporals import parse_temporal
 from statewright.jsonval.values import DataType, JsonValue
 from statewright.schema.flatten import DeclaredField
+from statewright.turns import TurnExceeded
 
 Operand = TypeVar("Operand")
 
@@ -185,12 +186,57 @@ def _compile_boolean_test(*, expected: bool) -> ValueTest:
     return test
 
 
-Predicate = Callable[[JsonValue, EntityMeta], bool]
-"""Whether a condition holds for a document and its metadata."""
-
-
 class EvaluationError(ValueError):
     """The condition cannot be judged: an unknown operator or metadata field, a function inside a group, a bad regex."""
+
+
+MAX_VISITS: Final = 100_000_000
+"""Elements of arrays that a condition may look at in one document, some ten seconds of work: each of its comparisons
+looks at all of them. Of a text that a pattern is looked for in, 16 characters count as one.
+"""
+
+MAX_TURN_VISITS: Final = 100_000
+"""Those that may be looked at within a turn of the event loop, in some 10 ms."""
+
+
+_CHARS_PER_VISIT: Final = 16
+"""Characters of a text that a pattern is looked for in, in the time of a visit."""
+
+
+class TooManyVisits(EvaluationError):
+    """A condition looks at too many elements of a document."""
+
+    def __init__(self) -> None:
+        super().__init__(f"the condition looks at more than {MAX_VISITS} elements of the document's arrays")
+
+
+class Visits:
+    """The elements of arrays that may still be looked at: within a turn of the event loop, or altogether."""
+
+    __slots__ = ("_left", "within_turn")
+
+    def __init__(self, *, within_turn: bool = False) -> None:
+        self._left = MAX_TURN_VISITS if within_turn else MAX_VISITS
+        self.within_turn = within_turn
+
+    def spend(self, elements: int) -> None:
+        """Account for elements. Raises ``TurnExceeded`` when there are more than a turn allows, else
+        :class:`TooManyVisits`.
+        """
+        self._left -= elements
+        if self._left < 0:
+            raise TurnExceeded if self.within_turn else TooManyVisits
+
+
+class Predicate(Protocol):
+    """Whether a condition holds for a document and its metadata. The elements it looks at are accounted for in
+    ``visits``, which may be shared with other conditions.
+    """
+
+    def __call__(self, document: JsonValue, meta: EntityMeta, visits: Visits | None = None, /) -> bool: ...
+
+
+_Test: TypeAlias = Callable[[JsonValue, EntityMeta, Visits], bool]
 
 
 def compile_predicate(condition: Condition, declared: Mapping[str, DeclaredField]) -> Predicate:
@@ -203,9 +249,19 @@ def compile_predicate(condition: Condition, declared: Mapping[str, DeclaredField
 
 def compile_plan(plan: Plan) -> Predicate:
     """The plan as a function."""
+    test = _compile_test(plan)
+
+    def predicate(document: JsonValue, meta: EntityMeta, visits: Visits | None = None, /) -> bool:
+        return test(document, meta, visits or Visits())
+
+    return predicate
+
+
+def _compile_test(plan: Plan) -> _Test:
     match plan:
         case FieldTest(path=path, branches=branches):
-            return _compile_at(path, compile_value_test(branches))
+            reads_texts = any(isinstance(branch, Matching) for branch in branches)
+            return _compile_at(path, compile_value_test(branches), reads_texts=reads_texts)
         case FieldPresence():
             return _compile_presence(plan)
         case ArrayTest():
@@ -215,52 +271,66 @@ def compile_plan(plan: Plan) -> Predicate:
         case Unanswerable(reason=reason):
             return _compile_failure(reason)
         case AllOf(parts=parts):
-            return _compile_all_of([compile_plan(part) for part in parts])
+            return _compile_all_of([_compile_test(part) for part in parts])
         case AnyOf(parts=parts):
-            return _compile_any_of([compile_plan(part) for part in parts])
+            return _compile_any_of([_compile_test(part) for part in parts])
         case _:
             assert_never(plan)
 
 
-def _compile_at(path: Path, test: ValueTest) -> Predicate:
-    """Whether some value at the path passes the test."""
+def _compile_at(path: Path, test: ValueTest, *, reads_texts: bool = False) -> _Test:
+    """Whether some value at the path passes the test, which ``reads_texts`` to their end."""
     if has_wildcard(path):
         values = compile_collect(path)
-        return lambda document, meta: any(test(value) for value in values(document) or ())
+        if reads_texts:
+            return lambda document, meta, visits: any(
+                test(_charge_text(value, visits)) for value in values(document, visits.spend) or ()
+            )
+        return lambda document, meta, visits: any(test(value) for value in values(document, visits.spend) or ())
+    if reads_texts:
+        find = compile_lookup(path)
+        return lambda document, meta, visits: test(_charge_text(find(document), visits))
     if len(path.steps) == 1 and isinstance(name := path.steps[0], str):
         return _compile_at_member(name, test)
     get = compile_lookup(path)
-    return lambda document, meta: test(get(document))
+    return lambda document, meta, visits: test(get(document))
 
 
-def _compile_at_member(name: str, test: ValueTest) -> Predicate:
+def _charge_text(value: Found, visits: Visits) -> Found:
+    """The value, accounted for when it is a long text."""
+    if isinstance(value, str) and len(value) > _CHARS_PER_VISIT:
+        visits.spend(len(value) // _CHARS_PER_VISIT)
+    return value
+
+
+def _compile_at_member(name: str, test: ValueTest) -> _Test:
     """The most frequent place, spared a call."""
 
-    def predicate(document: JsonValue, meta: EntityMeta) -> bool:
+    def holds(document: JsonValue, meta: EntityMeta, visits: Visits) -> bool:
         return isinstance(document, dict) and test(document.get(name))
 
-    return predicate
+    return holds
 
 
-def _compile_presence(plan: FieldPresence) -> Predicate:
+def _compile_presence(plan: FieldPresence) -> _Test:
     wanted = plan.is_null
     if plan.path is None:
-        return lambda document, meta: wanted
+        return lambda document, meta, visits: wanted
     if has_wildcard(plan.path):
         return _compile_any_presence(plan.path, wanted=wanted)
     get = compile_lookup(plan.path)
-    return lambda document, meta: _is_null(get(document)) is wanted
+    return lambda document, meta, visits: _is_null(get(document)) is wanted
 
 
-def _compile_any_presence(path: Path, *, wanted: bool) -> Predicate:
+def _compile_any_presence(path: Path, *, wanted: bool) -> _Test:
     """Whether some value is null, or is not. A missing array counts as one null, an empty one as nothing at all."""
     values = compile_collect(path)
 
-    def predicate(document: JsonValue, meta: EntityMeta) -> bool:
-        found = values(document)
+    def holds(document: JsonValue, meta: EntityMeta, visits: Visits) -> bool:
+        found = values(document, visits.spend)
         return wanted if found is None else any(_is_null(value) is wanted for value in found)
 
-    return predicate
+    return holds
 
 
 def _is_null(value: Found) -> bool:
@@ -276,38 +346,38 @@ def _compile_array_test(plan: ArrayTest) -> ValueTest:
     return test
 
 
-def _compile_meta(plan: MetaTest) -> Predicate:
+def _compile_meta(plan: MetaTest) -> _Test:
     if plan.field.is_time:
         read_ms: Callable[[EntityMeta], int] = attrgetter(plan.field.value)
         is_due = compile_instant_test(plan.branches)
-        return lambda document, meta: is_due(read_ms(meta))
+        return lambda document, meta, visits: is_due(read_ms(meta))
     read: Callable[[EntityMeta], str] = attrgetter(plan.field.value)
     test = compile_value_test(plan.branches)
-    return lambda document, meta: test(read(meta))
+    return lambda document, meta, visits: test(read(meta))
 
 
-def _compile_failure(reason: str) -> Predicate:
-    def predicate(document: JsonValue, meta: EntityMeta) -> bool:
+def _compile_failure(reason: str) -> _Test:
+    def holds(document: JsonValue, meta: EntityMeta, visits: Visits) -> bool:
         raise EvaluationError(reason)
 
-    return predicate
+    return holds
 
 
-def _compile_all_of(tests: list[Predicate]) -> Predicate:
-    def predicate(document: JsonValue, meta: EntityMeta) -> bool:
+def _compile_all_of(tests: list[_Test]) -> _Test:
+    def holds(document: JsonValue, meta: EntityMeta, visits: Visits) -> bool:
         for test in tests:  # noqa: SIM110 - takes half the time of all() over a generator
-            if not test(document, meta):
+            if not test(document, meta, visits):
                 return False
         return True
 
-    return predicate
+    return holds
 
 
-def _compile_any_of(tests: list[Predicate]) -> Predicate:
-    def predicate(document: JsonValue, meta: EntityMeta) -> bool:
+def _compile_any_of(tests: list[_Test]) -> _Test:
+    def holds(document: JsonValue, meta: EntityMeta, visits: Visits) -> bool:
         for test in tests:  # noqa: SIM110 - as above
-            if test(document, meta):
+            if test(document, meta, visits):
                 return True
         return False
 
-    return predicate
+    return holds

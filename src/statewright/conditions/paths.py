@@ -3,7 +3,7 @@ decision S2).
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -123,10 +123,14 @@ Found: TypeAlias = "JsonValue | UnsetType"
 Lookup = Callable[[Found], Found]
 """The value at a path without wildcards; unset when there is none."""
 
-Collect = Callable[[Found], list[JsonValue] | None]
+Spend = Callable[[int], None]
+"""Accounts for so many elements that are looked at; raises when they are too many."""
+
+Collect = Callable[[Found, Spend], Sequence[JsonValue] | None]
 """The values at a path with wildcards, in document order; ``None`` when the first array is missing or is none.
 
-Elements that lack the rest of the path contribute nothing; explicit nulls are collected.
+Elements that lack the rest of the path contribute nothing; explicit nulls are collected. The elements of all arrays on
+the way are accounted for.
 """
 
 
@@ -138,15 +142,20 @@ def compile_lookup(path: Path) -> Lookup:
 
 def compile_collect(path: Path) -> Collect:
     """The values at the path, which has wildcards."""
-    first, second, *rest = (_compile_steps(steps) for steps in split_at_wildcards(path.steps))
+    before, *pieces = split_at_wildcards(path.steps)
+    first = _compile_steps(before)
+    second, *rest = (_compile_steps(steps) if steps else None for steps in pieces)
 
-    def values(document: Found) -> list[JsonValue] | None:
+    def values(document: Found, spend: Spend) -> Sequence[JsonValue] | None:
         array = first(document)
         if not isinstance(array, list):
             return None
+        spend(len(array))
         found = _collect_values(array, second)
         for get in rest:
-            found = _collect_values([element for array in found if isinstance(array, list) for element in array], get)
+            arrays = [array for array in found if isinstance(array, list)]
+            spend(sum(map(len, arrays)))
+            found = _collect_values([element for array in arrays for element in array], get)
         return found
 
     return values
@@ -157,7 +166,10 @@ def has_wildcard(path: Path) -> bool:
     return EACH in path.steps
 
 
-def _collect_values(elements: list[JsonValue], get: Lookup) -> list[JsonValue]:
+def _collect_values(elements: list[JsonValue], get: Lookup | None) -> list[JsonValue]:
+    """The values below the elements; themselves without ``get``."""
+    if get is None:
+        return elements
     return [value for element in elements if (value := get(element)) is not UNSET]
 
 

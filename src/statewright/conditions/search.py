@@ -45,15 +45,23 @@ Item = TypeVar("Item")
 class SearchCondition:
     """A condition as a request states it. One that has a shape has no defect of form."""
 
-    __slots__ = ("_raw", "_tree", "operands", "shape")
+    __slots__ = ("_raw", "_tree", "is_large", "operands", "shape")
 
     def __init__(
-        self, raw: JsonValue, *, shape: Hashable | None, operands: Sequence[Operand], tree: Condition | None
+        self,
+        raw: JsonValue,
+        *,
+        shape: Hashable | None,
+        operands: Sequence[Operand],
+        tree: Condition | None,
+        is_large: bool = False,
     ) -> None:
         self._raw = raw
         self._tree = tree
         self.shape = shape
         self.operands = operands
+        self.is_large = is_large
+        """Whether checking and compiling it takes longer than others should wait for."""
 
     @property
     def tree(self) -> Condition:
@@ -70,10 +78,11 @@ class SearchCondition:
 
 def read_search_condition(raw: JsonValue) -> SearchCondition:
     """The condition that a JSON value describes. Raises ``MalformedCondition``."""
-    _require_budget(raw)
+    is_large = is_large_condition(raw)
     operands: list[Operand] = []
-    shape = read_shape(raw, operands)
-    return SearchCondition(raw, shape=shape, operands=operands, tree=parse(raw) if shape is None else None)
+    shape = None if is_large else read_shape(raw, operands)
+    tree = parse(raw) if shape is None else None
+    return SearchCondition(raw, shape=shape, operands=operands, tree=tree, is_large=is_large)
 
 
 MAX_PARTS: Final = 6000
@@ -82,9 +91,14 @@ MAX_PARTS: Final = 6000
 MAX_VALUES: Final = 50_000
 """Operands and members of one condition, all together."""
 
+MAX_TURN_VALUES: Final = 500
+"""Operands and members of a condition that is compiled within a turn of the event loop, in some 10 ms."""
 
-def _require_budget(raw: JsonValue) -> None:
-    """Refuse a condition that takes too long to compile."""
+
+def is_large_condition(raw: JsonValue) -> bool:
+    """Whether checking and compiling a condition takes longer than others should wait for. Raises
+    ``MalformedCondition`` for one that takes too long in any case.
+    """
     parts, values, level = 0, 0, [raw]
     while level:
         inner = list[JsonValue]()
@@ -101,6 +115,15 @@ def _require_budget(raw: JsonValue) -> None:
         if values > MAX_VALUES:
             raise MalformedCondition(f"a condition has at most {MAX_VALUES} operands and members")
         level = inner
+    return values > MAX_TURN_VALUES
+
+
+class _Precompiled(Struct, frozen=True, eq=False):
+    """What takes long to compile: the condition in SQL with parameters from ``first`` on, and in memory."""
+
+    first: int
+    sql: SqlCondition
+    predicate: Predicate
 
 
 class CompiledSearch(Struct, frozen=True, eq=False):
@@ -111,6 +134,7 @@ class CompiledSearch(Struct, frozen=True, eq=False):
     order: SortOrder
     _condition: SearchCondition
     _declared: Fields
+    _precompiled: _Precompiled | None = None
 
     @property
     def shape(self) -> Hashable | None:
@@ -121,6 +145,9 @@ class CompiledSearch(Struct, frozen=True, eq=False):
         """The condition in SQL, for all searches of this shape. Its parameters begin at ``$first``; ``names`` says what
         stands for a member name instead of a parameter.
         """
+        done = self._precompiled
+        if done is not None and done.first == first and not names:
+            return done.sql
         return self._template.compile(first=first, names=names)
 
     def fill(self, condition: SqlCondition) -> list[Argument]:
@@ -141,9 +168,22 @@ class CompiledSearch(Struct, frozen=True, eq=False):
 
     def compile_predicate(self) -> Predicate:
         """The condition in memory, which has the last word where SQL is not exact."""
+        if self._precompiled is not None:
+            return self._precompiled.predicate
         if self._template.operands:
             return compile_plan(build_plan(self._condition.tree, self._declared))
         return compile_plan(self._template.plan)
+
+    def precompile(self, *, first: int) -> "CompiledSearch":
+        """The same with everything compiled that it may be asked for, in SQL with parameters from ``$first`` on: for a
+        thread, when the condition is large.
+        """
+        sql = self.compile_sql(first=first)
+        return replace(self, _precompiled=_Precompiled(first, sql, self.compile_predicate()))
+
+    @property
+    def is_precompiled(self) -> bool:
+        return self._precompiled is not None
 
     def sort(self, items: Iterable[Item], read_keys: Callable[[Item], tuple[JsonValue, EntityMeta]]) -> list[Item]:
         """The items in order; ``read_keys`` gives what an item is sorted by."""

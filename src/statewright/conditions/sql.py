@@ -138,7 +138,7 @@ def _compile_column_set(field: MetaField, texts: tuple[str, ...], parameters: Pa
 
 def _compile_leaf(leaf: Leaf, parameters: Parameters) -> Term:
     """The leaf's own form, or nothing at all where it has a value that cannot be sent."""
-    count = len(parameters.values)
+    count = parameters.count
     try:
         return _compile_sendable_leaf(leaf, parameters)
     except Unsendable:

@@ -63,6 +63,11 @@ class Parameters:
         return self._names.get(member) or self.bind(member, "text")
 
     @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._numbers)
+
+    @property
     def values(self) -> tuple[Argument, ...]:
         """In order of their numbers."""
         return tuple(value for _, value in self._numbers)

@@ -1,16 +1,18 @@
 """Evaluating criteria: in memory, or by a calculation member (docs/reference/workflows.md#criteria)."""
 
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
 from msgspec import Struct
 
-from statewright.background import MAX_INLINE_BYTES, run_by_size
+from statewright.background import run_in_thread
 from statewright.compute.callout import CalloutResult
-from statewright.conditions import EvaluationError, Function
+from statewright.conditions import EvaluationError, Function, Visits
 from statewright.engine.callouts import CalloutDispatcher, build_criterion_spec
 from statewright.engine.models import Model
 from statewright.engine.run import EntityDraft, Run
+from statewright.turns import TurnExceeded
 from statewright.workflow import Criterion, Transition
 
 NO_REASON: Final = "criterion did not match"
@@ -52,10 +54,10 @@ class CriterionEvaluator(Struct, frozen=True, kw_only=True):
             return CriterionResult(True)
         if isinstance(criterion.condition, Function):
             return await self._ask(run, draft, criterion.condition, transition)
-        if len(draft.text) <= MAX_INLINE_BYTES:
-            return CriterionResult(evaluate_in_memory(run.model, criterion, draft))
-        holds = partial(evaluate_in_memory, run.model, criterion, draft)
-        return CriterionResult(await run_by_size(len(draft.text), holds))
+        with suppress(TurnExceeded):
+            return CriterionResult(evaluate_in_memory(run.model, criterion, draft, Visits(within_turn=True)))
+        holds = await run_in_thread(partial(evaluate_in_memory, run.model, criterion, draft, Visits()))
+        return CriterionResult(holds)
 
     async def _ask(
         self, run: Run, draft: EntityDraft, function: Function, transition: Transition | None
@@ -69,11 +71,14 @@ class CriterionEvaluator(Struct, frozen=True, kw_only=True):
         return CriterionResult(reply.matches, reason, reply.warnings)
 
 
-def evaluate_in_memory(model: Model, criterion: Criterion, draft: EntityDraft) -> bool:
-    """Whether a criterion that needs no member holds. Raises ``EvaluationError``."""
+def evaluate_in_memory(model: Model, criterion: Criterion, draft: EntityDraft, visits: Visits) -> bool:
+    """Whether a criterion that needs no member holds. Raises ``EvaluationError``, and ``TurnExceeded`` when only the
+    visits of a turn are left.
+    """
     if criterion.condition is None:
         raise EvaluationError(criterion.defect)
-    return model.get_predicate(criterion)(draft.document, draft.to_meta())
+    predicate = model.get_predicate(criterion, within_turn=visits.within_turn)
+    return predicate(draft.document, draft.to_meta(), visits)
 
 
 def _truncate_reason(reply: CalloutResult) -> str | None:

@@ -12,8 +12,8 @@ from typing import Final, assert_never
 from msgspec import Struct
 
 from statewright import logs
-from statewright.background import MAX_INLINE_BYTES, run_by_size
-from statewright.conditions import EvaluationError
+from statewright.background import run_in_thread
+from statewright.conditions import EvaluationError, Visits
 from statewright.engine import criteria, events
 from statewright.engine.callouts import CalloutDispatcher
 from statewright.engine.cascade import Abort, Ask, Fire, Move, Position, Settled, decide_next_move
@@ -27,6 +27,7 @@ from statewright.entity import Entity, ScheduledTask
 from statewright.failures import TransitionNotFound, WorkflowFailed
 from statewright.ids import EntityId
 from statewright.jsonval.values import JsonValue
+from statewright.turns import TurnExceeded
 from statewright.workflow import (
     DEFAULT_WORKFLOW,
     MAX_NAME_BYTES,
@@ -240,11 +241,10 @@ class Engine:
         """Fire automated transitions until none does."""
         position = Position.start_at(draft.state)
         while True:
-            if len(draft.text) <= MAX_INLINE_BYTES:
-                move = self._decide_next_move(run, position, draft)
-            else:
-                decide = partial(self._decide_next_move, run, position, draft)
-                move = await run_by_size(len(draft.text), decide)
+            try:
+                move = self._decide_next_move(run, position, draft, within_turn=True)
+            except TurnExceeded:
+                move = await run_in_thread(partial(self._decide_next_move, run, position, draft))
             match move:
                 case Settled(declined):
                     _record_declined(run, draft, declined)
@@ -264,9 +264,13 @@ class Engine:
                 case _:
                     assert_never(move)
 
-    def _decide_next_move(self, run: Run, position: Position, draft: EntityDraft) -> Move:
+    def _decide_next_move(self, run: Run, position: Position, draft: EntityDraft, *, within_turn: bool = False) -> Move:
+        """Raises ``TurnExceeded`` for what takes longer ``within_turn`` of the event loop than others should wait."""
+        visits = Visits(within_turn=within_turn)
+
         def holds(transition: Transition) -> bool:
-            return transition.criterion is None or criteria.evaluate_in_memory(run.model, transition.criterion, draft)
+            criterion = transition.criterion
+            return criterion is None or criteria.evaluate_in_memory(run.model, criterion, draft, visits)
 
         try:
             return decide_next_move(run.workflow, position, holds, max_visits=self._max_visits)

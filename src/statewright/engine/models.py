@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from statewright.background import MAX_INLINE_BYTES, run_by_size
-from statewright.conditions import Predicate, compile_predicate
+from statewright.conditions import MAX_TURN_VALUES, Predicate, compile_predicate
 from statewright.engine.unit import Unit
 from statewright.entity import ModelKey
 from statewright.ids import ModelId
@@ -26,6 +26,7 @@ from statewright.schema import (
     read_claims,
     validate,
 )
+from statewright.turns import TurnExceeded, is_large
 from statewright.workflow import Criterion, Workflow
 
 
@@ -116,10 +117,15 @@ class Model(Struct, frozen=True, kw_only=True, eq=False):
     """The revision of the model lock under which documents are validated; None for a model that cannot be unlocked."""
     predicates: dict[int, Predicate] = {}
 
-    def get_predicate(self, criterion: Criterion) -> Predicate:
-        """The compiled criterion; compiled on first use, since most criteria of a large workflow are rarely met."""
+    def get_predicate(self, criterion: Criterion, *, within_turn: bool = False) -> Predicate:
+        """The compiled criterion; compiled on first use, since most criteria of a large workflow are rarely met.
+
+        Raises ``TurnExceeded`` when compiling it takes longer than a turn of the event loop.
+        """
         found = self.predicates.get(id(criterion))
         if found is None:
+            if within_turn and is_large(criterion.source, MAX_TURN_VALUES):
+                raise TurnExceeded
             assert criterion.condition is not None, "a malformed criterion is refused before it is compiled"  # noqa: S101
             found = self.predicates[id(criterion)] = compile_predicate(criterion.condition, self.declared)
         return found

@@ -19,6 +19,9 @@ from statewright.failures import Failure
 from statewright.jsonval.values import JsonValue
 from statewright.schema.node import Kind, SchemaNode, is_mixed
 
+MAX_KEYS_AND_FIELDS: Final = 1_000
+"""Unique keys of a model and their fields, all together: each write looks at all of them."""
+
 _PREFIX: Final = "$."
 _MAX_DIGITS: Final = 64
 _MAX_EXPONENT: Final = 6144
@@ -62,6 +65,8 @@ def find_definition_fault(keys: Sequence[UniqueKey], node: SchemaNode) -> str | 
     """A message about the first rule that the keys break on this schema; ``None`` when they break none
     (docs/reference/models.md#definition).
     """
+    if len(keys) + sum(len(key.fields) for key in keys) > MAX_KEYS_AND_FIELDS:
+        return f"there are more than {MAX_KEYS_AND_FIELDS} unique keys and fields of them"
     seen = set[str]()
     for key in keys:
         if not key.id:

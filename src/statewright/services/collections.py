@@ -98,7 +98,7 @@ class _ChangedItem(Struct, rename="camel", kw_only=True):
 
 async def create_all(runtime: Runtime, caller: Caller, items: Sequence[NewItem], *, window: int) -> Results:
     """Create entities, ``window`` of them per transaction. Raises ``BadRequest`` for too many."""
-    _require_limit(items)
+    require_limit(items)
     return await _commit_in_chunks(items, window, lambda chunk: _create_chunk(runtime, caller, chunk))
 
 
@@ -107,11 +107,12 @@ async def update_all(runtime: Runtime, caller: Caller, items: Sequence[ChangedIt
 
     Raises ``BadRequest`` for too many.
     """
-    _require_limit(items)
+    require_limit(items)
     return await _commit_in_chunks(items, window, lambda chunk: _update_chunk(runtime, caller, chunk))
 
 
-def _require_limit(items: Sequence[object]) -> None:
+def require_limit(items: Sequence[object]) -> None:
+    """Raises ``BadRequest`` for more items than a request may have."""
     if len(items) > MAX_ITEMS:
         raise BadRequest(f"the collection has {len(items)} items, {MAX_ITEMS} are allowed")
 
@@ -160,7 +161,7 @@ def _decode_array(raw: bytes) -> list[JsonValue]:
         raise BadRequest(f"invalid JSON: {malformed}") from malformed
     if not isinstance(value, list):
         raise BadRequest("a collection is a JSON array")
-    _require_limit(value)
+    require_limit(value)
     return value
 
 

@@ -17,13 +17,13 @@ from statewright.conditions import (
 from statewright.entity import Entity, ModelKey
 from statewright.failures import InvalidCondition
 from statewright.ids import EntityId, ModelId
-from statewright.jsonval.codec import MalformedJson, decode, decode_stored
+from statewright.jsonval.codec import MalformedJson, decode
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.search import Search, prepare
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.storage.deletion import Deletion, Stamp, delete_matching
 from statewright.storage.read_barrier import wait_until_visible
-from statewright.storage.search.matching import to_meta
+from statewright.storage.search.matching import judge_entities
 from statewright.storage.search.statements import EntityQuery
 
 NO_LIMIT: Final = 2**31
@@ -103,9 +103,8 @@ async def _stage_deletions(runtime: Runtime, unit: UnitOfWork, query: EntityQuer
 async def _find_current(runtime: Runtime, unit: UnitOfWork, query: EntityQuery) -> dict[EntityId, Entity | None]:
     """What the transaction has made to satisfy the query, and what is committed and untouched by it."""
     staged = {id_: write for id_, write in unit.staged.items() if write.entity.model == query.model}
-    holds = query.search.compile_predicate()
     own = [write.entity for write in staged.values() if not write.deletes]
-    found = [entity for entity in own if holds(decode_stored(entity.document), to_meta(entity))]
+    found = [match.entity for match in await judge_entities(own, query.search)]
     committed = await runtime.search.find_entities(replace(query, without=tuple(staged)), limit=NO_LIMIT)
     for entity in committed:
         unit.expect(entity.id, entity.transaction_id)

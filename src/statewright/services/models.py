@@ -100,8 +100,8 @@ async def import_model(
             hint = f"it is locked: PUT /model/{key.name}/{key.version}/unlock, as long as it has no entities"
             text = f"cannot save {name} because this model has already been registered; {hint}"
             raise ModelAlreadyLocked(text, to_properties(key))
-        before = None if model is None else _decode_schema(model)
-        imported = await run_by_size(len(body), lambda: _read_and_merge(converter, media, body, before))
+        stored = "" if model is None else model.schema
+        imported = await run_by_size(len(body) + len(stored), lambda: _read_and_merge(converter, media, body, stored))
         schema = imported.schema
         known = () if model is None else _decode_unique_keys(model.unique_keys)
         if fault := find_definition_fault(known, schema):
@@ -120,15 +120,19 @@ async def export(runtime: Runtime, principal: Principal, *, key: ModelKey, conve
     view = EXPORTS.get(converter)
     if view is None:
         raise BadRequest("unsupported export converter")
-    return export_document(
-        view(_decode_schema(model)), state=model.state, unique_keys=_decode_unique_keys(model.unique_keys)
-    )
+
+    def build_export() -> bytes:
+        return export_document(
+            view(_decode_schema(model.schema)), state=model.state, unique_keys=_decode_unique_keys(model.unique_keys)
+        )
+
+    return await run_by_size(len(model.schema), build_export)
 
 
 async def validate(runtime: Runtime, principal: Principal, *, key: ModelKey, body: bytes) -> Validation:
     """Check a document strictly; changes nothing (docs/reference/models.md#validate-a-document)."""
     model = await _find_model(runtime, principal, key)
-    return Validation(model, await run_by_size(len(body), partial(_validate, model, body)))
+    return Validation(model, await run_by_size(len(body) + len(model.schema), partial(_validate, model.schema, body)))
 
 
 async def set_change_level(runtime: Runtime, principal: Principal, key: ModelKey, level: str) -> ModelId:
@@ -148,11 +152,12 @@ async def set_change_level(runtime: Runtime, principal: Principal, key: ModelKey
 async def set_unique_keys(runtime: Runtime, principal: Principal, *, key: ModelKey, body: bytes) -> ModelId:
     """Replace the unique keys of an unlocked model (docs/reference/models.md#set-unique-keys)."""
     runtime.builtin.refuse_model(key)
-    unique_keys = _read_unique_keys(body)
+    unique_keys = await run_by_size(len(body), partial(_read_unique_keys, body))
     async with models.edit_model(runtime.pool, principal.tenant, key) as edit:
         model = await _require_model(edit)
         _refuse_locked(model, key, "process")
-        await _set_unique_keys(edit, unique_keys, _decode_schema(model))
+        schema = await run_by_size(len(model.schema), partial(_decode_schema, model.schema))
+        await _set_unique_keys(edit, unique_keys, schema)
     runtime.definitions.forget(principal.tenant, edit.id)
     return edit.id
 
@@ -237,8 +242,9 @@ async def _refuse_entities(edit: ModelEdit, verb: str) -> None:
         )
 
 
-def _read_and_merge(converter: str, media: str, body: bytes, before: SchemaNode | None) -> ImportedModel:
-    """What the body of an import makes of a schema. Raises ``BadRequest``."""
+def _read_and_merge(converter: str, media: str, body: bytes, stored: str) -> ImportedModel:
+    """What the body of an import makes of a stored schema, empty when there is none. Raises ``BadRequest``."""
+    before = _decode_schema(stored) if stored else None
     value = _decode_import(converter, media, body)
     unique_keys = None
     if converter in IMPORTS and isinstance(value, dict) and "currentState" in value and "model" in value:
@@ -270,12 +276,12 @@ def _read_import(converter: str, value: JsonValue, before: SchemaNode | None) ->
         raise BadRequest(f"parse {converter}: {malformed}") from malformed
 
 
-def _validate(model: StoredModel, body: bytes) -> tuple[Violation, ...]:
+def _validate(schema: str, body: bytes) -> tuple[Violation, ...]:
     try:
         document = decode(body)
     except MalformedJson as malformed:
         raise BadRequest(f"failed to parse request body: {malformed}") from malformed
-    return compile_validator(_decode_schema(model))(document)
+    return compile_validator(_decode_schema(schema))(document)
 
 
 def _read_unique_keys(body: bytes) -> tuple[UniqueKey, ...]:
@@ -301,8 +307,8 @@ async def _set_unique_keys(edit: ModelEdit, unique_keys: tuple[UniqueKey, ...], 
     await edit.set_unique_keys(msgspec.json.encode(unique_keys).decode())
 
 
-def _decode_schema(model: StoredModel) -> SchemaNode:
-    return schema_from_stored(decode(model.schema))
+def _decode_schema(stored: str) -> SchemaNode:
+    return schema_from_stored(decode(stored))
 
 
 def _refuse_locked(model: StoredModel, key: ModelKey, action: str) -> None:

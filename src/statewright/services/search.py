@@ -1,12 +1,14 @@
 """Use cases of searching: directly, within a joined transaction, and how a search would be carried out."""
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from statewright.background import run_in_thread
 from statewright.conditions import (
+    CompiledSearch,
     MalformedCondition,
     SearchCondition,
     SortKey,
@@ -16,13 +18,15 @@ from statewright.conditions import (
 from statewright.entity import Entity, EntityView, ModelKey
 from statewright.failures import BadRequest, InvalidFieldPath, ModelNotFound, SearchResultLimit
 from statewright.ids import TenantId
-from statewright.jsonval.codec import MalformedJson, decode, decode_stored
+from statewright.jsonval.codec import MalformedJson, decode
 from statewright.services.definitions import ModelDefinition
 from statewright.services.runtime import Caller, Runtime
 from statewright.storage import models
-from statewright.storage.search.matching import Match, sort_matches, to_meta
+from statewright.storage.search.matching import Match, judge_entities, sort_matches
 from statewright.storage.search.query import Explanation
-from statewright.storage.search.statements import EntityQuery
+from statewright.storage.search.statements import FIRST_ARGUMENT, EntityQuery
+
+T = TypeVar("T")
 
 DEFAULT_LIMIT: Final = 1000
 MAX_LIMIT: Final = 10_000
@@ -64,17 +68,30 @@ def check_limit(limit: int) -> int:
 
 async def prepare(runtime: Runtime, tenant: TenantId, search: Search) -> EntityQuery:
     """Checks in the order of docs/reference/search.md#order-of-checks, steps 6 to 11; raises their failures."""
-    search.condition.check_form()
+    await run_for_condition(search.condition, search.condition.check_form)
     definition = await _require_definition(runtime, tenant, search.key)
     try:
-        compiled = definition.searches.compile(search.condition, search.sort)
+        compiled = await _compile(definition, search)
     except InvalidFieldPath:  # another process may have added the field
         newest = await _reload_definition(runtime, definition)
         if newest is definition:
             raise
-        compiled = newest.searches.compile(search.condition, search.sort)
+        compiled = await _compile(newest, search)
     stored = definition.stored
     return EntityQuery(tenant=stored.tenant, model=stored.id, search=compiled, instant=search.instant)
+
+
+async def run_for_condition(condition: SearchCondition, compute: Callable[[], T]) -> T:
+    """The result of a computation on a condition: at once, or from a thread when it is large."""
+    return await run_in_thread(compute) if condition.is_large else compute()
+
+
+async def _compile(definition: ModelDefinition, search: Search) -> CompiledSearch:
+    def compile_search() -> CompiledSearch:
+        compiled = definition.searches.compile(search.condition, search.sort)
+        return compiled.precompile(first=FIRST_ARGUMENT) if search.condition.is_large else compiled
+
+    return await run_for_condition(search.condition, compile_search)
 
 
 async def run_direct_search(
@@ -107,7 +124,7 @@ async def _search_in_transaction(
     """What is committed, and what the transaction has made of it."""
     async with runtime.open_unit(caller) as unit:
         staged = unit.staged.values()
-        own = _find_own_matches([write.entity for write in staged if not write.deletes], query)
+        own = await _find_own_matches([write.entity for write in staged if not write.deletes], query)
         untouched = replace(
             query, search=query.search.ignore_order(), without=tuple([write.entity.id for write in staged])
         )
@@ -125,12 +142,9 @@ async def _search_in_transaction(
     return sort_matches([*own, *(Match(entity) for entity in committed)], query.search)
 
 
-def _find_own_matches(entities: Sequence[Entity], query: EntityQuery) -> list[Match[EntityView]]:
-    holds = query.search.compile_predicate()
-    decoded = [
-        Match[EntityView](entity, decode_stored(entity.document)) for entity in entities if entity.model == query.model
-    ]
-    return [match for match in decoded if holds(match.document, to_meta(match.entity))]
+async def _find_own_matches(entities: Sequence[Entity], query: EntityQuery) -> list[Match[EntityView]]:
+    own: list[EntityView] = [entity for entity in entities if entity.model == query.model]
+    return await judge_entities(own, query.search)
 
 
 async def _reload_definition(runtime: Runtime, definition: ModelDefinition) -> ModelDefinition:

@@ -12,7 +12,7 @@ from statewright.failures import BadRequest, SearchJobAlreadyTerminal, SearchJob
 from statewright.jsonval.codec import encode
 from statewright.searches import JobId, SearchJob
 from statewright.services.runtime import Caller, Runtime
-from statewright.services.search import Search, prepare
+from statewright.services.search import Search, prepare, run_for_condition
 from statewright.storage.search.jobs import NewSearchJob
 
 MAX_PAGE_SIZE: Final = 10_000
@@ -39,12 +39,14 @@ class ResultPage(Struct, frozen=True, kw_only=True):
 async def submit(runtime: Runtime, caller: Caller, search: Search) -> JobId:
     """Have a search carried out in the background on committed data. Raises the failures of ``prepare``."""
     query = await prepare(runtime, caller.tenant, search)
+    condition = search.condition
+    text = await run_for_condition(condition, lambda: encode(serialise(condition.tree)).decode())
     job = NewSearchJob(
         tenant=caller.tenant,
         id=JobId(runtime.ids()),
         model=query.model,
         key=search.key,
-        condition=encode(serialise(search.condition.tree)).decode(),
+        condition=text,
         sort=_encode_sort(search.sort).decode(),
         instant=search.instant,
     )

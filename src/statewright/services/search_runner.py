@@ -13,15 +13,15 @@ from typing import Final
 import msgspec
 
 from statewright import logs
-from statewright.background import LEASE_TIMEOUT, cancel_all, hold_lease, log_failures, repeat
-from statewright.conditions import SortKey, compile_search, parse
+from statewright.background import LEASE_TIMEOUT, cancel_all, hold_lease, log_failures, repeat, run_in_thread
+from statewright.conditions import CompiledSearch, SortKey, compile_search, parse
 from statewright.failures import Failure, StorageUnavailable
 from statewright.ids import TenantId
 from statewright.jsonval.codec import decode
 from statewright.searches import JobId, SearchJob
-from statewright.services.definitions import DefinitionCache
+from statewright.services.definitions import DefinitionCache, ModelDefinition
 from statewright.storage.search.jobs import SearchJobs
-from statewright.storage.search.statements import EntityQuery
+from statewright.storage.search.statements import FIRST_ARGUMENT, EntityQuery
 
 MAX_CONCURRENT_JOBS: Final = 2
 """Jobs of one process at a time; each holds a connection."""
@@ -127,7 +127,7 @@ class SearchRunner:
         if definition is None:
             await self._jobs.fail(job, self._worker, "its model does not exist any more")
             return
-        search = compile_search(parse(decode(job.condition)), definition.model.declared, decode_sort(job.sort))
+        search = await run_in_thread(lambda: _compile(job, definition))
         query = EntityQuery(tenant=job.tenant, model=job.model, search=search, instant=job.instant)
         hits = await self._jobs.execute(job, self._worker, query)
         if hits is not None:
@@ -148,3 +148,8 @@ class SearchRunner:
 
     async def _release_all(self) -> None:
         await cancel_all([*self._tasks.values()])
+
+
+def _compile(job: SearchJob, definition: ModelDefinition) -> CompiledSearch:
+    search = compile_search(parse(decode(job.condition)), definition.model.declared, decode_sort(job.sort))
+    return search.precompile(first=FIRST_ARGUMENT)

@@ -9,19 +9,21 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from statewright.background import run_in_thread
 from statewright.conditions import (
     EVERYTHING,
     CompiledSearch,
     MalformedCondition,
     check_statistics,
     compile_search,
+    is_large_condition,
     parse,
 )
 from statewright.entity import EntityCount, ModelKey
 from statewright.failures import BadRequest, GroupCardinalityExceeded, InvalidCondition, ModelNotFound
 from statewright.ids import EntityId
-from statewright.jsonval.codec import decode_stored
 from statewright.jsonval.numbers import NUMERIC_TYPES
+from statewright.jsonval.values import JsonValue
 from statewright.services.definitions import ModelDefinition
 from statewright.services.grouped_query import GroupedQuery
 from statewright.services.runtime import Caller, Runtime
@@ -29,8 +31,8 @@ from statewright.storage.commit.submission import Write
 from statewright.storage.search import counts, grouping
 from statewright.storage.search.counts import Uncommitted
 from statewright.storage.search.grouping import Additions, EntityGroups
-from statewright.storage.search.matching import to_meta
-from statewright.storage.search.statements import EntityQuery
+from statewright.storage.search.matching import judge_entities
+from statewright.storage.search.statements import FIRST_ARGUMENT, EntityQuery
 
 MAX_STATES: Final = 1000
 """Most entries of a ``states`` filter (docs/reference/entities.md#limits)."""
@@ -95,7 +97,7 @@ async def group_entities(
     """
     definition = await _get_definition(runtime, caller, name, version)
     most = runtime.max_stats_groups
-    wanted, how = _build_query(definition, query), query.to_grouping(max_groups=most)
+    wanted, how = await _build_query(definition, query), query.to_grouping(max_groups=most)
     async with _collect_staged(runtime, caller, wanted) as (hidden, added):
         groups = await grouping.fetch_groups(runtime.search, replace(wanted, without=hidden), how, added)
     if groups.total > most:
@@ -121,25 +123,28 @@ async def _get_definition(runtime: Runtime, caller: Caller, name: str, version: 
     return await runtime.get_definition(caller.tenant, ModelKey(name, int(version)))
 
 
-def _build_query(definition: ModelDefinition, query: GroupedQuery) -> EntityQuery:
+async def _build_query(definition: ModelDefinition, query: GroupedQuery) -> EntityQuery:
     """The entities that are to be grouped."""
     return EntityQuery(
         tenant=definition.stored.tenant,
         model=definition.stored.id,
-        search=_compile_condition(definition, query),
+        search=EVERYTHING if query.condition is None else await _compile_condition(definition, query.condition),
         instant=query.instant,
     )
 
 
-def _compile_condition(definition: ModelDefinition, query: GroupedQuery) -> CompiledSearch:
-    if query.condition is None:
-        return EVERYTHING
+async def _compile_condition(definition: ModelDefinition, raw: JsonValue) -> CompiledSearch:
+    def compile_condition() -> CompiledSearch:
+        condition = parse(raw)
+        check_statistics(condition)
+        return compile_search(condition, definition.model.declared)
+
     try:
-        condition = parse(query.condition)
+        if is_large_condition(raw):
+            return await run_in_thread(lambda: compile_condition().precompile(first=FIRST_ARGUMENT))
+        return compile_condition()
     except MalformedCondition as malformed:
         raise InvalidCondition(f"invalid condition: {malformed}") from malformed
-    check_statistics(condition)
-    return compile_search(condition, definition.model.declared)
 
 
 @asynccontextmanager
@@ -154,9 +159,8 @@ async def _collect_staged(
         yield (), grouping.NO_ADDITIONS
         return
     async with _collect_writes(runtime, caller) as writes:
-        belongs = wanted.search.compile_predicate()
         entities = [write.entity for write in writes if not write.deletes and write.entity.model == wanted.model]
-        shown = [entity for entity in entities if belongs(decode_stored(entity.document), to_meta(entity))]
+        shown = [match.entity for match in await judge_entities(entities, wanted.search)]
         added = Additions(
             states=tuple(entity.state for entity in shown), documents=tuple(entity.document for entity in shown)
         )

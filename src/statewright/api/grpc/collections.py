@@ -60,6 +60,7 @@ async def update_all(runtime: Runtime, caller: Caller, request: UpdateAll) -> Ou
     """Update entities one after the other, each in a transaction of its own, up to the first that fails."""
     if not request.payloads:
         raise InvalidCall("payloads array is empty")
+    collections.require_limit(request.payloads)
     results: list[Saved] = []
     for number, new in enumerate(request.payloads):
         try:

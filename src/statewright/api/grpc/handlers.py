@@ -24,6 +24,7 @@ from statewright.api.grpc.forwarding import TransactionForwarder
 from statewright.api.grpc.payloads import InvalidPayload, make_decoder, read, read_first
 from statewright.api.grpc.responses import CorrelatedResponse, Error, Outcome, Response
 from statewright.auth import Authenticator
+from statewright.background import run_by_size
 from statewright.failures import Failure
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.services.runtime import Caller, Runtime
@@ -174,7 +175,7 @@ class RequestHandler:
                 return _encode_responses(
                     unjoined_id, [_mark_failed(rpc.unjoined, to_client_error(refused, METHODS[rpc.kind], event.type))]
                 )
-        outcome = await self._run(_prepare(rpc, event), caller, METHODS[rpc.kind], event.type)
+        outcome = await self._run(await _prepare(rpc, event), caller, METHODS[rpc.kind], event.type)
         return _encode_responses(event.id, outcome.responses, outcome.warnings)
 
     async def _run(self, prepared: PreparedRequest, caller: Caller, method: str, event_type: str) -> Outcome:
@@ -190,7 +191,8 @@ class RequestHandler:
             return Outcome([_mark_failed(prepared.blank, to_server_error(error, method, event_type))])
 
 
-def _prepare(rpc: RpcMethod, event: CloudEvent) -> PreparedRequest:
+async def _prepare(rpc: RpcMethod, event: CloudEvent) -> PreparedRequest:
+    """The request that an event carries, a large one read by a thread. Raises :class:`InvalidCall`."""
     try:
         data = get_data(event)
     except UnusableEvent as unusable:
@@ -199,7 +201,7 @@ def _prepare(rpc: RpcMethod, event: CloudEvent) -> PreparedRequest:
     if asked is None:
         raise InvalidCall(f"unsupported {rpc.kind} event type: {event.type}")
     try:
-        return asked.prepare(data, rpc.first_value_counts)
+        return await run_by_size(len(data), lambda: asked.prepare(data, rpc.first_value_counts))
     except InvalidPayload as invalid:
         raise InvalidCall(f"invalid payload: {invalid}") from invalid
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import AsyncIterable, AsyncIterator
+from functools import partial
 from typing import Final
 
 from msgspec import ValidationError as WrongType
@@ -10,10 +11,14 @@ from msgspec import convert
 from statewright.api.http.request import MAX_BODY_BYTES, Request, uuid_text
 from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import TIMEOUT, Query, Route
+from statewright.background import run_by_size
 from statewright.failures import BadRequest, BodyTooLarge, InvalidParameter
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.services import messages
 from statewright.services.messages import Header, MessageReading, NotUtf8, TempFile
+
+MAX_IDS: Final = 10_000
+"""Messages that one request deletes."""
 
 _INT64: Final = 2**63
 _OPTIONAL_HEADERS: Final = {
@@ -65,7 +70,8 @@ async def delete_message(request: Request) -> Response:
 async def delete_messages(request: Request) -> Response:
     """Delete messages by their ids, which are echoed as they were sent."""
     request.query_int32("transactionSize", 1000)
-    sent = _parse_ids(await request.body(excess=BodyTooLarge))
+    body = await request.body(excess=BodyTooLarge)
+    sent = await run_by_size(len(body), partial(_parse_ids, body))
     await messages.delete_all(request.runtime, request.principal, [_parse_message_id(text) for text in sent])
     return Response(encode_json([{"entityIds": sent, "success": True}]))
 
@@ -131,9 +137,12 @@ def _read_message_id(request: Request) -> str:
 
 def _parse_ids(body: bytes) -> list[str]:
     try:
-        return convert(decode(body), list[str])
+        ids = convert(decode(body), list[str])
     except (MalformedJson, WrongType) as malformed:
         raise BadRequest(f"the body must be an array of message ids: {malformed}") from malformed
+    if len(ids) > MAX_IDS:
+        raise BadRequest(f"the body has {len(ids)} message ids, {MAX_IDS} are allowed")
+    return ids
 
 
 def _parse_message_id(text: str) -> str:

@@ -12,6 +12,7 @@ given to ``GroupCommit`` where the service is put together; a transaction stages
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.resources import files
 from typing import Final
 
@@ -20,6 +21,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from statewright.background import run_by_size
 from statewright.failures import Conflict, Failure, ModelNotFound, ModelNotLocked
 from statewright.ids import EntityId
 from statewright.storage.columns import ENTITY_COLUMNS, EntityColumns
@@ -193,7 +195,12 @@ class CommitStatement:
         """Try to apply the batch; what became of its submissions, in order."""
         numbers = [number for number, submission in enumerate(batch) for _ in submission.rows]
         columns = zip(*[astuple(row) for submission in batch for row in submission.rows], strict=True)
-        more = {part.name: text for part in self._parts if (text := part.encode(batch)) is not None}
+        size = sum(part.size for submission in batch for part in submission.parts.values())
+        more: dict[str, str] = {}
+        for part in self._parts:
+            text = await run_by_size(size, partial(part.encode, batch))
+            if text is not None:
+                more[part.name] = text
         records = await connection.fetch(
             self.compose(*more), numbers, *columns, *more.values(), timeout=STATEMENT_TIMEOUT_S
         )

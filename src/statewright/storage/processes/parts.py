@@ -122,7 +122,8 @@ class InstanceProgress(StagedPart, frozen=True, kw_only=True, omit_defaults=True
 
     @property
     def size(self) -> int:
-        return sum(len(memoryview(row.input)) for row in self.executions if row.input is not None)
+        snapshots = (raw for row in self.executions for raw in (row.input, row.output) if raw is not None)
+        return sum(len(memoryview(raw)) for raw in snapshots)
 
 
 class Waits(StagedPart, frozen=True, kw_only=True, omit_defaults=True):
@@ -139,6 +140,11 @@ class Waits(StagedPart, frozen=True, kw_only=True, omit_defaults=True):
     held: Sequence[str] = ()
     released: Sequence[str] = ()
     definitions: Sequence[DefinitionRow] = ()
+
+    @property
+    def size(self) -> int:
+        sources = sum(len(definition.source) for definition in self.definitions)
+        return sources + sum(len(memoryview(child.variables)) for child in self.children)
 
     @property
     def is_empty(self) -> bool:

@@ -1,18 +1,20 @@
 """Matches of a search in memory: rows judged one by one, and entities put in order."""
 
-from collections.abc import AsyncIterator, Sequence
-from functools import partial
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import suppress
 from operator import attrgetter
 from typing import Final, Generic, TypeVar
 
 import asyncpg
 from msgspec import Struct
 
-from statewright.background import MAX_INLINE_BYTES, TimeSlices, run_by_size
-from statewright.conditions import CompiledSearch, Predicate
+from statewright.background import MAX_INLINE_BYTES, TimeSlices, run_in_thread
+from statewright.conditions import CompiledSearch, Predicate, TooManyVisits, Visits
 from statewright.entity import EntityMeta, EntityView
+from statewright.failures import BadRequest
 from statewright.jsonval.codec import decode_stored
 from statewright.jsonval.values import JsonValue
+from statewright.turns import TurnExceeded
 
 PORTION: Final = 500
 """Rows judged between two looks at the database."""
@@ -30,19 +32,43 @@ class Match(Struct, Generic[Found], frozen=True):
 async def judge_rows(
     rows: Sequence[asyncpg.Record], holds: Predicate
 ) -> AsyncIterator[tuple[asyncpg.Record, JsonValue]]:
-    """The rows that match, with their documents; others get their turn meanwhile."""
+    """The rows that match, with their documents; others get their turn meanwhile. Raises ``BadRequest`` for a
+    condition that looks at too much of a document.
+    """
     slices = TimeSlices()
     for row in rows:
-        text = row["document"]
-        if len(text) <= MAX_INLINE_BYTES:
-            document = decode_stored(text)
-            matches = holds(document, row_to_meta(row))
-        else:
-            document = await run_by_size(len(text), partial(decode_stored, text))
-            matches = await run_by_size(len(text), partial(holds, document, row_to_meta(row)))
+        document, matches = await _judge(row["document"], row_to_meta(row), holds)
         if matches:
             yield row, document
         await slices.yield_if_due()
+
+
+async def judge_entities(entities: Iterable[Found], search: CompiledSearch) -> list[Match[Found]]:
+    """The same of entities that are in memory already."""
+    slices, holds = TimeSlices(), search.compile_predicate()
+    found: list[Match[Found]] = []
+    for entity in entities:
+        document, matches = await _judge(entity.document, to_meta(entity), holds)
+        if matches:
+            found.append(Match(entity, document))
+        await slices.yield_if_due()
+    return found
+
+
+async def _judge(text: str, meta: EntityMeta, holds: Predicate) -> tuple[JsonValue, bool]:
+    """A document, and whether the condition holds for it: found within a turn, or by a thread."""
+
+    def decode_and_judge(visits: Visits) -> tuple[JsonValue, bool]:
+        document = decode_stored(text)
+        return document, holds(document, meta, visits)
+
+    try:
+        if len(text) <= MAX_INLINE_BYTES:
+            with suppress(TurnExceeded):
+                return decode_and_judge(Visits(within_turn=True))
+        return await run_in_thread(lambda: decode_and_judge(Visits()))
+    except TooManyVisits as error:
+        raise BadRequest(f"{error}, in the entity {meta.id}") from error
 
 
 def sort_matches(matches: Sequence[Match[Found]], search: CompiledSearch) -> list[Found]:

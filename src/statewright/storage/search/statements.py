@@ -101,7 +101,7 @@ class StatementCache:
         search = query.search
         shape = None if query.without or query.instant is not None else search.shape
         if shape is None:
-            return _build_statement(query, columns, lookup, recurs=False)
+            return _build_statement(query, columns, None if search.is_precompiled else lookup, recurs=False)
         key = shape, lookup, columns, search.order
         statement = self._statements.get(key)
         if statement is None:
