@@ -42,6 +42,9 @@ demo: $(BIN)/statewright ## watch an entity move through an imported workflow
 demo-steps: $(BIN)/statewright ## watch the loan chain run on the JSON step engine, with a worker
 	$(BIN)/python examples/demo_steps.py
 
+demo-flows: $(BIN)/statewright ## watch a flow of ten lines survive the death of the service, with two workers
+	$(BIN)/python examples/demo_flows.py
+
 bench: $(VENV)/.dev ## measure against floors taken in the same run
 	$(BIN)/python -m benchmarks
 
@@ -80,4 +83,4 @@ clean: ## remove what the targets made, the data of `make run` excepted
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup run test unit demo demo-steps bench bench-modes bench-search bench-steps lint fmt types mypy pyright check openapi proto clean
+.PHONY: help setup run test unit demo demo-flows demo-steps bench bench-modes bench-search bench-steps lint fmt types mypy pyright check openapi proto clean

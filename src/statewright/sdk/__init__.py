@@ -10,7 +10,7 @@
         return prize | {"approved": True}
 
 ``statewright node module:node`` runs it, and so does ``node.run()``. In a module without a node, the module-level
-``processor``, ``criterion``, ``schedule`` and ``job`` register with ``default_node``.
+``processor``, ``criterion``, ``schedule``, ``job`` and ``task`` register with ``default_node``.
 """
 
 from statewright.sdk.client import AsyncClient, Client
@@ -32,7 +32,8 @@ from statewright.sdk.errors import (
     Unreachable,
 )
 from statewright.sdk.exchange import ONCE, RetryPolicy
-from statewright.sdk.jobs import Job, NonRetryable
+from statewright.sdk.job import Job, Task
+from statewright.sdk.jobs import NonRetryable
 from statewright.sdk.node import Node
 from statewright.sdk.operations import Entity, WriteResult
 from statewright.sdk.outcomes import No, Rejected, Schedule
@@ -47,6 +48,7 @@ criterion = default_node.criterion
 schedule = default_node.schedule
 function = default_node.function
 job = default_node.job
+task = default_node.task
 
 __all__ = [
     "ONCE",
@@ -73,6 +75,7 @@ __all__ = [
     "RunFailed",
     "Schedule",
     "SearchFailed",
+    "Task",
     "Tls",
     "TokenUnavailable",
     "TransactionOver",
@@ -85,4 +88,5 @@ __all__ = [
     "job",
     "processor",
     "schedule",
+    "task",
 ]

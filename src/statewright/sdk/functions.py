@@ -17,8 +17,11 @@ from statewright.jsonval.values import JsonValue
 from statewright.sdk.context import Context
 from statewright.sdk.outcomes import overlay
 
-Kind: TypeAlias = Literal["processor", "criteria", "function", "job"]
-"""The kinds of callouts, as the protocol names them, and jobs of the step engine."""
+Kind: TypeAlias = Literal["processor", "criteria", "function", "job", "task"]
+"""The kinds of callouts, as the protocol names them, jobs of the step engine, and tasks of flows."""
+
+WORK_KINDS: Final = ("job", "task")
+"""What is polled for; all others are callouts."""
 
 NOUNS: Final[dict[Kind, str]] = {
     "processor": "processor",
@@ -76,7 +79,7 @@ class Function:
         """
         value = self._decode(document) if self.signature.takes_document else None
         outcome = await self._run(self._build_arguments(value, context), threads)
-        if self.kind == "job":  # it answers with the changes only: the other members may have newer values by now
+        if self.kind in WORK_KINDS:  # a job answers with changes only, a task with a value of its own
             return outcome
         if document is not None and self.signature.view is not None and type(outcome) is self.signature.view:
             return overlay(decode(document), outcome)

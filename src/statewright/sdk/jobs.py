@@ -1,4 +1,5 @@
-"""Jobs of the JSON step engine, done by handlers of this program (docs/reference/steps.md#workers).
+"""Jobs of processes, done by handlers of this program: of the JSON step engine (docs/reference/steps.md#workers), and
+tasks of flows (docs/reference/flows.md#tasks-are-jobs).
 
 A worker polls for as many jobs as it can run at once, runs a handler for each, and reports what it returned. The engine
 delivers at least once: a job whose worker was lost comes again, so handlers should be idempotent.
@@ -15,31 +16,17 @@ import secrets
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final, Protocol
 
 from msgspec import Struct
 
 from statewright.jsonval.codec import encode
-from statewright.jsonval.values import JsonObject
 from statewright.sdk.endpoint import BackOff
 from statewright.sdk.functions import SLIPS, Function, describe_error, quote_error
+from statewright.sdk.job import Job, read_task
 from statewright.sdk.outcomes import NotJson, encode_json
 from statewright.sdk.threads import DaemonThreadPool
-
-
-class Job(Struct, frozen=True, kw_only=True):
-    """A claimed job. ``variables`` are those of the instance when the job was made."""
-
-    id: str
-    type: str
-    instance_id: str
-    step_id: str = ""
-    step_execution_id: str = ""
-    retries_remaining: int = 0
-    lock_expires_at: datetime | None = None
-    """When the lease ends and the engine may give the job to another worker; it is renewed where the engine allows."""
-    variables: JsonObject = {}
 
 
 class NonRetryable(Exception):
@@ -191,6 +178,9 @@ class JobWorker:
         if handler is None:
             return NonRetryable(f"no handler registered for {job.type}")
         try:
+            if handler.kind == "task":
+                task = read_task(job)
+                return _encode_output(await handler.call(encode(task.input), task, self._threads))
             return _encode_object(await handler.call(encode(job.variables), job, self._threads))
         except Exception as error:  # whatever goes wrong in a user's handler is its outcome
             if isinstance(error, SLIPS):
@@ -261,6 +251,14 @@ def _encode_object(returned: object) -> bytes:
     if not text.startswith(b"{"):
         raise NotJson(f"a handler returns an object or nothing, not {type(returned).__name__}")
     return text
+
+
+def _encode_output(returned: object) -> bytes:
+    """What the handler of a task returned, as an object (docs/reference/flows.md#tasks-are-jobs). Raises
+    :class:`NotJson`.
+    """
+    text = b"{}" if returned is None else encode_json(returned)
+    return text if text.startswith(b"{") else b'{"$output":%b}' % text
 
 
 async def _pause(leaving: "asyncio.Task[bool]", seconds: float) -> None:

@@ -4,10 +4,13 @@ import asyncio
 import importlib
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from datetime import timedelta
 from typing import Final, Literal, TypeVar, cast
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from statewright.sdk.address import (
     CONTEXT_PATH_VARIABLE,
@@ -27,10 +30,11 @@ from statewright.sdk.endpoint import (
     get_first_set,
     parse_endpoint,
 )
-from statewright.sdk.functions import Function, Handler, Kind
+from statewright.sdk.functions import WORK_KINDS, Function, Handler, Kind
 from statewright.sdk.grpc_jobs import GrpcJobs
 from statewright.sdk.http import HttpTransport
-from statewright.sdk.jobs import Job, JobWorker
+from statewright.sdk.job import Job, Task
+from statewright.sdk.jobs import DEFAULT_LEASE, JobWorker
 from statewright.sdk.log_lines import configure_logging
 from statewright.sdk.rest_jobs import RestJobs
 from statewright.sdk.tls import Tls, read_tls
@@ -42,18 +46,22 @@ HandlerT = TypeVar("HandlerT", bound=Handler)
 HTTP_VARIABLES: Final = (*URL_VARIABLES, "STATEWRIGHT_COMPUTE_HTTP_BASE", "CYODA_COMPUTE_HTTP_BASE")
 """The first is the one to use; the others are older names of it, and that of the dialect."""
 
+_CONTEXTS: Final[Mapping[Kind, type[Struct]]] = {"job": Job, "task": Task}
+"""What handlers may take beside their document, where it is no ``Context``."""
+
 DEFAULT_CONCURRENCY: Final = 64
 DEFAULT_GRACE_S: Final = 30.0
 
 
 class Node:
     """Processors, criteria and functions that answer callouts for some tags, and handlers that do jobs of the step
-    engine.
+    engine and tasks of flows.
 
     ``tags`` are one text, separated by commas, or several; None takes them from ``STATEWRIGHT_COMPUTE_TAGS``. At most
     ``concurrency`` functions run at once, plain ones in threads. When the node is told to stop it gives running
     functions ``grace`` seconds to finish. Jobs, up to ``concurrency`` beside the functions, come over REST, where
-    numbers are exact, or over gRPC.
+    numbers are exact, or over gRPC. ``lease`` is how long the jobs of a node that was lost wait for another one; while
+    a handler runs, the lease of its job is renewed.
     """
 
     def __init__(
@@ -63,11 +71,13 @@ class Node:
         concurrency: int = DEFAULT_CONCURRENCY,
         grace: float = DEFAULT_GRACE_S,
         jobs_over: Literal["rest", "grpc"] = "rest",
+        lease: timedelta = DEFAULT_LEASE,
     ) -> None:
         self._tags = tags
         self._concurrency = concurrency
         self._grace = grace
         self._jobs_over = jobs_over
+        self._lease = lease
         self._functions: dict[tuple[Kind, str], Function] = {}
         self._leave: asyncio.Event | None = None
 
@@ -105,6 +115,15 @@ class Node:
         exception the job is tried again while its step has retries left; :class:`NonRetryable` fails the step at once.
         """
         return self._make_registrar("job", type_)
+
+    def task(self, name: str) -> Callable[[HandlerT], HandlerT]:
+        """Registers a handler for the task of this name in flows (docs/reference/flows.md#tasks-are-jobs).
+
+        It may take the input (as plain values with exact numbers, or as the ``msgspec.Struct`` its parameter is
+        annotated with) and a :class:`Task` with the parameters, and returns the output: any JSON value. After an
+        exception the task is tried again while it has retries left; :class:`NonRetryable` fails it at once.
+        """
+        return self._make_registrar("task", name)
 
     def run(
         self,
@@ -158,7 +177,7 @@ class Node:
             async with asyncio.TaskGroup() as parts:
                 if jobs is not None:
                     parts.create_task(jobs.serve(leave, grace=self._grace))
-                if jobs is None or any(function.kind != "job" for function in self.functions):
+                if jobs is None or any(function.kind not in WORK_KINDS for function in self.functions):
                     connection = NodeConnection(where, tokens, worker, tags=declared)
                     parts.create_task(connection.run(leave, grace=self._grace))
         finally:
@@ -174,21 +193,22 @@ class Node:
     def _make_registrar(self, kind: Kind, name: str) -> Callable[[HandlerT], HandlerT]:
         if (kind, name) in self._functions:
             raise ValueError(f"there is already a {kind} named {name}")
+        if kind in WORK_KINDS and any((other, name) in self._functions for other in WORK_KINDS):
+            raise ValueError(f"there is already a handler for jobs of type {name}")
 
         def register(handler: HandlerT) -> HandlerT:
-            context = Job if kind == "job" else Context
-            self._functions[kind, name] = Function(kind, name, handler, context=context)
+            self._functions[kind, name] = Function(kind, name, handler, context=_CONTEXTS.get(kind, Context))
             return handler
 
         return register
 
     def _build_job_worker(self, where: Endpoint, transport: HttpTransport, tokens: TokenSource) -> JobWorker | None:
         """The worker for jobs; None when there are no handlers for any."""
-        handlers = {function.name: function for function in self.functions if function.kind == "job"}
+        handlers = {function.name: function for function in self.functions if function.kind in WORK_KINDS}
         if not handlers:
             return None
         source = RestJobs(transport) if self._jobs_over == "rest" else GrpcJobs(where, tokens)
-        return JobWorker(source, handlers, concurrency=self._concurrency)
+        return JobWorker(source, handlers, concurrency=self._concurrency, lease=self._lease)
 
     def _get_own_tags(self) -> str | Iterable[str]:
         return self._tags if self._tags is not None else get_first_set(os.environ, TAGS_VARIABLES) or ()

@@ -23,7 +23,8 @@ from statewright.jsonval.values import JsonObject
 from statewright.sdk.address import parse_address
 from statewright.sdk.functions import Function
 from statewright.sdk.http import HttpTransport
-from statewright.sdk.jobs import Job, JobWorker
+from statewright.sdk.job import Job
+from statewright.sdk.jobs import JobWorker
 from statewright.sdk.rest_jobs import RestJobs
 from statewright.sdk.tokens import make_token_source
 from statewright.sockets import bind_listening_socket

@@ -12,7 +12,9 @@ import pytest
 from msgspec import Struct
 
 from statewright.sdk.functions import Function
-from statewright.sdk.jobs import Job, JobsRefused, JobsUnavailable, JobWorker, NonRetryable, Poll
+from statewright.sdk.job import Job, Task
+from statewright.sdk.jobs import JobsRefused, JobsUnavailable, JobWorker, NonRetryable, Poll
+from statewright.sdk.node import Node
 
 PATIENCE_S = 30.0
 
@@ -305,3 +307,71 @@ async def test_leaving_does_not_wait_longer_than_its_grace():
 async def test_handlers_must_be_callable_with_what_there_is():
     with pytest.raises(TypeError, match="3 arguments"):
         _ = Function("job", "greet", lambda a, b, c: None, context=Job).signature
+
+
+# Tasks of flows (docs/reference/flows.md#tasks-are-jobs)
+
+
+def a_task_job(value: Any, **members: Any) -> Job:
+    payload = {"instanceId": "I", "node": 3, "name": "X", "base": "greet", "parameters": {"times": 2}, "input": value}
+    return Job(id="J1", type="greet", instance_id="I", variables={**payload, **members})
+
+
+async def outcome_of_task(handler: Callable[..., object], job: Job) -> Source:
+    source = Source(job)
+    function = Function("task", "greet", handler, context=Task)
+    worker = JobWorker(source, {"greet": function}, concurrency=1, lease=timedelta(seconds=0.3), name="w")
+    leave = asyncio.Event()
+    serving = asyncio.create_task(worker.serve(leave, grace=PATIENCE_S))
+    await source.until(lambda: source.completed or source.failed)
+    leave.set()
+    await asyncio.wait_for(serving, PATIENCE_S)
+    return source
+
+
+async def test_a_task_gets_its_input_and_what_the_flow_says_of_it():
+    def greet(value: dict[str, str], task: Task) -> dict[str, object]:
+        return {"said": value["name"], "times": task.parameters, "of": [task.name, task.type, task.node, task.element]}
+
+    source = await outcome_of_task(greet, a_task_job({"name": "Ada"}, element=4))
+    assert source.completed == {"J1": b'{"said":"Ada","times":{"times":2},"of":["X","greet",3,4]}'}
+
+
+@pytest.mark.parametrize(
+    ("returned", "reported"),
+    [
+        (None, b"{}"),
+        ({}, b"{}"),
+        ([1, {"a": 2}], b'{"$output":[1,{"a":2}]}'),
+        (5, b'{"$output":5}'),
+        ("text", b'{"$output":"text"}'),
+    ],
+)
+async def test_a_task_may_return_any_value(returned: object, reported: bytes):
+    assert (await outcome_of_task(lambda _value: returned, a_task_job([]))).completed == {"J1": reported}
+
+
+async def test_a_task_takes_its_input_as_the_type_of_its_annotation():
+    class Order(Struct):
+        amount: Decimal
+
+    source = await outcome_of_task(lambda order: {"double": order.amount * 2}, a_task_job({"amount": Decimal("1.50")}))
+    assert source.failed  # a lambda has no annotation: it gets a dict
+
+    def double(order: Order) -> dict[str, Decimal]:
+        return {"double": order.amount * 2}
+
+    source = await outcome_of_task(double, a_task_job({"amount": Decimal("1.50")}))
+    assert source.completed == {"J1": b'{"double":3.00}'}
+
+
+async def test_a_job_that_no_flow_has_made_is_no_task():
+    source = await outcome_of_task(lambda value: value, Job(id="J1", type="greet", instance_id="I", variables={"a": 1}))
+    assert source.failed == {"J1": ("job J1 of type greet is not of a flow", True)}
+
+
+def test_a_name_is_that_of_a_job_or_of_a_task():
+    node = Node()
+    node.task("greet")(lambda value: value)
+    with pytest.raises(ValueError, match="already a handler for jobs of type greet"):
+        node.job("greet")
