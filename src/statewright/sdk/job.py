@@ -1,6 +1,7 @@
 """What a worker is given: a job of a process, and the task of a flow that a job is for."""
 
 from datetime import datetime
+from typing import Any
 
 from msgspec import Struct
 
@@ -33,8 +34,8 @@ class Task(Struct, frozen=True, kw_only=True):
     instance_id: str
     node: int
     """The number of the node."""
-    parameters: JsonValue
-    """An object or an array."""
+    parameters: Any
+    """An object or an array; what is in it is between the flow and its workers."""
     input: JsonValue
     element: int | None = None
     """The place of the element of an iteration that it is for."""
