@@ -32,7 +32,7 @@ from statewright.engine.metrics import RunMetrics
 from statewright.histogram import Histogram
 from statewright.rpc.server import PortLoad
 from statewright.services.ops.audit import OpsAuditSweeper
-from statewright.services.processes.hosting import ProcessMetrics
+from statewright.services.processes.hosting import ProcessHosts, ProcessMetrics
 from statewright.services.runtime import Runtime
 from statewright.services.scheduler import ScheduleMetrics, TaskOutcome
 from statewright.services.steps import find_steps
@@ -320,6 +320,36 @@ class OpsCollector(Collector):
         yield build_counters("statewright_swept_rows", "Rows removed after their retention", "table", swept)
 
 
+class LanguageCollector(Collector):
+    """What a process has counted since its start, by process language: steps and flows alike."""
+
+    def __init__(self, hosts: ProcessHosts) -> None:
+        self._hosts = hosts
+
+    def collect(self) -> Iterator[Metric]:
+        """What was counted so far."""
+        known = [(hosted.name, hosted.metrics) for hosted in self._hosts.hosted]
+        started = [(language, metrics.instances_started) for language, metrics in known]
+        yield build_counters("statewright_process_instances_started", "Instances", "language", started)
+        ended = CounterMetricFamily(
+            "statewright_process_instances_ended", "Ended instances", labels=["language", "outcome"]
+        )
+        entered = CounterMetricFamily(
+            "statewright_process_nodes_entered", "Entries into nodes", labels=["language", "node_type"]
+        )
+        for language, metrics in known:
+            for outcome, count in metrics.instances_ended.items():
+                ended.add_metric([language, outcome], count)
+            for node_type, count in metrics.nodes_executed.items():
+                entered.add_metric([language, node_type], count)
+        yield from (ended, entered)
+        retries = [(language, metrics.job_retries) for language, metrics in known]
+        yield build_counters("statewright_process_job_retries", "Failed jobs that were put back", "language", retries)
+        pickup = {language: metrics.pickup for language, metrics in known}
+        meaning = "From the creation of a job to its claim"
+        yield build_labelled_histograms("statewright_process_pickup_seconds", meaning, "language", pickup)
+
+
 class Metrics:
     """A registry of its own, so that several services in one process do not mix."""
 
@@ -351,4 +381,5 @@ class Metrics:
         self._registry.register(ResourceCollector(runtime, members))
         self._registry.register(ClusterCollector(node))
         self._registry.register(StepCollector(find_steps(runtime).metrics))
+        self._registry.register(LanguageCollector(runtime.extensions.get(ProcessHosts)))
         self._registry.register(OpsCollector(runtime.extensions.get(OpsAuditSweeper)))

@@ -7,6 +7,7 @@ from statewright.app import languages
 from statewright.background import run_in_background
 from statewright.cluster.node import ClusterNode
 from statewright.compute.members import Members
+from statewright.flows.process_language import FLOWS
 from statewright.metrics import Metrics
 from statewright.services.processes.background import ProcessHostConfig, run_process_services
 from statewright.services.runtime import Runtime
@@ -45,7 +46,7 @@ async def run_step_engine(
         fires_timers=settings.scheduler_enabled,
         scan_interval=settings.scheduler_scan_interval,
         sweep_interval=settings.steps_sweep_interval,
-        retentions={STEPS.name: settings.steps_retention},
+        retentions={STEPS.name: settings.steps_retention, FLOWS.name: settings.flows_retention},
     )
     pushes = settings.steps_dispatch == "both"
     pushers = [each.build_pusher(runtime, members, node.local) for each in languages.LANGUAGES] if pushes else []

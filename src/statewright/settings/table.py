@@ -297,6 +297,10 @@ class Table(Struct, frozen=True, kw_only=True):
             _DURATION_OR_ZERO, "age at which completed and cancelled instances of the step engine are removed; 0: never"
         ),
     ] = span("0s")
+    flows_retention: Annotated[
+        timedelta,
+        _ours(_steps)(_DURATION_OR_ZERO, "age at which completed and cancelled flows are removed; 0: never"),
+    ] = span("0s")
 
     grpc_port: Annotated[int, _compute(PORT, "port of the gRPC CloudEvents service; 0 lets the system choose")] = 9090
     grpc_max_message_bytes: Annotated[

@@ -3,11 +3,13 @@
 import json
 
 import pytest
+from google.protobuf.struct_pb2 import Struct
 
 from statewright.net import ulid_to_uuid
 from statewright.sdk import Node
 from tests.builders import Json
 from tests.integration.flows.conftest import Flows, an_error, done
+from tests.integration.steps_grpc.engine import engine_of
 from tests.integration.transactions.conftest import Serving
 from tests.integration.transactions.conftest import serving as serving
 from tests.service import Api, RunningService, eventually
@@ -162,6 +164,24 @@ def test_members_do_the_tasks_whose_types_are_their_tags(flows: Flows, serving: 
     assert flows.read(instance)["result"] == {"seen": [1, 2], "with": {"p": 1}}
 
 
+def test_workers_of_workflow_v1_do_tasks(flows: Flows, service: RunningService):
+    instance = flows.run('A ({"p": [1, 2]}) → B', [{"n": 1}])
+    with engine_of(service, flows.api.token) as engine:
+        [job] = engine("PollJobs", worker_id="w", job_types=["A"], max_jobs=5).jobs
+        assert (job.job_type, job.variables["input"][0]["n"], list(job.variables["parameters"]["p"])) == (
+            "A",
+            1,
+            [1, 2],
+        )
+        output = Struct()
+        output.update({"$output": [7, 8]})
+        engine("CompleteJob", job_id=job.id, worker_id="w", variables_to_set=output)
+        [job] = engine("PollJobs", worker_id="w", job_types=["B"], max_jobs=5).jobs
+        engine("FailJob", job_id=job.id, worker_id="w", retryable=False, error_message="no B")
+    assert [line["output"] for line in flows.history(instance) if line["name"] == "A.1"] == [[7, 8]]
+    assert flows.read(instance)["failureReason"] == "no B"
+
+
 def test_instances_are_searched_by_input_and_result_and_read_as_they_were(
     flows: Flows, service: RunningService, api: Api
 ):
@@ -217,3 +237,10 @@ def test_a_live_diagram_has_the_colours_of_what_happened(flows: Flows):
     lines = drawn.text.splitlines()
     assert lines[:2] == ["stateDiagram-v2", '  state "A" as A.1']
     assert lines[-3:] == ["  class A.1 completed", "  class B.2 skipped", "  class C.3 running"]
+
+
+def test_what_is_counted_says_of_which_language_it_is(flows: Flows, service: RunningService):
+    flows.do(flows.run("A"), "cancel")
+    found = Api(service.admin).get("/metrics").text
+    assert 'statewright_process_nodes_entered_total{language="flows",node_type="task"}' in found
+    assert 'statewright_process_instances_ended_total{language="flows",outcome="cancelled"}' in found

@@ -2,10 +2,12 @@
 (docs/reference/flows.md#instances).
 """
 
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
 
+from statewright.background import run_by_size
 from statewright.failures import ProcessBadRequest
 from statewright.flows.definition import FlowProcess
 from statewright.flows.instance import FlowInstance
@@ -25,6 +27,8 @@ from statewright.services.runtime import Caller, Runtime
 FlowOperation = InstanceOperation[FlowProcess, FlowInstance]
 
 MAX_REASON_CHARS: Final = 4_096
+_TEXT_WEIGHT: Final = 8
+"""Bytes of JSON that a character of a flow is as much work as, when it is drawn."""
 
 
 class FlowStart(Struct, frozen=True, kw_only=True):
@@ -115,7 +119,9 @@ async def get_instance_diagram(
     published = await definitions.get_version(runtime, caller, found.definition_id, found.definition_version)
     statuses = await hosted.fetch_last_statuses(find_flows(runtime), caller, instance_id)
     known: dict[int, ExecutionStatus] = {int(node): status for node, status in statuses.items()}
-    return render_instance_diagram(published.process.flow.graph, known, options)
+    process = published.process
+    draw = partial(render_instance_diagram, process.flow.graph, known, options)
+    return await run_by_size(len(process.source.text) * _TEXT_WEIGHT, draw)
 
 
 async def cancel(runtime: Runtime, caller: Caller, instance_id: str, reason: str = "") -> FlowInstance:

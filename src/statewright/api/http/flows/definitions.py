@@ -1,5 +1,6 @@
 """Definitions of flows over REST (docs/reference/flows.md#rest)."""
 
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -9,16 +10,19 @@ from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response
 from statewright.api.http.steps import parameters
 from statewright.api.http.steps.bodies import read_members, reply
+from statewright.background import run_by_size
 from statewright.failures import BodyTooLarge, InvalidParameter, ProcessBadRequest
 from statewright.flows.definition import FlowProcess, FlowSettings, FlowSource, definition_to_document
-from statewright.flows.graph import graph_to_document
-from statewright.flows.mermaid import render_diagram
+from statewright.flows.graph import FlowGraph, graph_to_document
+from statewright.flows.mermaid import DiagramOptions, render_diagram
 from statewright.instants import format_instant
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.services.flows import definitions
 from statewright.services.processes.definitions import Summary
 
 PLAIN: Final = "text/plain"
+_TEXT_WEIGHT: Final = 8
+"""Bytes of JSON that a character of a flow is as much work as, when it is drawn."""
 
 
 async def upload(request: Request) -> Response:
@@ -89,15 +93,17 @@ async def _draw(request: Request, wanted: int) -> Response:
     definition, options = parameters.read_definition_id(request), read_diagram_options(request)
     wanted_format = parameters.read_text(request, "format") or "mermaid"
     found = await definitions.get_version(request.runtime, request.caller, definition, wanted)
-    graph = found.process.flow.graph
-    match wanted_format:
-        case "mermaid":
-            drawn = render_diagram(graph, is_vertical=options.is_vertical, with_docs=options.with_docs)
-            return Response(drawn.encode(), media_type=TEXT)
-        case "graph":
-            return reply(graph_to_document(graph))
-        case _:
-            raise InvalidParameter("format")
+    if wanted_format not in ("mermaid", "graph"):
+        raise InvalidParameter("format")
+    draw = partial(_draw_graph, found.process.flow.graph, options, as_graph=wanted_format == "graph")
+    return await run_by_size(len(found.process.source.text) * _TEXT_WEIGHT, draw)
+
+
+def _draw_graph(graph: FlowGraph, options: DiagramOptions, *, as_graph: bool) -> Response:
+    if as_graph:
+        return reply(graph_to_document(graph))
+    drawn = render_diagram(graph, is_vertical=options.is_vertical, with_docs=options.with_docs)
+    return Response(drawn.encode(), media_type=TEXT)
 
 
 async def _read_source(request: Request) -> FlowSource:

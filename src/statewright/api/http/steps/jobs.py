@@ -9,7 +9,7 @@ from typing import Final
 
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response
-from statewright.api.http.steps.bodies import NO_CONTENT, RequestMembers, read, reply
+from statewright.api.http.steps.bodies import NO_CONTENT, RequestMembers, read, reply, reply_by_size
 from statewright.failures import ProcessBadRequest
 from statewright.instants import format_instant
 from statewright.processes.retries import FailureReport
@@ -37,7 +37,7 @@ async def poll_jobs(request: Request) -> Response:
         wait=min(timedelta(seconds=max(body.number("waitSeconds"), 0)), MAX_WAIT),
     )
     claimed = await jobs.claim(request.runtime, request.caller, claim)
-    return reply({"jobs": [to_job_record(job) for job in claimed]})
+    return await reply_by_size({"jobs": [to_job_record(job) for job in claimed]})
 
 
 async def complete_job(request: Request) -> Response:
