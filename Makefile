@@ -54,6 +54,9 @@ bench-search: $(VENV)/.dev ## measure searches of a million entities (ENTITIES=)
 bench-steps: $(VENV)/.dev ## measure the step engine against bare SQL: chains, and a backlog of 100,000 jobs
 	$(BIN)/python -m benchmarks.steps
 
+bench-flows: $(VENV)/.dev ## measure flows against the step engine: chains, a long iteration, a large text
+	$(BIN)/python -m benchmarks.flows
+
 bench-modes: $(VENV)/.dev ## measure the execution modes against a handler that holds its connections
 	$(BIN)/python -m benchmarks.modes
 
@@ -83,4 +86,4 @@ clean: ## remove what the targets made, the data of `make run` excepted
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup run test unit demo demo-flows demo-steps bench bench-modes bench-search bench-steps lint fmt types mypy pyright check openapi proto clean
+.PHONY: help setup run test unit demo demo-flows demo-steps bench bench-flows bench-modes bench-search bench-steps lint fmt types mypy pyright check openapi proto clean

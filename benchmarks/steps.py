@@ -14,12 +14,12 @@ import asyncio
 import json
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Any, Final, Protocol
 from uuid import uuid4
 
 import asyncpg
@@ -148,7 +148,25 @@ class Floor:
                 await connection.execute(self.ENQUEUE, job["instance"], following)
 
 
-async def chains(side: Engine | Floor, count: int, database: asyncpg.Connection) -> Measured:
+class Side(Protocol):
+    """One of those that are compared."""
+
+    pickups: list[int]
+
+    async def start(self) -> object:
+        """One instance more."""
+        ...
+
+    async def claim(self, worker: str, types: tuple[str, ...]) -> Sequence[Any]:
+        """Up to a batch of jobs."""
+        ...
+
+    async def complete(self, job: Any) -> None:
+        """Do a job."""
+        ...
+
+
+async def chains(side: Side, count: int, database: asyncpg.Connection) -> Measured:
     """``count`` instances in flight together, to the end of all of them."""
     side.pickups.clear()
     before, began = await _transactions(database), time.perf_counter()
@@ -159,7 +177,7 @@ async def chains(side: Engine | Floor, count: int, database: asyncpg.Connection)
         nonlocal left
         while not finished.is_set():
             claimed = await side.claim(name, TYPES)
-            await asyncio.gather(*(side.complete(job) for job in claimed))  # type: ignore[arg-type]
+            await asyncio.gather(*(side.complete(job) for job in claimed))
             left -= len(claimed)
             if left <= 0:
                 finished.set()
@@ -196,7 +214,7 @@ async def drained(engine: Engine, count: int) -> list[float]:
     return [count / TENTHS / max(b - a, 1e-9) for a, b in pairwise(marks)]
 
 
-async def _many(start: Callable[[], Awaitable[None]], count: int) -> None:
+async def _many(start: Callable[[], Awaitable[object]], count: int) -> None:
     await asyncio.gather(*(start() for _ in range(count)))
 
 
@@ -206,7 +224,7 @@ async def _transactions(database: asyncpg.Connection) -> int:
 
 
 @asynccontextmanager
-async def _sides() -> AsyncIterator[tuple[Runtime, Floor, asyncpg.Connection]]:
+async def start_sides() -> AsyncIterator[tuple[Runtime, Floor, asyncpg.Connection]]:
     """The engine and the floor on one embedded server with its own data, durable as in production."""
     with tempfile.TemporaryDirectory(prefix="statewright-bench-") as directory:
         async with server.run_embedded_server(Path(directory) / "data") as url:
@@ -225,7 +243,7 @@ async def _sides() -> AsyncIterator[tuple[Runtime, Floor, asyncpg.Connection]]:
 
 async def run(options: argparse.Namespace, console: Console) -> None:
     """Both parts, and their tables."""
-    async with _sides() as (runtime, floor, database):
+    async with start_sides() as (runtime, floor, database):
         ours: list[Measured] = []
         theirs: list[Measured] = []
         for _ in range(options.rounds):

@@ -1,0 +1,171 @@
+"""Flows against the step engine: ``python -m benchmarks.flows``.
+
+1. *Chains.* So many flows of three tasks are in flight together, and so many instances of the step engine's chain of three service
+   tasks, in turns on one server; workers claim batches and complete every job at once. The use cases are called in this
+   process, without HTTP.
+2. *Iteration.* One flow with an iteration over many elements, all of them done by the same workers: elements per second by
+   tenth, and the growth of this process.
+3. *Compiling.* A text of many nodes, from the text to the net that runs.
+"""
+
+import argparse
+import asyncio
+import time
+from itertools import pairwise
+from statistics import median
+from uuid import uuid4
+
+import psutil
+import uvloop
+from msgspec import Struct
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.steps import BATCH, TENTHS, TYPES, WORKERS, Engine, Measured, chains, start_sides
+from statewright.entity import Principal
+from statewright.flows import compile_graph, compile_text
+from statewright.flows.definition import FlowSource
+from statewright.ids import TenantId
+from statewright.services.flows import definitions, instances
+from statewright.services.processes import jobs
+from statewright.services.processes.jobs import ClaimedJob, JobClaim
+from statewright.services.processes.queues import find_shared_queue
+from statewright.services.runtime import Caller, Runtime
+
+CHAIN = " → ".join(TYPES)
+INPUT = {"applicant": "Ada Lovelace", "amount": 12_345, "note": "x" * 200}
+MIB = 1024 * 1024
+
+
+class FlowEngine:
+    """The use cases of flows in this process."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._queue = find_shared_queue(runtime)
+        principal = Principal(id="bench", name="bench", kind="user", tenant=TenantId(f"bench-{uuid4().hex[:8]}"))
+        self._caller = Caller(principal)
+        self.pickups: list[int] = []
+
+    async def prepare(self, source: str) -> None:
+        """Store the flow that is started."""
+        await definitions.upload(self._runtime, self._caller, FlowSource(id="bench", text=source))
+
+    async def start(self, value: object = INPUT) -> str:
+        """A new instance; its id."""
+        request = instances.FlowStart(definition_id="bench", input=value)  # type: ignore[arg-type]
+        return (await instances.start(self._runtime, self._caller, request)).id
+
+    async def read_status(self, instance: str) -> str:
+        """What became of an instance."""
+        return (await instances.get_instance(self._runtime, self._caller, instance)).status
+
+    async def claim(self, worker: str, types: tuple[str, ...]) -> tuple[ClaimedJob, ...]:
+        """Up to a batch of jobs."""
+        claimed = await jobs.claim(
+            self._queue, self._caller, JobClaim(worker_id=worker, job_types=types, max_jobs=BATCH)
+        )
+        self.pickups += [(job.locked_at - job.created_at) * 1000 for job in claimed]
+        return claimed
+
+    async def complete(self, job: ClaimedJob) -> None:
+        """What its task answers."""
+        await jobs.complete(self._queue, self._caller, job.id, {job.job_type: "done"})
+
+
+class Iterated(Struct, frozen=True, kw_only=True):
+    """What one long iteration took."""
+
+    rates: list[float]
+    """Elements per second, by tenth."""
+    took_s: float
+    grown_mib: float
+
+
+async def iterate(engine: FlowEngine, elements: int) -> Iterated:
+    """One flow over so many elements, to its end."""
+    await engine.prepare("* a")
+    process = psutil.Process()
+    before, marks, done = process.memory_info().rss, [time.perf_counter()], 0
+    largest = before
+    instance = await engine.start([{"n": n} for n in range(elements)])
+
+    async def work(name: str) -> None:
+        nonlocal done, largest
+        while done < elements:
+            claimed = await engine.claim(name, ("a",))
+            await asyncio.gather(*map(engine.complete, claimed))
+            done += len(claimed)
+            largest = max(largest, process.memory_info().rss)
+            if not claimed:
+                await asyncio.sleep(0.005)  # a claim that can find nothing returns without a turn of the loop
+            while len(marks) <= min(done * TENTHS // elements, TENTHS):
+                marks.append(time.perf_counter())
+
+    await asyncio.gather(*(work(f"w{n}") for n in range(WORKERS)))
+    if (status := await engine.read_status(instance)) != "COMPLETED":
+        raise RuntimeError(f"the flow is {status}")
+    rates = [elements / TENTHS / max(b - a, 1e-9) for a, b in pairwise(marks)]
+    return Iterated(rates=rates, took_s=marks[-1] - marks[0], grown_mib=(largest - before) / MIB)
+
+
+def measure_compiling(nodes: int) -> float:
+    """Seconds of processor time for a text of so many tasks, in statements of a hundred."""
+    tasks = [f"t{number}" for number in range(nodes)]
+    text = " ;\n".join(" → ".join(tasks[at : at + 100]) for at in range(0, nodes, 100))
+    began = time.process_time()
+    compile_graph(compile_text(text))
+    return time.process_time() - began
+
+
+async def run(options: argparse.Namespace, console: Console) -> None:
+    """All parts, and their figures."""
+    flows, steps = list[Measured](), list[Measured]()
+    async with start_sides() as (runtime, _, database):
+        for _ in range(options.rounds):
+            engine = FlowEngine(runtime)
+            await engine.prepare(CHAIN)
+            flows.append(await chains(engine, options.instances, database))
+            step_engine = Engine(runtime)
+            await step_engine.prepare()
+            steps.append(await chains(step_engine, options.instances, database))
+        console.print(tabulate(options.instances, flows, steps))
+        found = await iterate(FlowEngine(runtime), options.elements)
+    console.print(
+        f"One iteration over {options.elements:,} elements: {found.took_s:.1f} s, {options.elements / found.took_s:,.0f} elements/s, "
+        f"by tenth {', '.join(f'{rate:,.0f}' for rate in found.rates)}; this process grew by {found.grown_mib:.0f} MiB"
+    )
+    seconds = median(measure_compiling(options.nodes) for _ in range(3))
+    console.print(f"A text of {options.nodes:,} tasks compiles in {seconds:.2f} s of processor time.")
+
+
+def tabulate(count: int, flows: list[Measured], steps: list[Measured]) -> Table:
+    """The chains of both languages."""
+    table = Table(title=f"{count:,} chains of three tasks in flight together: medians of the rounds")
+    for heading in ("", "instances/s", "pick-up p50 ms", "p95 ms", "transactions per job"):
+        table.add_column(heading, justify="right")
+    for name, rounds in (("flows", flows), ("step engine", steps)):
+        figures = [median(getattr(one, field) for one in rounds) for field in Measured.__struct_fields__]
+        table.add_row(name, f"{figures[0]:,.0f}", f"{figures[1]:,.1f}", f"{figures[2]:,.1f}", f"{figures[3]:.2f}")
+    ratio = median(mine.rate / theirs.rate for mine, theirs in zip(flows, steps, strict=True))
+    table.caption = f"Flows do {ratio:.2f} of the step engine's instances per second (wanted: 0.9)."
+    return table
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--instances", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--elements", type=int, default=10_000)
+    parser.add_argument(
+        "--nodes",
+        type=int,
+        default=9_998,
+        help="tasks of the text that is compiled; with start and end, 10,000 nodes are the most",
+    )
+    uvloop.run(run(parser.parse_args(), Console(width=140)))
+
+
+if __name__ == "__main__":
+    main()
