@@ -268,6 +268,8 @@ def test_help_shows_the_pages_of_the_documentation_without_a_service():
         assert json.loads(described.output)["topic"] == "errors.CONFLICT"
     assert "workflows" in CliRunner().invoke(main.program, ["help"]).output
     assert CliRunner().invoke(main.program, ["help", "nonsense"]).exit_code == 1
+    told = CliRunner().invoke(main.program, ["help", "transaction"]).stderr
+    assert told == "error: there is no topic transaction; did you mean transactions? `statewright help` lists them\n"
 
 
 def test_the_schema_of_workflows_is_printed():

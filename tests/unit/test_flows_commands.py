@@ -119,3 +119,27 @@ def test_values_that_cannot_be_used_are_one_line(option: str, value: str):
     told = flows("simulate", "-", option, value, text="A")
     assert told.exit_code == 1
     assert told.stderr.startswith(f"error: {option} is n")
+
+
+def test_tasks_may_be_async_and_import_their_neighbours(tmp_path: Path):
+    (tmp_path / "neighbour_of_tasks.py").write_text("async def double(value):\n    return {'y': 2 * value['x']}\n")
+    file = tmp_path / "tasks.py"
+    file.write_text("from neighbour_of_tasks import double\n")
+    told = flows("run", "-", "--tasks", str(file), "--input", '{"x": 4}', text="double")
+    assert json.loads(told.stdout) == {"y": 8}, told.stderr
+
+
+def test_a_stub_of_an_unknown_task_is_refused():
+    told = flows("simulate", "-", "--stubs", '{"fial": 1}', text="load → fail")
+    assert (told.exit_code, told.stderr) == (1, "error: --stubs names no task of the flow: fial; it has fail, load\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("A → :x\nB → :x\n:x C", "a line break separates nothing: after a statement that ends in a label write ;"),
+        ("'''Says what.'''\n@flow orders\nA", "documentation stands after the declaration that it is about"),
+    ],
+)
+def test_lint_gives_hints_on_what_beginners_stumble_over(text: str, hint: str):
+    assert f": hint: {hint}\n" in flows("lint", "-", text=text).stdout

@@ -15,19 +15,22 @@ if TYPE_CHECKING:
 
 STANDARD_INPUT: Final = "-"
 
-DocumentFile = Annotated[str, typer.Argument(help="File with JSON; `-` for standard input.", metavar="FILE")]
+DocumentFile = Annotated[
+    str, typer.Argument(help="File with JSON, or the JSON itself; `-` for standard input.", metavar="FILE")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
 def read_document(file: str) -> "JsonValue":
-    """The JSON of a file. Raises ``OSError``, and ``ValueError`` that names the file."""
+    """The JSON of a file, of standard input, or of the argument itself. Raises ``OSError``, and ``ValueError`` that
+    names the file.
+    """
     from statewright.jsonval.codec import MalformedJson, decode
 
-    text = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
     try:
-        return decode(text)
+        return decode(_read_text(file))
     except MalformedJson as malformed:
-        raise ValueError(f"{'standard input' if file == STANDARD_INPUT else file}: {malformed}") from None
+        raise ValueError(f"{_name_source(file)}: {malformed}") from None
 
 
 def read_object(file: str) -> "JsonObject":
@@ -35,7 +38,25 @@ def read_object(file: str) -> "JsonObject":
     value = read_document(file)
     if isinstance(value, dict):
         return value
-    raise ValueError(f"{'standard input' if file == STANDARD_INPUT else file}: this is no JSON object")
+    raise ValueError(f"{_name_source(file)}: this is no JSON object")
+
+
+def _read_text(file: str) -> bytes:
+    if _is_json(file):
+        return file.encode()
+    return sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
+
+
+def _name_source(file: str) -> str:
+    """What a failure calls the source of a document."""
+    if _is_json(file):
+        return "the JSON given"
+    return "standard input" if file == STANDARD_INPUT else file
+
+
+def _is_json(argument: str) -> bool:
+    """Whether an argument is a document rather than the name of a file."""
+    return argument.lstrip().startswith(("{", "["))
 
 
 def print_document(value: object) -> None:

@@ -70,7 +70,7 @@ def list_(client: "Client", model: Model, limit: Limit = 20, at: At = None, as_j
 def search(
     client: "Client",
     model: Model,
-    condition: Annotated[str, typer.Argument(help="File with the condition as JSON; `-` for standard input.")],
+    condition: Annotated[str, typer.Argument(help="The condition: JSON, or a file with it; `-` for standard input.")],
     sort: Annotated[
         list[str] | None, typer.Option(help="A key such as `total:desc` or `@state`; repeatable.", metavar="KEY")
     ] = None,

@@ -91,9 +91,11 @@ def run(
 ) -> None:
     """Run a flow in this process, with tasks from a Python file, and print its result.
 
-    A function is named as the task, `_` for `-` and `:`; or the file has a mapping TASKS. It takes the input, or the
-    input and the parameters. An exception fails the task.
+    A function is named as the task, `_` for `-` and `:`; or the file has a mapping TASKS. It is plain or async, and
+    takes the input, or the input and the parameters. An exception fails the task.
     """
+    import asyncio
+
     from statewright.flows import TaskError
 
     graph = _compile(file)
@@ -101,7 +103,8 @@ def run(
 
     def implement(invocation: "Invocation") -> "JsonValue":
         try:
-            return _to_value(functions[_name_task(invocation)](*_build_arguments(invocation, functions)))
+            outcome = functions[_name_task(invocation)](*_build_arguments(invocation, functions))
+            return _to_value(asyncio.run(outcome) if inspect.iscoroutine(outcome) else outcome)
         except Exception as error:
             raise TaskError(f"{type(error).__name__}: {error}") from error
 
@@ -124,6 +127,8 @@ def simulate(
 
     graph, given = _compile(file), _parse(stubs, "--stubs")
     answers: dict[str, Any] = dict(given) if isinstance(given, dict) else fail("--stubs is no JSON object")
+    if unused := sorted(answers.keys() - _list_tasks(graph)):
+        fail(f"--stubs names no task of the flow: {', '.join(unused)}; it has {', '.join(sorted(_list_tasks(graph)))}")
 
     def implement(invocation: "Invocation") -> "JsonValue":
         name = _name_task(invocation)
@@ -168,17 +173,23 @@ def _report_end(instance: "LocalInstance") -> None:
 
 def _load_functions(file: Path, graph: "FlowGraph") -> dict[str, Callable[..., Any]]:
     """The functions of a file for all tasks of a flow, by their base names."""
+    sys.path.insert(0, str(file.resolve().parent))  # so that the file may import its neighbours
     try:
         names = runpy.run_path(str(file))
     except Exception as error:
         fail(f"{file} cannot be run: {type(error).__name__}: {error}")
     listed = names.get(TASKS, {})
-    wanted = sorted({str(node.base) if node.kind == "task" else node.kind for node in graph.nodes} - _NO_TASKS)
+    wanted = sorted(_list_tasks(graph))
     found = {name: _find_function(name, names, listed if isinstance(listed, Mapping) else {}) for name in wanted}
     missing = [name for name, function in found.items() if function is None]
     if missing:
         fail(f"{file} has no function for {', '.join(missing)}")
     return {name: function for name, function in found.items() if function is not None}
+
+
+def _list_tasks(graph: "FlowGraph") -> set[str]:
+    """What implements the nodes of a flow: base names of tasks, ``read`` and ``write``."""
+    return {str(node.base) if node.kind == "task" else node.kind for node in graph.nodes} - _NO_TASKS
 
 
 _NO_TASKS: Final = {"start", "end", "fork", "join", "literal"}
@@ -246,10 +257,20 @@ def _show_report(report: Mapping[str, Any]) -> None:
     lines = [f"{warning.partition(' ')[0]}: warning: {warning.partition(' ')[2]}" for warning in report["warnings"]]
     if error:
         lines.append(f"{error['line']}:{error['column']}: error {error['code']}: {error['text']}")
+        lines += [f"{error['line']}:{error['column']}: hint: {hint}" for hint in _list_hints(error)]
     for line in lines:
         console.print(f"{report['file']}:{line}", markup=False)
     if not lines:
         console.print(f"{report['file']}: fine", markup=False)
+
+
+def _list_hints(error: Mapping[str, Any]) -> list[str]:
+    """What those who are new to the language stumble over."""
+    if error["code"] in {"DUPLICATE_INPUT_LABEL", "DUPLICATE_OUTPUT_LABEL"}:
+        return ["a line break separates nothing: after a statement that ends in a label write ;"]
+    if error["text"].startswith("unexpected documentation"):
+        return ["documentation stands after the declaration that it is about"]
+    return []
 
 
 def _print_json(value: "JsonValue") -> None:

@@ -3,6 +3,7 @@
 """
 
 import json
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import Annotated
 
@@ -31,7 +32,9 @@ def show_help(topic: Words = None, form: Form = HelpFormat.MARKDOWN) -> None:
         return
     page = pages.get(name)
     if page is None:
-        fail(f"there is no topic {name}; `statewright help` lists them")
+        nearest = get_close_matches(name, pages, n=1)
+        guess = f"did you mean {nearest[0]}? " if nearest else ""
+        fail(f"there is no topic {name}; {guess}`statewright help` lists them")
     typer.echo(json.dumps(page, indent=2, ensure_ascii=False) if form is HelpFormat.JSON else page["body"])
 
 

@@ -115,6 +115,7 @@ def test_entities_are_written_read_and_found(prizes: Run, tmp_path: Path) -> Non
     condition = tmp_path / "condition.json"
     condition.write_text('{"type": "simple", "jsonPath": "$.year", "operatorType": "GREATER_THAN", "value": 2000}')
     assert second in prizes("entities", "search", "prize/1", str(condition)).stdout
+    assert second in prizes("entities", "search", "prize/1", condition.read_text()).stdout
     [found] = json.loads(prizes("entities", "search", "prize/1", str(condition), "--json").stdout)
     assert found["id"] == second
     assert len(json.loads(prizes("entities", "list", "prize/1", "--limit", "1", "--json").stdout)) == 1
