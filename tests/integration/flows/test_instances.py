@@ -66,11 +66,12 @@ def test_a_late_or_repeated_result_has_no_effect(flows: Flows):
     assert [line["name"] for line in flows.history(instance)].count("B.2") == 1
 
 
-def test_a_failed_task_is_tried_again_while_there_are_retries(flows: Flows):
+def test_a_failed_task_is_tried_again_while_there_are_retries(flows: Flows, api: Api):
     instance = flows.run("A", retries=1)
     flows.fail(flows.job("A"), retryable=True)
     assert flows.read(instance)["status"] == "RUNNING"
     flows.fail(flows.job("A"), "twice", retryable=True)
+    assert [one["meta"]["state"] for one in search(api, "$.failedNodes[*].name", "EQUALS", "A.1")] == ["FAILED"]
     failed = flows.read(instance)
     assert (failed["status"], failed["failureReason"]) == ("FAILED", "twice")
     assert failed["failedNodes"] == [{"node": 1, "name": "A.1", "reason": "twice"}]

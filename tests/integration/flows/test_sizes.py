@@ -1,6 +1,7 @@
 """Flows over much: results that meet, thousands of elements, large values (docs/reference/flows.md#instances)."""
 
 import os
+import random
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -62,6 +63,19 @@ def test_values_of_nearly_ten_mebibytes_travel_along_edges(flows: Flows):
     flows.complete(flows.job("B"), {"b": 1})
     assert flows.read(instance)["result"] == {"b": 1}
     assert any(line.get("valuesOmitted") for line in flows.history(instance))
+
+
+def test_lists_abridge_what_comes_after_much(flows: Flows):
+    flow = flows.upload("A")
+    small = flows.start(flow, {"n": 1})
+    text = "".join(random.Random(7).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=4 * MEBIBYTE))
+    large = flows.start(flow, {"text": text}, businessKey="large")
+    listed = done(flows.api.get("/v1/flows/instances"))
+    assert [one["id"] for one in listed["items"]] == [large["id"], small["id"]]
+    assert [one.get("abridged", False) for one in listed["items"]] == [False, True]
+    abridged = listed["items"][1]
+    assert (abridged["status"], abridged["definitionId"]) == ("RUNNING", flow)
+    assert abridged["startedAt"][:22] == small["startedAt"][:22]
 
 
 def test_a_result_that_is_too_much_for_the_instance_fails_its_task(flows: Flows, monkeypatch: pytest.MonkeyPatch):

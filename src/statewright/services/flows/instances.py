@@ -21,8 +21,9 @@ from statewright.services.processes import advancing
 from statewright.services.processes import instances as hosted
 from statewright.services.processes.advancing import InstanceOperation, parse_instance_id
 from statewright.services.processes.documents import refuse_unstorable
-from statewright.services.processes.instances import HistoryPage, InstancePage, StartRequest, build_not_found
+from statewright.services.processes.instances import AbridgedPage, HistoryPage, StartRequest, build_not_found
 from statewright.services.runtime import Caller, Runtime
+from statewright.storage.processes.instances import InstanceFilter
 
 FlowOperation = InstanceOperation[FlowProcess, FlowInstance]
 
@@ -82,17 +83,10 @@ async def list_instances(
     business_key: str = "",
     page: int = 0,
     page_size: int = 0,
-) -> InstancePage[FlowInstance]:
-    """Instances that match all filters exactly (``processes.instances.list_instances``)."""
-    return await hosted.list_instances(
-        find_flows(runtime),
-        caller,
-        definition_id=definition_id,
-        status=status,
-        business_key=business_key,
-        page=page,
-        page_size=page_size,
-    )
+) -> AbridgedPage[FlowInstance]:
+    """Instances that match all filters exactly (``processes.instances.list_abridged_instances``)."""
+    matching = InstanceFilter(definition_id=definition_id, status=status, business_key=business_key)
+    return await hosted.list_abridged_instances(find_flows(runtime), caller, matching, page=page, page_size=page_size)
 
 
 async def get_history(

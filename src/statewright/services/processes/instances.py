@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Final, Generic, cast
+from uuid import UUID
 
 from msgspec import Struct
 
@@ -19,7 +20,7 @@ from statewright.services.processes.hosting import ProcessHost
 from statewright.services.processes.paging import normalize_page
 from statewright.services.runtime import Caller
 from statewright.storage.processes import instances as stored
-from statewright.storage.processes.instances import InstanceFilter, StoredExecution
+from statewright.storage.processes.instances import InstanceFilter, ListedInstance, StoredExecution
 
 MAX_BUSINESS_KEY_CHARS: Final = 512
 """Characters of a business key, which is in an index."""
@@ -99,6 +100,59 @@ async def list_instances(
         lambda: tuple(host.language.instance_from_document(read_object(document)) for document in documents),
     )
     return InstancePage(items=items, page=asked.number, page_size=asked.size, total=total)
+
+
+class AbridgedInstance(Struct, frozen=True, kw_only=True):
+    """What a list knows of an instance without its document. Instants are microseconds of the epoch."""
+
+    id: str
+    definition_id: str
+    status: str
+    business_key: str | None
+    started_at: int
+    """To the millisecond."""
+    completed_at: int | None
+
+
+class AbridgedPage(Struct, Generic[I], frozen=True, kw_only=True):
+    """A page of instances, the newest first, of which those that are too large are abridged."""
+
+    items: tuple["I | AbridgedInstance", ...]
+    page: int
+    page_size: int
+    total: int
+
+
+async def list_abridged_instances(
+    host: ProcessHost[P, I], caller: Caller, matching: InstanceFilter, *, page: int = 0, page_size: int = 0
+) -> AbridgedPage[I]:
+    """As ``list_instances``, for languages whose instances may be large: beyond
+    ``storage.processes.instances.MAX_LIST_BYTES`` they are abridged.
+    """
+    asked = normalize_page(page, page_size)
+    found, total = await stored.fetch_abridged_instances(
+        host.runtime.pool, caller.tenant, host.language.name, matching, offset=asked.offset, limit=asked.size
+    )
+
+    def read() -> tuple["I | AbridgedInstance", ...]:
+        return tuple(
+            _abridge(one) if one.document is None else host.language.instance_from_document(read_object(one.document))
+            for one in found
+        )
+
+    items = await run_by_size(sum(len(one.document or "") for one in found), read)
+    return AbridgedPage(items=items, page=asked.number, page_size=asked.size, total=total)
+
+
+def _abridge(listed: ListedInstance) -> AbridgedInstance:
+    return AbridgedInstance(
+        id=uuid_to_ulid(listed.id),
+        definition_id=listed.definition_id,
+        status=listed.status,
+        business_key=listed.business_key,
+        started_at=(UUID(listed.id).int >> 80) * 1000,
+        completed_at=listed.finished_at,
+    )
 
 
 async def list_history(host: ProcessHost[P, I], caller: Caller, instance_id: str) -> tuple[Execution, ...]:

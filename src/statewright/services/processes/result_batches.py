@@ -89,7 +89,7 @@ class ResultBatches(Generic[P, I]):
         try:
             return await self._apply(caller, instance, lambda: {job: result})
         except InstanceTooLarge as too_large:
-            await fail_job(self._host, caller, instance, job, too_large.message, _GONE)
+            await fail_job(self._host, caller, instance, job, too_large.message, _build_gone())
             return {}
 
     async def _apply(self, caller: Caller, instance: EntityId, close: Callable[[], dict[str, JsonValue]]) -> Refusals:
@@ -107,7 +107,7 @@ class ResultBatches(Generic[P, I]):
             return InstanceChange(operation, list(results.values()))
 
         await advancing.advance_in_turn(
-            self._host, caller, instance, begin, kind="instance.complete_job", unknown=_GONE
+            self._host, caller, instance, begin, kind="instance.complete_job", unknown=_build_gone()
         )
         return refusals
 
@@ -130,4 +130,5 @@ class ResultBatches(Generic[P, I]):
         return Applied(instance=current, effects=tuple(effects), transitions=tuple(transitions)), rejections
 
 
-_GONE: Final = ProcessNotFound("instance of a job is gone")
+def _build_gone() -> ProcessNotFound:
+    return ProcessNotFound("instance of a job is gone")

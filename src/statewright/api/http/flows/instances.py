@@ -16,6 +16,7 @@ from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.processes.changes import Execution
 from statewright.services.flows import instances
 from statewright.services.flows.instances import FlowStart
+from statewright.services.processes.instances import AbridgedInstance
 
 
 async def start_instance(request: Request) -> Response:
@@ -43,7 +44,7 @@ async def list_instances(request: Request) -> Response:
         page=parameters.read_number(request, "page"),
         page_size=parameters.read_number(request, "pageSize"),
     )
-    items: list[JsonValue] = [render_instance(instance) for instance in found.items]
+    items: list[JsonValue] = list(map(_render_item, found.items))
     return await reply_by_size({"items": items, "total": found.total, "page": found.page, "pageSize": found.page_size})
 
 
@@ -94,6 +95,23 @@ async def restart_instance(request: Request) -> Response:
 
 async def _reply_instance(instance: FlowInstance, status: int = 200) -> Response:
     return await reply_by_size(render_instance(instance), status)
+
+
+def _render_item(instance: FlowInstance | AbridgedInstance) -> JsonObject:
+    if isinstance(instance, FlowInstance):
+        return render_instance(instance)
+    optional: JsonObject = {
+        "completedAt": None if instance.completed_at is None else format_instant(instance.completed_at),
+        "businessKey": instance.business_key,
+    }
+    return {
+        "id": instance.id,
+        "definitionId": instance.definition_id,
+        "status": instance.status,
+        "startedAt": format_instant(instance.started_at),
+        "abridged": True,
+        **{name: value for name, value in optional.items() if value is not None},
+    }
 
 
 def _describe_execution(process: FlowProcess, line: Execution) -> JsonObject:

@@ -134,7 +134,26 @@ FLOW_SCHEMAS: Final[Document] = {
         completedAt=INSTANT,
         businessKey=TEXT,
     ),
-    "FlowInstances": define_page("FlowInstance"),
+    "FlowAbridged": {
+        **define_object(
+            "id definitionId status startedAt abridged",
+            id=_ULID,
+            definitionId=_ID,
+            status={"type": "string", "enum": list(get_args(Phase))},
+            startedAt=INSTANT,
+            completedAt=INSTANT,
+            businessKey=TEXT,
+            abridged={"const": True},
+        ),
+        "description": "an instance in a list, where those before it were large",
+    },
+    "FlowInstances": define_object(
+        "items total page pageSize",
+        items=define_array({"anyOf": [ref("FlowInstance"), ref("FlowAbridged")]}),
+        total=INT32,
+        page=INT32,
+        pageSize=INT32,
+    ),
     "FlowHistory": define_page("FlowExecution"),
     "FlowExecution": define_object(
         "id node name kind attempt status startedAt",
