@@ -1,5 +1,6 @@
 """The commands of docs/guides do what the pages say, against the installed program."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders import SEED_IMPORT
-from tests.e2e.program import environment, started
+from tests.e2e.program import EXECUTABLE, environment, started
 from tests.service import done
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -70,8 +71,8 @@ def test_a_backup_of_the_embedded_server_brings_back_what_was_lost(tmp_path: Pat
         assert program.terminate() == 0
 
 
-def test_the_guide_to_authentication_leads_to_a_token(tmp_path: Path) -> None:
-    settings, use = blocks("guides/authentication.md")
+def test_the_guide_to_authentication_leads_to_tokens_of_one_client_and_of_a_team(tmp_path: Path) -> None:
+    settings, use, *team = blocks("guides/authentication.md")
     given = dict(exported(settings, tmp_path))
     assert given["REQUIRE_JWT"] == "true"
     with started(tmp_path, DATA_DIRECTORY=str(tmp_path / "data"), **given) as program:
@@ -79,6 +80,11 @@ def test_the_guide_to_authentication_leads_to_a_token(tmp_path: Path) -> None:
         told = run(use.replace("localhost:8080", f"127.0.0.1:{program.ports['HTTP']}"), tmp_path)
         assert '"id":"acme"' in told
         assert program.api().get("/account").status_code == 401
+        port = program.ports["HTTP"]
+        path = f"{EXECUTABLE.parent}:{os.environ['PATH']}"
+        told = run("\n".join(team).replace("localhost:8080", f"127.0.0.1:{port}"), tmp_path, PATH=path)
+        assert "ROLE_M2M" in told
+        assert len(re.findall(r"^\s*[0-9a-f]{32}\s+RS256", told, re.MULTILINE)) == 2
         assert program.terminate() == 0
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import base64
 from collections.abc import Iterator
-from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 
 import jwt
@@ -232,18 +231,6 @@ async def test_there_is_a_most_of_key_pairs(keyed: RunningService) -> None:
         finally:
             await connection.execute("DELETE FROM signing_key WHERE kid LIKE 'filler-%'")
     assert "the most there may be" in refused(refusal, 400, "BAD_REQUEST")["detail"]
-
-
-def test_what_one_node_does_counts_on_the_other_and_after_both_were_stopped(database_template: Template) -> None:
-    with hosted(database_template.clone(), **SETTINGS) as here:
-        with hosted(nullcontext(here.database), **SETTINGS) as there:
-            first = issue(administrator(here, PLATFORM))["keyId"]
-            eventually(lambda: kid_of(a_grant(there)) == first, within_s=1)
-            old = a_grant(there)
-            second = issue(administrator(there, PLATFORM), invalidateCurrent=True)["keyId"]
-            eventually(lambda: (status(here, old), kid_of(a_grant(here))) == (401, second), within_s=1)
-        with hosted(nullcontext(here.database), **SETTINGS) as later:
-            assert (status(later, old), kid_of(a_grant(later))) == (401, second)
 
 
 async def stored_private_keys(database: str) -> list[tuple[bytes, str]]:

@@ -1,0 +1,94 @@
+"""Clients and keys of three nodes that die (docs/reference/authentication.md#keys)."""
+
+import base64
+import re
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import jwt
+
+from tests.e2e.program import Program, started
+from tests.integration.identity.test_trusted_keys import EXCHANGE, JWT, a_registration, signed
+from tests.service import CLIENT_ID, CLIENT_SECRET, Api, done, eventually, signing_key_pem
+
+PAIRS = "/oauth/keys/keypair"
+SETTINGS = {
+    "IAM_MODE": "jwt",
+    "JWT_SIGNING_KEY": base64.b64encode(signing_key_pem().encode()).decode(),
+    "ENCRYPTION_KEY": "5e" * 32,
+    "IAM_TRUSTED_KEY_REGISTRATION_ENABLED": "true",
+    "BOOTSTRAP_CLIENT_ID": CLIENT_ID,
+    "BOOTSTRAP_CLIENT_SECRET": CLIENT_SECRET,
+    "BOOTSTRAP_TENANT_ID": "acme",
+    "POSTGRES_MAX_CONNS": "5",
+    "LOG_LEVEL": "debug",
+    "ACCESS_LOG": "true",
+}
+
+
+def ask(node: Program, client: str, secret: str, **parameters: str) -> httpx.Response:
+    form = {"grant_type": "client_credentials", "client_id": client, "client_secret": secret} | parameters
+    content_type = "application/x-www-form-urlencoded"
+    return node.api().post("/oauth/token", str(httpx.QueryParams(form)), content_type=content_type)
+
+
+def a_grant(node: Program, client: str, secret: str, **parameters: str) -> str:
+    return str(done(ask(node, client, secret, **parameters))["access_token"])
+
+
+def administrator(node: Program) -> Api:
+    return node.api(a_grant(node, CLIENT_ID, CLIENT_SECRET))
+
+
+def kid_of(token: str) -> str:
+    return str(jwt.get_unverified_header(token)["kid"])
+
+
+def statuses(nodes: list[Program], token: str) -> set[int]:
+    return {node.api(token).get("/account").status_code for node in nodes}
+
+
+def test_what_one_of_three_nodes_does_counts_on_all_and_survives_them(tmp_path: Path, database: str) -> None:
+    def start(stack: ExitStack) -> list[Program]:
+        nodes = [stack.enter_context(started(tmp_path, POSTGRES_URL=database, **SETTINGS)) for _ in range(3)]
+        return [node.ready() for node in nodes]
+
+    secrets = [CLIENT_SECRET, SETTINGS["ENCRYPTION_KEY"], SETTINGS["JWT_SIGNING_KEY"]]
+    with ExitStack() as stack:
+        nodes = [here, there, elsewhere] = start(stack)
+        issued = done(administrator(here).post("/clients"))
+        client, first = issued["client_id"], issued["client_secret"]
+        assert [ask(node, client, first).status_code for node in nodes] == [200] * 3
+        renewed = done(administrator(there).put(f"/clients/{client}/secret"))["client_secret"]
+        assert [ask(node, client, first).status_code for node in nodes] == [401] * 3
+
+        old = a_grant(elsewhere, client, renewed)
+        wanted = {"algorithm": "RS256", "audience": "client", "invalidateCurrent": True}
+        kid = done(administrator(elsewhere).post(PAIRS, wanted))["keyId"]
+        eventually(lambda: statuses(nodes, old) == {401}, within_s=5)
+        new = a_grant(elsewhere, client, renewed)
+        eventually(lambda: statuses(nodes, new) == {200}, within_s=5)
+        assert {kid_of(a_grant(node, client, renewed)) for node in nodes} == {kid}
+
+        done(administrator(here).post("/oauth/keys/trusted", a_registration("ci")))
+        subject = {"subject_token": signed("ci", sub="ann", caas_org_id="acme"), "subject_token_type": JWT}
+        for node in nodes:
+            a_grant(node, client, renewed, grant_type=EXCHANGE, **subject)
+        for node in nodes:
+            node.kill()
+    with ExitStack() as stack:
+        nodes = start(stack)
+        assert [ask(node, client, first).status_code for node in nodes] == [401] * 3
+        assert (statuses(nodes, old), statuses(nodes, new)) == ({401}, {200})
+        grants = [a_grant(node, client, renewed, grant_type=EXCHANGE, **subject) for node in nodes]
+        assert {kid_of(token) for token in grants} == {kid}
+        administrator(nodes[0]).delete(f"/clients/{client}")
+        assert [ask(node, client, renewed).status_code for node in nodes] == [401] * 3
+        metrics = "".join(node.admin.get("/metrics").text for node in nodes)
+        assert [node.terminate() for node in nodes] == [0] * 3
+    told = metrics + "".join(file.read_text() for file in tmp_path.glob("run-*"))
+    assert "key_pair_issued" in told
+    for secret in (*secrets, first, renewed, old, new, *grants, subject["subject_token"]):
+        assert secret not in told
+    assert not re.search(r"eyJ[\w-]+\.eyJ", told), "a token"
