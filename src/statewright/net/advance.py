@@ -37,11 +37,12 @@ from statewright.net.executions import build_failed_closing, close
 from statewright.net.firing import fail, finish
 from statewright.net.identifiers import ExecutionId, Moment, NodeId, TimerId, WorkId
 from statewright.net.language import Language
-from statewright.net.loops import advance_loop, complete_element, conclude_pass, withdraw_elements
+from statewright.net.loops import advance_loop, complete_element, conclude_pass
 from statewright.net.marking import Marking, Move, Token
 from statewright.net.nodes import HumanTask, Many, Net, SubNet, Task, Wait
 from statewright.net.resuming import hold_failure, hold_result, restart, resume_held, retry
 from statewright.net.run import KernelRun
+from statewright.net.withdrawals import withdraw_elements
 
 T = TypeVar("T")
 

@@ -7,10 +7,11 @@ from statewright.net.endings import mark_completed, mark_failed
 from statewright.net.executions import Closing, begin_activity, build_failed_closing, close, enter
 from statewright.net.identifiers import ExecutionId
 from statewright.net.language import Completed, Problem, Visit
-from statewright.net.marking import Branch, Loop, Move, Stage, Token
-from statewright.net.nodes import Many, NoActivity, Node, Outcome
+from statewright.net.marking import Branch, Loop, Move, Outcome, Stage, Token
+from statewright.net.nodes import Many, NoActivity, Node
 from statewright.net.routing import Departure, choose_departure, depart
 from statewright.net.run import KernelRun
+from statewright.net.withdrawals import absorb_failure
 
 
 def fire(run: KernelRun, node: Node, move: Move, branches: tuple[Branch, ...]) -> None:
@@ -133,9 +134,12 @@ def skip(run: KernelRun, token: Token, visit: Visit) -> None:
 
 
 def fail(run: KernelRun, token: Token, reason: str) -> None:
-    """The execution failed for ``reason``: its token goes along the arcs for that, or the instance fails with it."""
-    is_limit = run.entered > run.net.max_entries or token.reason is not None  # its arcs could lead round for ever
-    if not is_limit and _leave_by_failure(run, token, reason):
+    """The execution failed for ``reason``: its token goes along the arcs for that, or a loop goes on without one
+    element, or the instance fails.
+    """
+    has_budget = run.entered <= run.net.max_entries
+    may_leave = has_budget and token.reason is None  # its arcs could lead round for ever
+    if (may_leave and _leave_by_failure(run, token, reason)) or (has_budget and absorb_failure(run, token, reason)):
         return
     idle = close(run, token, build_failed_closing(reason))
     run.put_token(replace(idle, stage="FAILED", reason=reason))
@@ -148,6 +152,8 @@ def resume(run: KernelRun, token: Token, output: JsonValue) -> None:
     completed = visit if isinstance(visit, Problem) else run.language.complete(run.data, visit)
     if isinstance(visit, Problem) or isinstance(completed, Problem):
         reason = completed.reason if isinstance(completed, Problem) else ""
+        if absorb_failure(run, token, reason, is_closed=True):
+            return
         stage: Stage = "STRANDED" if run.net.on_failure == "HOLD" else "FAILED"
         run.put_token(replace(token, stage=stage, reason=reason))
         mark_failed(run, reason)
@@ -167,6 +173,8 @@ def _leave(run: KernelRun, token: Token, completed: Completed, departure: Depart
     node = run.get_node(token)
     run.data = completed.data
     if isinstance(departure, Problem):
+        if absorb_failure(run, token, departure.reason, is_closed=True):
+            return
         run.put_token(
             replace(token, stage="STRANDED", reason=departure.reason, payloads=completed.payloads)
         )  # its activity is done, and only a way on is missing

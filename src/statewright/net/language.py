@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net.identifiers import NodeId
-from statewright.net.marking import ElementResult
-from statewright.net.nodes import Node, Outcome
+from statewright.net.marking import ElementResult, Outcome
+from statewright.net.nodes import Node
 
 
 class Problem(Struct, frozen=True):

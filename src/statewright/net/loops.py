@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from statewright.jsonval.values import JsonValue
 from statewright.net.effects import RecordEntry
-from statewright.net.executions import SKIPPED, Closing, close, enqueue_task
+from statewright.net.executions import Closing, close, enqueue_task
 from statewright.net.firing import build_visit, complete, fail
 from statewright.net.identifiers import ExecutionId, ScopeId
 from statewright.net.language import Problem, Visit
@@ -63,7 +63,7 @@ def _begin_element(run: KernelRun, owner: Token, many: Many, visit: Visit) -> bo
     if isinstance(verdict, Problem):
         fail(run, _enter_element(run, owner, visit), verdict.reason)
     elif not verdict:
-        run.add_result(owner.id, ElementResult(_element_of(visit), visit.payloads, is_skipped=True))
+        run.add_result(owner.id, ElementResult(_element_of(visit), visit.payloads, "SKIPPED"))
     elif isinstance(many.body, Task):
         token = _enter_element(run, owner, visit)
         run.put_token(enqueue_task(run, token, many.body, visit.input))
@@ -157,22 +157,6 @@ def repeat_element(run: KernelRun, token: Token) -> None:
     loop = run.loops[token.owner]
     run.loops[token.owner] = replace(loop, again=(*loop.again, token.element))
     run.due_loops[token.owner] = None
-
-
-def withdraw_elements(run: KernelRun, owner: Token) -> None:
-    """Take down all that a loop has going on, before its own token is closed."""
-    if not run.drop_loop(owner.id):
-        return
-    scopes = [scope.id for scope in run.scopes.values() if scope.owner == owner.id]
-    within = run.index.list_elements(owner.id) + [token for scope in scopes for token in run.index.list_scope(scope)]
-    for token in within:
-        withdraw_elements(run, token)
-        if token.stage == "WORKING":
-            close(run, token, SKIPPED)
-        run.remove_token(token)
-    run.agenda = [move for move in run.agenda if move.scope not in scopes]
-    for scope in scopes:
-        del run.scopes[scope]
 
 
 def _finish_loop(run: KernelRun, token: Token, visit: Visit) -> None:

@@ -24,6 +24,11 @@ Phase: TypeAlias = Literal["RUNNING", "COMPLETED", "FAILED", "CANCELLED", "TERMI
 tasks that run are left to end, and nothing begins.
 """
 
+Outcome: TypeAlias = Literal["DONE", "SKIPPED", "FAILED"]
+"""How a node, or an element of a loop, was left: its activity done, not begun because the guard of the node does not
+hold, or failed.
+"""
+
 Stage: TypeAlias = Literal[
     "WORKING", "ANSWERED", "WAITING", "QUEUED", "PARKED", "FAILED", "STRANDED", "INTERRUPTED", "WITHDRAWN"
 ]
@@ -98,8 +103,9 @@ class ElementResult(Struct, frozen=True, array_like=True):
 
     element: int
     payloads: tuple[JsonValue, ...]
-    is_skipped: bool = False
-    """Whether the guard of the node did not hold for the item, which is then the payload."""
+    """Of a skipped element, the item; of one that failed, the reason."""
+    outcome: Outcome = "DONE"
+    """``SKIPPED``: the guard of the node did not hold for the item. ``FAILED``: the loop goes on without it."""
 
 
 class Loop(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from statewright.net.durations import Delay
 from statewright.net.identifiers import NodeId
+from statewright.net.marking import Outcome
 
 
 class AnyInput(Struct, frozen=True):
@@ -79,19 +80,16 @@ class Many(Struct, frozen=True):
     """A loop over the items of the input: the body is done for each of them, ``limit`` at once (1: one after the other;
     ``None``: all). The guard of the node is one of its items.
 
-    An element that fails fails the node. What the others come to is kept, and a restart does only those again that have
-    no result.
+    ``on_failure``: whether an element that fails fails the node, or the loop goes on without it. In the first case what
+    the others come to is kept, and a restart does only those again that have no result.
     """
 
     body: Task | Body
     limit: int | None = None
+    on_failure: Literal["FAIL", "GO_ON"] = "FAIL"
 
 
 Activity: TypeAlias = NoActivity | Task | HumanTask | Wait | SubNet | Many
-
-
-Outcome: TypeAlias = Literal["DONE", "SKIPPED", "FAILED"]
-"""How a node was left: its activity done, not begun because the guard of the node does not hold, or failed."""
 
 
 class Arc(Struct, frozen=True):

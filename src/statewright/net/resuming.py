@@ -10,6 +10,7 @@ from statewright.net.firing import build_return, depart_again, resume
 from statewright.net.loops import complete_element, repeat_element
 from statewright.net.marking import HeldResult, Token
 from statewright.net.run import KernelRun
+from statewright.net.withdrawals import absorb_failure
 
 
 def hold_result(run: KernelRun, token: Token, output: JsonValue) -> None:
@@ -29,6 +30,8 @@ def resume_held(run: KernelRun, held: HeldResult) -> None:
     """Apply a held result: let the token go on whose execution ended meanwhile."""
     token = run.tokens[held.token]
     if held.reason is not None:
+        if absorb_failure(run, token, held.reason, is_closed=True):
+            return
         run.put_token(replace(token, stage="FAILED", reason=held.reason))
         mark_failed(run, held.reason)
     elif token.owner is not None:
@@ -56,6 +59,8 @@ def restart(run: KernelRun) -> None:
     _go_on(run)
     moves = []
     for token in stopped:
+        if token.id not in run.tokens:
+            continue  # it was part of a pass that ended with the failure of another
         if token.stage == "STRANDED":
             depart_again(run, token)
         elif token.owner is not None:

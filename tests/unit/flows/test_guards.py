@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from statewright.flows import InvalidFlow, compile_text
 from statewright.flows.guards import GuardTooBroad, MalformedGuard, parse_guard
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonValue
@@ -100,6 +101,34 @@ def test_equality_of_long_arrays_counts_what_it_looks_at():
     value: JsonValue = {"one": [[0] * 1_000] * 200, "other": [[0] * 999 + [1]] * 200}
     with pytest.raises(GuardTooBroad):
         parse_guard("$[?(@.one[*] = @.other[*])]").holds(value)
+
+
+@pytest.mark.parametrize("test", ["@.s = @.t", "@.s.substring(0) = 'x'"])
+def test_long_texts_count_by_their_length(test: str):
+    value: JsonValue = {"s": "x" * 5_000_000, "t": "x" * 4_999_999 + "y"}
+    assert not parse_guard(f"$[?({test})]").holds(value)
+    with pytest.raises(GuardTooBroad):
+        parse_guard("$[?(" + " or ".join([test] * 100) + ")]").holds(value)
+
+
+def test_a_path_ends_with_the_first_value_it_selects():
+    value: JsonValue = [[{"n": 1}] * 1_000] * 1_000
+    assert parse_guard("$..*").holds(value, limit=10)
+    assert parse_guard("$[*][*][?(@.n = 1 or @..never)]").holds(value, limit=10)
+
+
+def test_the_whole_input_is_found_from_any_depth():
+    assert parse_guard("$" + "..[?(1)]" * 450 + "[?($.a)]").holds({"a": 1})
+
+
+def test_a_defect_has_its_place_and_what_could_stand_there():
+    with pytest.raises(MalformedGuard) as refused:
+        parse_guard("$[?(@.a\n  = =)]")
+    assert (refused.value.offset, refused.value.piece) == (12, "=")
+    assert {"@", "a number", "a text in quotes", "true"} <= set(refused.value.expected)
+    with pytest.raises(InvalidFlow) as located:
+        compile_text("A → ? `$[?(@.a\n  = =)]` B")
+    assert (located.value.position.line, located.value.position.column, located.value.piece) == (2, 5, "=")
 
 
 LONG = ["$[?(" + "not " * 1_000 + "@.a)]", "$" + ".a" * 2_000, "$[?(" + "@.a or " * 500 + "@.a)]"]

@@ -1,5 +1,7 @@
 """Nets of all rules: arrivals, guards, outcomes, queues, loops over tasks and over parts of the net, cycles."""
 
+from typing import Literal
+
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -16,16 +18,18 @@ from statewright.net import (
     NoActivity,
     Node,
     NodeId,
+    Outcome,
     Routing,
     SubNet,
     Task,
     Wait,
 )
-from statewright.net.nodes import Activity, Outcome
+from statewright.net.nodes import Activity
 
 MAX_VISITS = 6
 MAX_ENTRIES = 150
 A_SECOND = Delay(0, 1_000_000)
+FAILURES: list[Literal["FAIL", "GO_ON"]] = ["FAIL", "FAIL", "GO_ON"]
 GUARDS = [None, None, None, "n", "zzz", "?"]
 
 
@@ -88,6 +92,7 @@ def _arcs(draw: st.DrawFn, target: NodeId, *, is_back: bool) -> Arc:
 def _activities(draw: st.DrawFn, name: NodeId) -> Activity:
     kind = draw(st.sampled_from(["nothing", "task", "task", "person", "each", "passes", "signal", "child"]))
     limit = draw(st.sampled_from([None, 1, 2]))
+    on_failure = draw(st.sampled_from(FAILURES))
     match kind:
         case "task":
             return Task(f"do {name}")
@@ -98,9 +103,9 @@ def _activities(draw: st.DrawFn, name: NodeId) -> Activity:
         case "child":
             return SubNet("other")
         case "each":
-            return Many(Task(f"each {name}"), limit)
+            return Many(Task(f"each {name}"), limit, on_failure)
         case "passes":
-            return Many(Body((NodeId(f"{name}-left"), NodeId(f"{name}-right"))), limit)
+            return Many(Body((NodeId(f"{name}-left"), NodeId(f"{name}-right"))), limit, on_failure)
         case _:
             return NoActivity()
 

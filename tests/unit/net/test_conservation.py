@@ -8,10 +8,10 @@ from hypothesis.strategies import DataObject
 from msgspec.structs import replace
 
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.net import Completed, Many, Net, Node, NodeId, Problem, Visit
+from statewright.net import Completed, Many, Net, Node, NodeId, Outcome, Problem, Visit
 from statewright.net.effects import Effect, RecordEntry, RecordExit
 from statewright.net.events import Event
-from statewright.net.nodes import Body, Outcome
+from statewright.net.nodes import Body
 from tests.unit.net.strategies import nets
 from tests.unit.net.test_invariants import EXAMPLES, FINAL, KINDS, FewLetters, Ledger, draw_event
 
@@ -97,11 +97,16 @@ class TokenLedger(Ledger):
 
 
 def open_all_arcs(net: Net) -> Net:
-    """The same net, in which every arc for an outcome is taken, and no timer sends tokens."""
+    """The same net, in which every arc for an outcome is taken, and neither a timer nor a failure within a loop adds or
+    removes tokens.
+    """
     nodes = {}
     for name, node in net.nodes.items():
         arcs = tuple(replace(arc, guard=None) for arc in node.routing.arcs)
-        nodes[name] = replace(node, routing=replace(node.routing, mode="ALL", arcs=arcs), timers=())
+        activity = node.activity
+        if isinstance(activity, Many):
+            activity = replace(activity, on_failure="FAIL")
+        nodes[name] = replace(node, activity=activity, routing=replace(node.routing, mode="ALL", arcs=arcs), timers=())
     return replace(net, nodes=nodes)
 
 

@@ -1,22 +1,27 @@
 """Loops over items, with a task or a part of the net as body (docs/reference/kernel.md#loops)."""
 
+from collections.abc import Sequence
+
 import pytest
 from msgspec.structs import replace
 
+from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import (
     AllInputs,
     Body,
+    ElementResult,
     Many,
     Net,
     NodeId,
     Task,
+    Visit,
     marking_from_document,
     marking_to_document,
 )
-from statewright.net.effects import CloseTask, EnqueueTask
+from statewright.net.effects import CloseTask, EnqueueTask, RecordExit
 from statewright.net.events import Cancelled, Restarted, TaskCompleted, TaskFailed, Terminated
 from statewright.net.nodes import Activity
-from tests.unit.net.builders import Player, a_net, a_node
+from tests.unit.net.builders import Letters, Player, a_net, a_node
 
 WORK = Task("work")
 
@@ -171,3 +176,67 @@ def test_a_node_of_the_body_can_be_visited_as_often_in_each_pass():
     for task in player.open_at("x") + player.open_at("y"):
         player.play(TaskCompleted(task, "1"))
     assert player.marking.phase == "COMPLETED"
+
+
+GOING_ON = Many(WORK, 1, on_failure="GO_ON")
+
+
+class Reasons(Letters):
+    """Shows of each element of a loop how it was left, and with what."""
+
+    def collect(self, data: JsonObject, visit: Visit, results: Sequence[ElementResult]) -> JsonValue:
+        return ",".join(f"{result.outcome}:{result.payloads[0]}" for result in results)
+
+
+def feed_reasons(net: Net, letters: str) -> Player:
+    player = Player(net, Reasons()).start()
+    return player.play(TaskCompleted(player.task_at("src"), letters))
+
+
+def test_a_loop_can_go_on_without_an_element_that_fails():
+    player = feed_reasons(a_loop(GOING_ON), "abc")
+    do(player, a="A")
+    player.play(TaskFailed(player.open["b"], "boom"))
+    assert [exit_.status for exit_ in player.told(RecordExit)] == ["FAILED"]
+    assert [task.input for task in player.told(EnqueueTask)] == ["c"]
+    assert do(player, c="C").inputs("out") == ["DONE:A,FAILED:boom,DONE:C"]
+    assert player.marking.phase == "COMPLETED"
+
+
+def test_a_pass_over_a_body_ends_with_the_first_failure_in_it_where_the_loop_goes_on():
+    net = a_pass()
+    loop = net.nodes[NodeId("loop")]
+    body = replace(loop.activity, on_failure="GO_ON")  # type: ignore[type-var]
+    player = feed_reasons(replace(net, nodes={**net.nodes, loop.id: replace(loop, activity=body)}), "ab")
+    failed, other = player.open_at("x")
+    player.play(TaskFailed(failed, "boom"))
+    assert len(player.told(CloseTask)) == 2  # the other task of the pass is withdrawn
+    assert len(player.marking.scopes) == 1
+    player.play(TaskCompleted(other, "X"))
+    player.play(TaskCompleted(player.task_at("y"), "Y"))
+    assert player.inputs("out") == ["FAILED:boom,DONE:j"]
+
+
+def test_a_failure_in_a_loop_that_must_not_go_on_costs_the_pass_of_the_loop_around_that_goes_on():
+    inner = a_node("inner", activity=Many(WORK))
+    around = a_node("loop", "out", activity=Many(Body((NodeId("inner"),)), on_failure="GO_ON"))
+    net = a_net(a_node("src", "loop", activity=WORK), around, replace(inner, yields=True), a_node("out"))
+    player = feed_reasons(net, "ab")
+    player.play(TaskFailed(player.open["a"], "boom"))
+    assert (player.marking.phase, len(player.marking.scopes), len(player.marking.loops)) == ("RUNNING", 1, 2)
+    assert do(player, b="B").inputs("out") == ["FAILED:boom,DONE:DONE:B"]
+
+
+def test_a_loop_in_which_every_element_failed_is_done():
+    player = feed_reasons(a_loop(GOING_ON), "ab")
+    player.play(TaskFailed(player.open["a"], "one")).play(TaskFailed(player.open["b"], "two"))
+    assert player.inputs("out") == ["FAILED:one,FAILED:two"]
+
+
+def test_an_element_that_fails_while_the_instance_ends_its_tasks_is_not_done_again():
+    player = feed_reasons(a_loop(replace(GOING_ON, limit=None)), "ab")
+    player.play(Terminated()).play(TaskFailed(player.open["a"], "boom"))
+    do(player, b="B")
+    assert player.marking.phase == "TERMINATED"
+    player.play(Restarted())
+    assert (player.told(EnqueueTask), player.inputs("out")) == ([], ["FAILED:boom,DONE:B"])

@@ -13,6 +13,8 @@ from statewright.jsonval.values import JsonValue
 
 MAX_SELECTED: Final = 100_000
 """Values and pairs of values that one guard may look at."""
+CHARS_PER_VALUE: Final = 1024
+"""So much of a text counts as a value where it is compared or copied."""
 
 Comparison: TypeAlias = Callable[[JsonValue, JsonValue], bool]
 Function: TypeAlias = Callable[[JsonValue, Sequence[JsonValue]], Sequence[JsonValue]]
@@ -102,8 +104,15 @@ def _equal(one: JsonValue, other: JsonValue) -> bool:
         return one.keys() == other.keys() and all(_equal(one[name], other[name]) for name in one)
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(_equal, one, other))
+    if isinstance(one, str) and isinstance(other, str):
+        _charge_text(one if len(one) == len(other) else "")
+        return one == other
     numbers = _read_numbers(one, other)
     return numbers[0] == numbers[1] if numbers else type(one) is type(other) and one == other
+
+
+def _charge_text(text: str) -> None:
+    _budget.get().charge(len(text) // CHARS_PER_VALUE)
 
 
 def _read_numbers(one: JsonValue, other: JsonValue) -> tuple[int | Decimal, int | Decimal] | None:
@@ -169,6 +178,7 @@ def _substring(value: JsonValue, arguments: Sequence[JsonValue]) -> Sequence[Jso
     first, last = arguments[0], arguments[1] if len(arguments) > 1 else None
     if not isinstance(value, str) or not _is_place(first):
         return ()
+    _charge_text(value)
     if last is None:
         return (value[first:],)
     return (value[first:last],) if isinstance(last, int) and not isinstance(last, bool) else ()
