@@ -34,6 +34,9 @@ _OPENINGS: Final = {ord("]"): ord("["), ord("}"): ord("{")}
 _NEEDING_VALUE: Final = (b"", b"[", b"{")
 """Ends of a part after which no comma may stand."""
 
+ListNames: TypeAlias = Callable[[JsonObject], Iterator[str]]
+"""The names of an object in some order."""
+
 Container: TypeAlias = "list[JsonValue] | JsonObject"
 
 
@@ -229,43 +232,52 @@ _CONTAINERS: Final = frozenset((dict, list))
 _MAX_SORTED_AT_ONCE: Final = 10_000
 
 
-def encode_pieces(value: JsonValue, encode: Callable[[JsonValue], bytes]) -> Iterator[bytes]:
-    """The encoding of a value in pieces, with names in order; ``encode`` encodes small values."""
+def encode_pieces(
+    value: JsonValue, encode: Callable[[JsonValue], bytes], list_names: ListNames | None = None
+) -> Iterator[bytes]:
+    """The encoding of a value in pieces; ``encode`` encodes small values. ``list_names`` gives the names of an object
+    in the order in which that does; None: by their bytes.
+    """
+    list_names = list_names or _sort_names
     if not isinstance(value, list | dict) or weigh(value) <= _MAX_WEIGHT:
         yield encode(value)
     elif isinstance(value, list):
-        yield from _encode_array(value, encode)
+        yield from _encode_array(value, encode, list_names)
     else:
-        yield from _encode_object(value, encode)
+        yield from _encode_object(value, encode, list_names)
 
 
-def _encode_array(items: list[JsonValue], encode: Callable[[JsonValue], bytes]) -> Iterator[bytes]:
+def _encode_array(
+    items: list[JsonValue], encode: Callable[[JsonValue], bytes], list_names: ListNames
+) -> Iterator[bytes]:
     separator = b"["
     for start in range(0, len(items), _SLICE):
-        for piece in _encode_items(items[start : start + _SLICE], encode):
+        for piece in _encode_items(items[start : start + _SLICE], encode, list_names):
             yield separator
             yield from piece
             separator = b","
     yield b"]"
 
 
-def _encode_items(items: list[JsonValue], encode: Callable[[JsonValue], bytes]) -> Iterator[Iterable[bytes]]:
+def _encode_items(
+    items: list[JsonValue], encode: Callable[[JsonValue], bytes], list_names: ListNames
+) -> Iterator[Iterable[bytes]]:
     """The encodings of some items, many in one where they are light."""
     if weigh(items) <= _MAX_WEIGHT:
         yield (encode(items)[1:-1],)
     elif len(items) == 1:
-        yield encode_pieces(items[0], encode)
+        yield encode_pieces(items[0], encode, list_names)
     else:
         middle = len(items) // 2
-        yield from _encode_items(items[:middle], encode)
-        yield from _encode_items(items[middle:], encode)
+        yield from _encode_items(items[:middle], encode, list_names)
+        yield from _encode_items(items[middle:], encode, list_names)
 
 
-def _encode_object(members: JsonObject, encode: Callable[[JsonValue], bytes]) -> Iterator[bytes]:
+def _encode_object(members: JsonObject, encode: Callable[[JsonValue], bytes], list_names: ListNames) -> Iterator[bytes]:
     separator = b"{"
-    names = _sort_names(members)
+    names = list_names(members)
     while some := list(islice(names, _SLICE)):
-        for piece in _encode_members(members, some, encode):
+        for piece in _encode_members(members, some, encode, list_names):
             yield separator
             yield from piece
             separator = b","
@@ -273,17 +285,17 @@ def _encode_object(members: JsonObject, encode: Callable[[JsonValue], bytes]) ->
 
 
 def _encode_members(
-    members: JsonObject, names: list[str], encode: Callable[[JsonValue], bytes]
+    members: JsonObject, names: list[str], encode: Callable[[JsonValue], bytes], list_names: ListNames
 ) -> Iterator[Iterable[bytes]]:
     some = {name: members[name] for name in names}
     if weigh(some) <= _MAX_WEIGHT:
         yield (encode(some)[1:-1],)
     elif len(names) == 1:
-        yield chain((encode(names[0]) + b":",), encode_pieces(members[names[0]], encode))
+        yield chain((encode(names[0]) + b":",), encode_pieces(members[names[0]], encode, list_names))
     else:
         middle = len(names) // 2
-        yield from _encode_members(members, names[:middle], encode)
-        yield from _encode_members(members, names[middle:], encode)
+        yield from _encode_members(members, names[:middle], encode, list_names)
+        yield from _encode_members(members, names[middle:], encode, list_names)
 
 
 def _sort_names(members: JsonObject) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Instances: start, read, list, history."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Generic, cast
 from uuid import UUID
 
@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from statewright.background import run_by_size
 from statewright.failures import ProcessBadRequest, ProcessNotFound
+from statewright.ids import EntityId
 from statewright.jsonval.quoting import quote
 from statewright.jsonval.values import JsonObject
 from statewright.net import Moment, format_ulid, uuid_to_ulid
@@ -164,8 +165,7 @@ async def list_history(host: ProcessHost[P, I], caller: Caller, instance_id: str
     lines = await stored.fetch_executions(host.runtime.pool, caller.tenant, host.language.name, id_)
     if not lines:
         raise build_not_found(instance_id)
-    name = uuid_to_ulid(id_)
-    return tuple(_to_execution(name, line) for line in lines)
+    return await _to_executions(id_, lines)
 
 
 class HistoryPage(Struct, frozen=True, kw_only=True):
@@ -192,9 +192,7 @@ async def list_history_page(
     )
     if not total:
         raise build_not_found(instance_id)
-    name = uuid_to_ulid(id_)
-    size = sum(len(line.input or "") + len(line.output or "") for line in lines)
-    read = await run_by_size(size, lambda: tuple(_to_execution(name, line) for line in lines))
+    read = await _to_executions(id_, lines)
     return HistoryPage(lines=read, page=asked.number, page_size=asked.size, total=total)
 
 
@@ -210,6 +208,12 @@ async def fetch_last_statuses(
 def build_not_found(instance_id: str) -> ProcessNotFound:
     """What is said of an unknown instance."""
     return ProcessNotFound(f"instance {quote(instance_id)} not found")
+
+
+async def _to_executions(instance: EntityId, lines: Sequence[StoredExecution]) -> tuple[Execution, ...]:
+    name = uuid_to_ulid(instance)
+    size = sum(len(line.input or "") + len(line.output or "") for line in lines)
+    return await run_by_size(size, lambda: tuple(_to_execution(name, line) for line in lines))
 
 
 def _to_execution(instance_id: str, line: StoredExecution) -> Execution:

@@ -16,6 +16,7 @@ from statewright.background import run_by_size, run_in_thread
 from statewright.failures import BodyTooLarge, ProcessBadRequest
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.members import MemberReader, WantedType
+from statewright.jsonval.pieces import encode_pieces
 from statewright.jsonval.quoting import json_type
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.turns import is_large
@@ -35,7 +36,8 @@ async def reply_by_size(value: JsonValue, status: int = 200) -> Response:
     """An answer with a JSON body that may be large; a thread encodes it then."""
     if not is_large(value):
         return reply(value, status)
-    return await run_in_thread(lambda: reply(value, status))
+    pieces = await run_in_thread(lambda: b"".join(encode_pieces(value, _encode, iter)))
+    return Response(pieces + b"\n", status)
 
 
 async def read(request: Request) -> "RequestMembers":

@@ -5,7 +5,7 @@ from typing import Final
 from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response
 from statewright.api.http.steps import parameters
-from statewright.api.http.steps.bodies import reply
+from statewright.api.http.steps.bodies import reply, reply_by_size
 from statewright.api.http.steps.errors import build_error
 from statewright.failures import BodyTooLarge
 from statewright.instants import format_instant
@@ -46,7 +46,7 @@ async def list_definitions(request: Request) -> Response:
         page_size=parameters.read_number(request, "pageSize"),
     )
     items: list[JsonValue] = [_describe_summary(summary) for summary in found.items]
-    return reply({"items": items, "page": found.page, "pageSize": found.page_size, "total": found.total})
+    return await reply_by_size({"items": items, "page": found.page, "pageSize": found.page_size, "total": found.total})
 
 
 async def get_latest(request: Request) -> Response:
@@ -78,7 +78,7 @@ async def draw_version(request: Request) -> Response:
 async def _get_document(request: Request, wanted: int) -> Response:
     definition = parameters.read_definition_id(request)
     found = await definitions.get_version(request.runtime, request.caller, definition, wanted)
-    return reply(definition_to_document(found.process.definition, found.version))
+    return await reply_by_size(definition_to_document(found.process.definition, found.version))
 
 
 async def _draw(request: Request, wanted: int) -> Response:

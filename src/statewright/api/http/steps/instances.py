@@ -8,7 +8,7 @@ from typing import Final
 from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response
 from statewright.api.http.steps import parameters
-from statewright.api.http.steps.bodies import NO_CONTENT, read, read_lenient, read_optional, reply
+from statewright.api.http.steps.bodies import NO_CONTENT, read, read_lenient, read_optional, reply, reply_by_size
 from statewright.failures import Forbidden, ProcessBadRequest
 from statewright.jsonval.values import JsonValue
 from statewright.net import parse_delay
@@ -30,7 +30,7 @@ async def start_instance(request: Request) -> Response:
     )
     if not start.definition_id:
         raise ProcessBadRequest("definitionId is required")
-    return reply(render_instance(await instances.start(request.runtime, request.caller, start)), 201)
+    return await reply_by_size(render_instance(await instances.start(request.runtime, request.caller, start)), 201)
 
 
 async def list_instances(request: Request) -> Response:
@@ -45,12 +45,12 @@ async def list_instances(request: Request) -> Response:
         page_size=parameters.read_number(request, "pageSize"),
     )
     items: list[JsonValue] = [render_instance(instance) for instance in found.items]
-    return reply({"items": items, "total": found.total, "page": found.page, "pageSize": found.page_size})
+    return await reply_by_size({"items": items, "total": found.total, "page": found.page, "pageSize": found.page_size})
 
 
 async def get_instance(request: Request) -> Response:
     """An instance."""
-    return reply(
+    return await reply_by_size(
         render_instance(await instances.get_instance(request.runtime, request.caller, request.path_params["id"]))
     )
 
@@ -58,7 +58,7 @@ async def get_instance(request: Request) -> Response:
 async def list_history(request: Request) -> Response:
     """The entries into steps."""
     found = await instances.get_history(request.runtime, request.caller, request.path_params["id"])
-    return reply({"items": [render_history_item(line, found.process) for line in found.lines]})
+    return await reply_by_size({"items": [render_history_item(line, found.process) for line in found.lines]})
 
 
 async def draw_instance(request: Request) -> Response:
@@ -75,7 +75,7 @@ async def cancel_instance(request: Request) -> Response:
     except ProcessBadRequest:
         reason = ""
     cancelled = await instances.cancel(request.runtime, request.caller, request.path_params["id"], reason)
-    return reply(render_instance(cancelled))
+    return await reply_by_size(render_instance(cancelled))
 
 
 async def retry_step(request: Request) -> Response:
@@ -83,7 +83,7 @@ async def retry_step(request: Request) -> Response:
     variables = (await read_optional(request)).object("variables")
     segments = request.path_params
     retried = await instances.retry(request.runtime, request.caller, segments["id"], segments["stepId"], variables)
-    return reply(render_instance(retried))
+    return await reply_by_size(render_instance(retried))
 
 
 async def signal_step(request: Request) -> Response:

@@ -5,7 +5,7 @@ from datetime import timedelta
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response
 from statewright.api.http.steps import parameters
-from statewright.api.http.steps.bodies import NO_CONTENT, RequestMembers, read_optional, reply
+from statewright.api.http.steps.bodies import NO_CONTENT, RequestMembers, read_optional, reply_by_size
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.services.steps import tasks
 from statewright.services.steps.tasks import to_task_record
@@ -23,7 +23,7 @@ async def list_inbox(request: Request) -> Response:
         page_size=parameters.read_number(request, "pageSize"),
     )
     items: list[JsonValue] = [to_task_record(task) for task in found.items]
-    return reply({"items": items, "total": found.total, "page": found.page, "pageSize": found.page_size})
+    return await reply_by_size({"items": items, "total": found.total, "page": found.page, "pageSize": found.page_size})
 
 
 async def complete_task(request: Request) -> Response:

@@ -1,0 +1,124 @@
+"""No request of the step language holds the event loop for long (docs/reference/steps.md#limits-of-an-operation)."""
+
+import json
+
+import pytest
+
+from tests.integration.event_loop.bodies import MAX_EVENT, USUAL_BODY, Body, document, fill, record
+from tests.integration.event_loop.conftest import TENANT, Door
+from tests.integration.event_loop.watchdog import require_free_loop
+from tests.integration.steps_http.conftest import definition, polled, started, step, uploaded
+from tests.service import Api, RunningService, a_token
+
+DEFINITIONS: dict[str, Body] = {
+    "steps-50000": lambda: _steps(50_000),
+    "steps-10000": lambda: _steps(9_999),
+    "long-expression": lambda: _expression(300_000),
+    "many-expressions": lambda: json.dumps(
+        definition(
+            "many",
+            step("t", "TRANSFORMATION", "end", transformations={f"k{n}": "1" + "+1" * 100 for n in range(2_000)}),
+        )
+    ).encode(),
+    "wide-metadata": lambda: fill(
+        '{"id":"wide","name":"w","steps":[{"id":"end","name":"e","type":"END"}],"metadata":{"v":[', record, "]}}"
+    ),
+    "cut-off": lambda: fill('{"id":"cut","steps":[', record, ""),
+}
+
+SHAPES = ("numbers", "records", "empty-arrays", "names")
+
+
+def _steps(count: int) -> bytes:
+    steps = [step(f"s{n}", "WAIT", f"s{n + 1}") for n in range(count)]
+    return json.dumps({"id": f"long-{count}", "name": "long", "steps": [*steps, step(f"s{count}", "END")]}).encode()
+
+
+def _expression(terms: int) -> bytes:
+    return json.dumps(
+        definition("terms", step("t", "TRANSFORMATION", "end", transformations={"n": "1" + "+1" * terms}))
+    ).encode()
+
+
+@pytest.fixture(scope="module")
+def v1(service: RunningService) -> Api:
+    """The root of the service as the tenant sees it whose definitions are stored."""
+    api = Api(service.root, a_token(TENANT))
+    uploaded(
+        api,
+        definition("waits", step("wait", "WAIT", "end")),
+        definition(
+            "works",
+            step("work", "SERVICE_TASK", "more", jobType="work"),
+            step("more", "SERVICE_TASK", "end", jobType="more"),
+        ),
+        definition("asks", step("ask", "USER_TASK", "end")),
+        definition("fails", step("work", "SERVICE_TASK", "end", jobType="fails")),
+    )
+    return api
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_a_large_definition_leaves_the_loop_free(name: str, door: Door, v1: Api) -> None:
+    door.require_free("POST /v1/definitions", DEFINITIONS[name]())
+
+
+@pytest.mark.parametrize("line", ["", "/warnings", "/diagram"])
+def test_reading_a_large_definition_leaves_the_loop_free(line: str, door: Door, v1: Api) -> None:
+    assert door.send("POST /v1/definitions", _steps(9_998))[0] == 201
+    door.require_free(f"GET /v1/definitions/long-9998{line}")
+
+
+def _variables(name: str) -> bytes:
+    return b'{"variables":%b}' % document(name, MAX_EVENT)
+
+
+def _start(definition_id: str, name: str) -> bytes:
+    return b'{"definitionId":"%b","variables":%b}' % (definition_id.encode(), document(name, MAX_EVENT))
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_starting_with_large_variables_leaves_the_loop_free(name: str, door: Door, v1: Api) -> None:
+    door.require_free("POST /v1/instances", _start("waits", name))
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_large_result_of_a_job_leaves_the_loop_free(name: str, door: Door, v1: Api) -> None:
+    def complete() -> None:
+        started(v1, "works")
+        [job] = polled(v1, "work", maxJobs=1)
+        assert door.send(f"POST /v1/jobs/{job['id']}/complete", _variables(name))[0] == 204
+        polled(v1, "more", maxJobs=1)
+
+    require_free_loop(door.service.loop, complete)
+
+
+def test_large_signals_and_results_of_people_leave_the_loop_free(door: Door, v1: Api) -> None:
+    def signal() -> None:
+        instance = started(v1, "waits")["id"]
+        assert door.send(f"POST /v1/instances/{instance}/signals/wait", document("records"))[0] == 204
+
+    def complete() -> None:
+        instance = started(v1, "asks")["id"]
+        line = f"POST /v1/instances/{instance}/user-tasks/ask/complete"
+        assert door.send(line, _variables("records"))[0] < 300
+
+    require_free_loop(door.service.loop, signal)
+    require_free_loop(door.service.loop, complete)
+
+
+def test_a_large_reason_of_a_failed_job_leaves_the_loop_free(door: Door, v1: Api) -> None:
+    def fail() -> None:
+        started(v1, "fails")
+        [job] = polled(v1, "fails", maxJobs=1)
+        body = json.dumps({"errorMessage": "\\" * (USUAL_BODY // 3), "retryable": False}).encode()
+        assert door.send(f"POST /v1/jobs/{job['id']}/fail", body)[0] == 204
+
+    require_free_loop(door.service.loop, fail)
+
+
+@pytest.mark.parametrize("line", ["/{id}", "/{id}/history", "/{id}/diagram", "?definitionId=waits&pageSize=3"])
+def test_reading_instances_with_large_variables_leaves_the_loop_free(line: str, door: Door, v1: Api) -> None:
+    status, answer = door.send("POST /v1/instances", _start("waits", "records"))
+    assert status == 201
+    door.require_free(f"GET /v1/instances{line.format(id=json.loads(answer)['id'])}")
