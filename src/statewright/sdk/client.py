@@ -25,7 +25,7 @@ from statewright.sdk.methods import (
     build_blocking_script,
     build_iterator,
 )
-from statewright.sdk.operations import audit, entities, messages, models, raw, statistics, steps, workflows
+from statewright.sdk.operations import audit, entities, flows, messages, models, raw, statistics, steps, workflows
 from statewright.sdk.operations import search as searching
 from statewright.sdk.tls import Tls, read_tls
 from statewright.sdk.tokens import Token, make_token_source, read_token
@@ -147,6 +147,40 @@ class AsyncSteps(Subject):
     complete_task = build_awaited(steps.complete_task)
 
 
+class Flows(Subject):
+    """Flows: definitions and instances."""
+
+    upload = build_blocking(flows.upload)
+    check = build_blocking(flows.check)
+    definition = build_blocking(flows.definition)
+    definitions = build_iterator(flows.definitions)
+    start = build_blocking(flows.start)
+    instance = build_blocking(flows.instance)
+    instances = build_iterator(flows.instances)
+    wait = build_blocking_script(flows.wait)
+    history = build_iterator(flows.history)
+    cancel = build_blocking(flows.cancel)
+    terminate = build_blocking(flows.terminate)
+    restart = build_blocking(flows.restart)
+
+
+class AsyncFlows(Subject):
+    """Flows: definitions and instances."""
+
+    upload = build_awaited(flows.upload)
+    check = build_awaited(flows.check)
+    definition = build_awaited(flows.definition)
+    definitions = build_async_iterator(flows.definitions)
+    start = build_awaited(flows.start)
+    instance = build_awaited(flows.instance)
+    instances = build_async_iterator(flows.instances)
+    wait = build_awaited_script(flows.wait)
+    history = build_async_iterator(flows.history)
+    cancel = build_awaited(flows.cancel)
+    terminate = build_awaited(flows.terminate)
+    restart = build_awaited(flows.restart)
+
+
 class _AnyClient(ClientPart):
     """What both clients have in common."""
 
@@ -240,6 +274,11 @@ class Client(_AnyClient):
         """The JSON step engine."""
         return Steps(self._session)
 
+    @property
+    def flows(self) -> Flows:
+        """Flows."""
+        return Flows(self._session)
+
     def close(self) -> None:
         """Ends the connections; a client of a callout leaves them to its node."""
         if self._http is not None:
@@ -300,6 +339,11 @@ class AsyncClient(_AnyClient):
     def steps(self) -> AsyncSteps:
         """The JSON step engine."""
         return AsyncSteps(self._session)
+
+    @property
+    def flows(self) -> AsyncFlows:
+        """Flows."""
+        return AsyncFlows(self._session)
 
     async def close(self) -> None:
         """Ends the connections; a client of a callout leaves them to its node."""

@@ -25,7 +25,9 @@ def test_the_examples_of_the_page_run(service: RunningService, tenant: str, monk
         names[name].close()
 
 
-@pytest.mark.parametrize("kind", [client.Client, client.Models, client.Workflows, client.Searches, client.Steps])
+@pytest.mark.parametrize(
+    "kind", [client.Client, client.Models, client.Workflows, client.Searches, client.Steps, client.Flows]
+)
 def test_the_page_names_every_operation(kind: type) -> None:
     operations = {name for name, value in vars(kind).items() if hasattr(value, "__wrapped__")}
     assert {name for name in operations if not re.search(rf"[`.]{name}\(", PAGE.read_text())} == set()

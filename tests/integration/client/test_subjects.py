@@ -144,3 +144,33 @@ def test_any_other_request_can_be_made(client: Client) -> None:
     with pytest.raises(Invalid, match="pageSize"):
         client.request("GET", "/entity/order/1", query={"pageSize": "many"})
     assert client.request("GET", "/v1/definitions", query={"keyword": "nosuch"}, at_root=True)["items"] == []
+
+
+def test_a_flow_runs_from_its_upload_to_its_end(client: Client) -> None:
+    name = f"weigh-{uuid4().hex[:8]}"
+    text = f"@flow {name}\nwait:delay (- duration: 0 -)"
+    assert client.flows.check(text) == []
+    with pytest.raises(Invalid, match="unexpected"):
+        client.flows.check("weigh →")
+    assert client.flows.upload(text).version == 1
+    assert client.flows.definition(name, version=1)["source"] == text
+    assert [one.id for one in client.flows.definitions(keyword=name)] == [name]
+
+    started = client.flows.start(name, {"kg": 2}, business_key="P-1")
+    done = client.flows.wait(started.id)
+    assert (done.status, done.input, done.result, done.business_key) == ("COMPLETED", {"kg": 2}, {"kg": 2}, "P-1")
+    assert {line.kind for line in client.flows.history(started.id, size=1)} == {"start", "task", "end"}
+    assert [one.id for one in client.flows.instances(definition_id=name, status="COMPLETED")] == [started.id]
+
+
+def test_a_flow_can_be_stopped_and_go_on(client: Client) -> None:
+    name = f"hold-{uuid4().hex[:8]}"
+    client.flows.upload("nobody-does-this", id=name)
+    started = [client.flows.start(name) for _ in range(3)]
+    assert len(list(client.flows.instances(definition_id=name, size=2))) == 3
+    assert client.flows.terminate(started[0].id).status == "TERMINATING"
+    assert client.flows.terminate(started[0].id).status == "TERMINATED"
+    assert client.flows.restart(started[0].id).status == "RUNNING"
+    assert client.flows.cancel(started[0].id, "changed our mind").status == "CANCELLED"
+    with pytest.raises(Conflicting):
+        client.flows.restart(started[1].id)

@@ -17,6 +17,7 @@ PAIRS = [
     (client.Searches, client.AsyncSearches),
     (client.Messages, client.AsyncMessages),
     (client.Steps, client.AsyncSteps),
+    (client.Flows, client.AsyncFlows),
 ]
 
 
