@@ -2,7 +2,8 @@
 
 Parsing and verifying are separate steps here, because the order of the checks is part of the contract: an unknown
 key must be told from a bad signature, and a malformed token from an unsupported algorithm. JWT libraries do both in one
-call, in an order of their own, and skip characters that are no base64. The cryptography is that of ``cryptography``.
+call, in an order of their own, or skip characters that are no base64 (docs/adr/0022). The cryptography is that of
+``cryptography``.
 """
 
 import base64

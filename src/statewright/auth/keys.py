@@ -27,6 +27,7 @@ MIN_KEY_BITS: Final = 2048
 """RFC 7518 §3.3: shorter RSA keys must not be used with RS256."""
 DAY_US: Final = 86_400 * 1_000_000
 _SECOND_US: Final = 1_000_000
+_NEVER_US: Final = 1 << 63
 
 Audience = Literal["client", "human"]
 """What a key is for: tokens that this service issues to clients, or those of external tools."""
@@ -54,12 +55,14 @@ class SigningKey(Struct, frozen=True, kw_only=True):
     valid_to: int
     is_unlimited: bool = False
 
-    def verifies_at(self, now: int) -> bool:
-        """Whether a token that the key has signed counts at ``now``. Clocks of nodes may differ by as much as those of
-        issuers.
+    @property
+    def verifying_window(self) -> tuple[int, int]:
+        """From when on, and until when, a token that the key has signed counts. Clocks of nodes may differ by as much
+        as those of issuers.
         """
-        within = self.valid_from - MAX_CLOCK_SKEW_S * _SECOND_US <= now < self.valid_to
-        return self.is_unlimited or within
+        if self.is_unlimited:
+            return 0, _NEVER_US
+        return self.valid_from - MAX_CLOCK_SKEW_S * _SECOND_US, self.valid_to
 
     def signs_at(self, now: int) -> bool:
         """Whether the token endpoint may sign with the key at ``now``."""
@@ -98,11 +101,16 @@ class KeyRing:
         are remembered with theirs.
         """
         self._keys = {key.kid: key for key in keys}
+        # What every request with a token looks at.
+        self._verifying = {kid: (key.public, *key.verifying_window) for kid, key in self._keys.items()}
 
     def find_verifying_key(self, kid: str, now: int) -> RSAPublicKey | None:
         """The public key with this id, if what it has signed counts at ``now``."""
-        key = self._keys.get(kid)
-        return key.public if key is not None and key.verifies_at(now) else None
+        known = self._verifying.get(kid)
+        if known is None:
+            return None
+        public, begins, ends = known
+        return public if begins <= now < ends else None
 
     def find_signing_key(self, now: int) -> SigningKey | None:
         """The key whose validity began last, of those that may sign; ``None`` when there is none, so that no token can
