@@ -32,6 +32,7 @@ from statewright.engine.metrics import RunMetrics
 from statewright.histogram import Histogram
 from statewright.rpc.server import PortLoad
 from statewright.services.ops.audit import OpsAuditSweeper
+from statewright.services.ops.metrics import OpsMetrics
 from statewright.services.processes.hosting import ProcessHosts, ProcessMetrics
 from statewright.services.runtime import Runtime
 from statewright.services.scheduler import ScheduleMetrics, TaskOutcome
@@ -309,14 +310,16 @@ class StepCollector(Collector):
 
 
 class OpsCollector(Collector):
-    """What the operations API does in the background."""
+    """What the operations API was asked for, and what it does in the background."""
 
-    def __init__(self, sweeper: OpsAuditSweeper) -> None:
+    def __init__(self, metrics: OpsMetrics, sweeper: OpsAuditSweeper) -> None:
+        self._metrics = metrics
         self._sweeper = sweeper
 
     def collect(self) -> Iterator[Metric]:
         """What was counted so far."""
         swept = [("ops_audit", self._sweeper.removed)]
+        yield build_counter("statewright_explains", "Explanations", self._metrics.explains)
         yield build_counters("statewright_swept_rows", "Rows removed after their retention", "table", swept)
 
 
@@ -382,4 +385,5 @@ class Metrics:
         self._registry.register(ClusterCollector(node))
         self._registry.register(StepCollector(find_steps(runtime).metrics))
         self._registry.register(LanguageCollector(runtime.extensions.get(ProcessHosts)))
-        self._registry.register(OpsCollector(runtime.extensions.get(OpsAuditSweeper)))
+        ops, sweeper = runtime.extensions.get(OpsMetrics), runtime.extensions.get(OpsAuditSweeper)
+        self._registry.register(OpsCollector(ops, sweeper))

@@ -19,6 +19,8 @@ from statewright.services.auth.identity import Administration
 from statewright.services.definitions import DefinitionCache, Refresher
 from statewright.services.index_builder import IndexBuilder
 from statewright.services.ops.audit import OpsAuditSweeper
+from statewright.services.ops.members import ConnectedMembers
+from statewright.services.ops.metrics import OpsMetrics
 from statewright.services.processes.hosting import ProcessHosts
 from statewright.services.retention import Pruner
 from statewright.services.runtime import Extensions, Runtime
@@ -92,6 +94,8 @@ def _assemble(settings: Settings, database: DatabaseUrl, pools: Pools, node: Clu
     )
     runtime.extensions.add(build_administration(settings, pools.shared))
     host_languages(runtime)
+    runtime.extensions.add(ConnectedMembers(node.members, node.peer_table))
+    runtime.extensions.add(OpsMetrics())
     runtime.extensions.add(OpsAuditSweeper(pools.shared, retention=settings.ops_audit_retention))
     return runtime
 

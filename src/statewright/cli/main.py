@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from statewright.cli import clients, entities, flows, index, init, keys, models, retention, steps, workflows
+from statewright.cli import clients, entities, flows, index, init, keys, models, ops, retention, steps, workflows
 from statewright.cli import help as help_pages
 from statewright.cli.client import ModelCommand, explain, fail
 from statewright.cli.transfer import commands as transfer
@@ -46,6 +46,7 @@ program.add_typer(steps.steps, name="steps")
 program.add_typer(flows.flows, name="flows")
 program.add_typer(clients.clients, name="clients")
 program.add_typer(keys.keys, name="keys")
+program.add_typer(ops.ops, name="ops")
 program.command(name="help")(help_pages.show_help)
 program.command(name="init")(init.init)
 program.command(name="explain-search", cls=ModelCommand)(index.explain_search)

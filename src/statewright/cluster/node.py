@@ -60,7 +60,7 @@ class ClusterNode:
         self.peer_table = PeerTable()
         self._config = config
         self._database = database
-        self._members = members
+        self.members = members
         self._authenticator = NodeAuthenticator(secret, self.id)
         self.channels = Channels(self.peer_table, self._authenticator)
         self.local = Dispatcher(members)
@@ -98,7 +98,7 @@ class ClusterNode:
         self._heartbeat = Heartbeat(
             self._build_row(self._server.port),
             self._database,
-            self._members,
+            self.members,
             self.peer_table,
             lease=self._config.lease,
             on_gone=self.channels.drop,

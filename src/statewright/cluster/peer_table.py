@@ -83,6 +83,10 @@ class PeerTable:
         self.notify()
         return frozenset(before.keys() - self._peers.keys())
 
+    def list_members(self, tenant: TenantId) -> tuple[RemoteMember, ...]:
+        """The members of a tenant that can be asked."""
+        return tuple(self._by_tenant.get(tenant, ()))
+
     def select(
         self,
         tenant: TenantId,

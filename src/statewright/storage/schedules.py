@@ -14,10 +14,9 @@ clocks of two nodes differ, a task armed by one and taken by the other fires ear
 else depends on it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
-import asyncpg
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
@@ -174,7 +173,7 @@ class StoredTasks:
         """All committed tasks of an entity."""
         async with self._pool.connection(limit=SHORT_READ) as connection:
             rows = await connection.fetch(OF_ENTITY, tenant, entity)
-        tasks = [_to_task(row) for row in rows]
+        tasks = [to_task(row) for row in rows]
         return {task.key: task for task in tasks}
 
     async def take_due(
@@ -186,7 +185,7 @@ class StoredTasks:
         """
         async with self._pool.connection(limit=SHORT_READ) as connection:
             rows = await connection.fetch(TAKE, now, until, limit, list(excluded_tenants))
-        tasks = [_to_task(row) for row in rows]
+        tasks = [to_task(row) for row in rows]
         return sorted(tasks, key=lambda task: (task.arming.fire_at, task.entity))
 
     async def hold(self, tasks: Sequence[ScheduledTask], *, until: int) -> None:
@@ -234,7 +233,7 @@ HOLD: Final = """
 """
 
 
-def _to_task(row: asyncpg.Record) -> ScheduledTask:
+def to_task(row: Iterable[Any]) -> ScheduledTask:
     """A task from a row with ``COLUMNS`` in order."""
     tenant, entity, state, transition, model, fire_at, timeout, armed_at, armed_in, by, by_kind, attempts = row
     return ScheduledTask(

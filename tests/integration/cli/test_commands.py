@@ -216,3 +216,14 @@ def test_files_of_variables_are_read(run: Run, service: RunningService, tenant: 
     (tmp_path / ".env.mine").write_text(f"STATEWRIGHT_TOKEN={a_token(tenant)}\n")
     result = CliRunner().invoke(program, ["models", "list"], env={"STATEWRIGHT_PROFILES": "mine"})
     assert result.exit_code == 0, result.output
+
+
+def test_an_entity_is_explained(prizes: Run) -> None:
+    entity = prizes("entities", "create", "prize/1", "-", given=json.dumps(SAMPLE)).stdout.strip()
+    told = prizes("ops", "explain", entity).stdout
+    assert "WAITS_FOR_MANUAL: NEW is left by name only. It can be moved by name: APPROVE, REJECT." in told
+    assert json.loads(prizes("ops", "explain", entity, "--json").stdout)["verdict"] == "WAITS_FOR_MANUAL"
+
+
+def test_acts_of_operators_are_for_operators(prizes: Run) -> None:
+    assert "FORBIDDEN" in prizes("ops", "audit", code=1).stderr

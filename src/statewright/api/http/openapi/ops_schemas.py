@@ -6,9 +6,11 @@ from statewright.api.http.openapi.shapes import (
     FLAG,
     INSTANT,
     INT32,
+    INT64,
     TEXT,
     UUID,
     Document,
+    allow_null,
     define_array,
     define_open_object,
     ref,
@@ -23,6 +25,8 @@ def _define_list(items: str) -> Document:
         "items", items=define_array(ref(items)), nextCursor=TEXT, total=INT32, totalIsLowerBound=FLAG
     )
 
+
+_TIMER: Final = define_open_object("dueAt attempts", transition=TEXT, dueAt=INSTANT, attempts=INT32)
 
 OPS_SCHEMAS: Final[Document] = {
     "OpsDescription": define_open_object(
@@ -42,6 +46,50 @@ OPS_SCHEMAS: Final[Document] = {
         reason=TEXT,
         details=_MAP,
         traceId=TEXT,
+    ),
+    "OpsExplanation": define_open_object(
+        "entityId model state transactionId workflow verdict summary transitions",
+        entityId=UUID,
+        model=ref("ModelKey"),
+        state=TEXT,
+        since=INSTANT,
+        transactionId=UUID,
+        workflow=define_open_object(
+            "name revision rule passedOver",
+            name=allow_null(TEXT),
+            revision=INT64,
+            rule={"type": "string", "enum": ["REMEMBERED", "FIRST_WITH_STATE", "DEFAULT", "NONE"]},
+            passedOver=define_array(TEXT),
+        ),
+        verdict={
+            "type": "string",
+            "enum": [
+                *("READY", "STATE_UNKNOWN", "TERMINAL", "WAITS_FOR_WORKER"),
+                *("WAITS_FOR_TIMER", "WAITS_FOR_CRITERION", "WAITS_FOR_MANUAL"),
+            ],
+        },
+        summary=TEXT,
+        transitions=define_array(ref("OpsTransition")),
+        timers=define_array(_TIMER),
+    ),
+    "OpsTransition": define_open_object(
+        "name next kind disabled wouldFire blockedBy criterion processors timer",
+        name=TEXT,
+        next=TEXT,
+        kind={"type": "string", "enum": ["AUTOMATED", "MANUAL", "SCHEDULED"]},
+        disabled=FLAG,
+        wouldFire=allow_null(FLAG),
+        blockedBy=define_array(
+            {
+                "type": "string",
+                "enum": ["CRITERION", "DISABLED", "NO_MEMBER", "NOT_DUE", "SHADOWED", "UNKNOWN"],
+            }
+        ),
+        criterion={"type": ["object", "null"], "additionalProperties": True},
+        processors=define_array(
+            define_open_object("name mode tags", name=TEXT, mode=TEXT, tags=define_array(TEXT), members=INT32)
+        ),
+        timer={**_TIMER, "type": ["object", "null"]},
     ),
     "OpsActs": _define_list("OpsAct"),
 }

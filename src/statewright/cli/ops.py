@@ -1,0 +1,88 @@
+"""``statewright ops …``: the operations API from the command line (docs/reference/operations.md)."""
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+from urllib.parse import quote
+
+import typer
+
+from statewright.cli.client import with_client
+from statewright.cli.documents import AsJson, print_document, print_table
+
+if TYPE_CHECKING:
+    from statewright.sdk import Client
+
+Json = Any  # what a service answers is checked where it is used
+
+ROOT: Final = "/ops/v1"
+SIGNS: Final = {True: "yes", False: "no", None: "unknown"}
+
+ops = typer.Typer(
+    help="Look into a running service: why something waits, who works, what was done.", no_args_is_help=True
+)
+
+
+@ops.command()
+@with_client
+def explain(
+    client: "Client",
+    entity: Annotated[str, typer.Argument(help="The id of the entity.", metavar="ID")],
+    at: Annotated[
+        str | None,
+        typer.Option("--at", help="The instant to look at; now when absent.", metavar="RFC3339", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say why an entity is where it is, and what would move it."""
+    found = _get(client, f"/entities/{quote(entity, safe='')}/explain", {"pointInTime": at})
+    if as_json:
+        print_document(found)
+        return
+    workflow = found["workflow"]
+    typer.echo(f"{found['state']} since {found.get('since', '?')} ({workflow['name'] or 'no workflow'})")
+    typer.echo(f"{found['verdict']}: {found['summary']}")
+    rows = [
+        (each["name"], each["next"], each["kind"].lower(), SIGNS[each["wouldFire"]], ", ".join(each["blockedBy"]))
+        for each in found["transitions"]
+    ]
+    print_table(("transition", "next", "kind", "would fire", "blocked by"), rows)
+    for each in found["transitions"]:
+        if each["criterion"] is not None and each["criterion"]["result"] is not True:
+            typer.echo(f"{each['name']}:")
+            _print_criterion(each["criterion"], "  ")
+
+
+@ops.command()
+@with_client
+def audit(
+    client: "Client",
+    action: Annotated[str | None, typer.Option(help="Such as `entity.restore`.", show_default=False)] = None,
+    target: Annotated[str | None, typer.Option(help="Id of what it was done to.", show_default=False)] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List what operators have done, newest first."""
+    items = _get(client, "/audit", {"action": action, "targetId": target, "limit": str(limit)})["items"]
+    if as_json:
+        print_document(items)
+        return
+    rows = [(act["at"], act["actor"]["id"], act["action"], act["target"]["id"], act.get("reason", "")) for act in items]
+    print_table(("at", "actor", "action", "target", "reason"), rows)
+
+
+def _get(client: "Client", path: str, query: dict[str, str | None]) -> Json:
+    given = {name: value for name, value in query.items() if value is not None}
+    return client.request("GET", f"{ROOT}{path}", query=given, at_root=True, only_asks=True)
+
+
+def _print_criterion(criterion: Json, indent: str) -> None:
+    """The parts that do not hold, each with what was found."""
+    if criterion.get("type") == "group":
+        typer.echo(f"{indent}{criterion['operator']}: {SIGNS[criterion['result']]}")
+        for child in criterion["conditions"]:
+            _print_criterion(child, indent + "  ")
+        return
+    place = criterion.get("path") or criterion.get("field") or criterion.get("name", "")
+    found = criterion.get("value", criterion.get("values", "absent" if criterion.get("absent") else ""))
+    parts = (place, criterion.get("operator", ""), criterion.get("operand", ""), f"found {found!r}")
+    why = criterion.get("error") or SIGNS[criterion["result"]]
+    typer.echo(f"{indent}{' '.join(str(part) for part in parts if part != '')}: {why}")
