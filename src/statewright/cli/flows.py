@@ -248,7 +248,7 @@ def _read(file: str) -> str:
     try:
         return sys.stdin.read() if file == STANDARD_INPUT else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as unreadable:
-        fail(f"{file} cannot be read: {unreadable}")
+        fail(f"{file} cannot be read: {getattr(unreadable, 'strerror', None) or unreadable}")
 
 
 def _show_report(report: Mapping[str, Any]) -> None:

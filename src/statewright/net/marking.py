@@ -195,13 +195,31 @@ class Marking(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
         return tuple(token for token in self.tokens if token.stage in ("FAILED", "STRANDED"))
 
 
+_Document: TypeAlias = dict[str, Any]
+"""A document while it is made. Any: msgspec does not tell what it made of which struct."""
+
+
 def marking_to_document(marking: Marking) -> JsonObject:
-    """The marking as JSON, without its data, which are stored in a place of their own."""
-    bare = replace(marking, data={})
-    document = msgspec.to_builtins(bare, builtin_types=(Decimal,), order="deterministic")
-    members = cast("JsonObject", document)  # structs of JSON values become nothing else
-    del members["data"]
-    return members
+    """The marking as JSON, without its data, which are stored in a place of their own.
+
+    What tokens carry and what elements of loops came to are not copied: the document shares them with the marking, and
+    neither is changed in place. Thousands of items would be copied for every one of them that is done.
+    """
+    bare = replace(
+        marking,
+        data={},
+        tokens=tuple([replace(token, payloads=()) if token.payloads else token for token in marking.tokens]),
+        loops=tuple([replace(loop, results=()) for loop in marking.loops]),
+    )
+    document = cast("_Document", msgspec.to_builtins(bare, builtin_types=(Decimal,), order="deterministic"))
+    del document["data"]
+    for token, written in zip(marking.tokens, document.get("tokens", ()), strict=True):
+        if token.payloads:
+            written["payloads"] = list(token.payloads)
+    for loop, written in zip(marking.loops, document.get("loops", ()), strict=True):
+        if loop.results:
+            written["results"] = [[each.element, list(each.payloads), each.outcome] for each in loop.results]
+    return cast("JsonObject", document)  # structs of JSON values become nothing else
 
 
 def marking_from_document(document: JsonObject, data: JsonObject) -> Marking:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 
 import pytest
+from msgspec.structs import replace
 
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import AllInputs, Many, Marking, Net, Task, Visit, marking_from_document, marking_to_document
@@ -91,3 +92,18 @@ def test_an_event_that_does_not_apply_leaves_a_large_marking_as_it_is():
     after: Marking = player.play(Patched({"a": "b"})).marking
     assert after.data["a"] == "b"
     assert player.play(TaskCompleted(tasks[1], "done")).marking.loops[0].results[1].payloads == ("done",)
+
+
+def test_a_document_shares_what_tokens_carry_and_elements_came_to():
+    value: JsonValue = {"large": ["value"]}
+    net = a_net(a_node("loop", "out", activity=Many(WORK)), a_node("out"))
+    player = Player(net, Numbers(2)).start()
+    player.play(TaskCompleted(player.told(EnqueueTask)[0].task, "done"))
+    loop = player.marking.loops[0]
+    results = (replace(loop.results[0], payloads=(value,)),)
+    tokens = tuple(replace(token, payloads=(value,)) for token in player.marking.tokens)
+    marking = replace(player.marking, tokens=tokens, loops=(replace(loop, results=results),))
+    document = marking_to_document(marking)
+    assert document["tokens"][0]["payloads"][0] is value  # type: ignore[index, call-overload]
+    assert document["loops"][0]["results"][0][1][0] is value  # type: ignore[index, call-overload]
+    assert marking_from_document(document, marking.data) == marking
