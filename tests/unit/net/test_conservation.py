@@ -91,8 +91,11 @@ class TokenLedger(Ledger):
             if name in self._bodies or name in self.net.entries:
                 continue
             taken = len(self.firings[name])
-            waiting = sum(1 for token in self.marking.tokens if token.node == name and token.attempt == 0)
-            moving = sum(1 for move in self.marking.pending if move.target == name and not move.admitted)
+            waiting = sum(
+                len(token.payloads) for token in self.marking.tokens if token.node == name and not token.attempt
+            )
+            moves = (move.payloads for move in self.marking.pending if move.target == name)
+            moving = sum(len(payloads) for payloads in moves if str(payloads[0]) not in self.firings[name])
             assert self.sent[name] == taken + waiting + moving, name
 
 
