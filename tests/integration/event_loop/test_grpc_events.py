@@ -1,4 +1,4 @@
-"""No event of a client or a member holds the event loop for long (docs/reference/grpc.md#limits)."""
+"""No event of a client or a member holds the event loop for long (docs/reference/grpc.md#limits-and-shutdown)."""
 
 import json
 from collections.abc import Iterator
