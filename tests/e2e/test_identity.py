@@ -50,13 +50,13 @@ def statuses(nodes: list[Program], token: str) -> set[int]:
 
 
 def test_what_one_of_three_nodes_does_counts_on_all_and_survives_them(tmp_path: Path, database: str) -> None:
-    def start(stack: ExitStack) -> list[Program]:
-        nodes = [stack.enter_context(started(tmp_path, POSTGRES_URL=database, **SETTINGS)) for _ in range(3)]
+    def start(stack: ExitStack, count: int) -> list[Program]:
+        nodes = [stack.enter_context(started(tmp_path, POSTGRES_URL=database, **SETTINGS)) for _ in range(count)]
         return [node.ready() for node in nodes]
 
     secrets = [CLIENT_SECRET, SETTINGS["ENCRYPTION_KEY"], SETTINGS["JWT_SIGNING_KEY"]]
     with ExitStack() as stack:
-        nodes = [here, there, elsewhere] = start(stack)
+        nodes = [here, there, elsewhere] = start(stack, 3)
         issued = done(administrator(here).post("/clients"))
         client, first = issued["client_id"], issued["client_secret"]
         assert [ask(node, client, first).status_code for node in nodes] == [200] * 3
@@ -78,15 +78,15 @@ def test_what_one_of_three_nodes_does_counts_on_all_and_survives_them(tmp_path: 
         for node in nodes:
             node.kill()
     with ExitStack() as stack:
-        nodes = start(stack)
-        assert [ask(node, client, first).status_code for node in nodes] == [401] * 3
+        nodes = start(stack, 1)
+        assert ask(nodes[0], client, first).status_code == 401
         assert (statuses(nodes, old), statuses(nodes, new)) == ({401}, {200})
         grants = [a_grant(node, client, renewed, grant_type=EXCHANGE, **subject) for node in nodes]
         assert {kid_of(token) for token in grants} == {kid}
         administrator(nodes[0]).delete(f"/clients/{client}")
-        assert [ask(node, client, renewed).status_code for node in nodes] == [401] * 3
+        assert ask(nodes[0], client, renewed).status_code == 401
         metrics = "".join(node.admin.get("/metrics").text for node in nodes)
-        assert [node.terminate() for node in nodes] == [0] * 3
+        assert nodes[0].terminate() == 0
     told = metrics + "".join(file.read_text() for file in tmp_path.glob("run-*"))
     assert "key_pair_issued" in told
     for secret in (*secrets, first, renewed, old, new, *grants, subject["subject_token"]):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statewright.settings import SETTINGS, Secret, Settings, SettingsError, list_variables
-from statewright.settings.kinds import is_loopback, read_duration, read_flag, show_duration
+from statewright.settings.kinds import is_loopback, read_duration, read_flag, show_duration, split_encryption_keys
 from statewright.tls import Tls
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
@@ -612,3 +612,18 @@ def row_of(name: str) -> str:
 @pytest.mark.parametrize("name", ["URL", "TOKEN", "CA", "CLIENT_SECRET_FILE", "COMPUTE_ENDPOINT", "COMPUTE_TAGS"])
 def test_variables_of_clients_and_nodes_are_no_misspelt_settings(name: str):
     assert Settings.from_environment({f"STATEWRIGHT_{name}": "x"}).warnings == ()
+
+
+@pytest.mark.parametrize("text", ["short", "00" * 31, "00" * 32 + ",zz", "A" * 43, ",", "00" * 33])
+def test_an_encryption_key_is_32_bytes_and_never_shown(text: str):
+    with pytest.raises(SettingsError, match=r"^STATEWRIGHT_ENCRYPTION_KEY: the value ") as refusal:
+        Settings.from_environment({"STATEWRIGHT_ENCRYPTION_KEY": text})
+    assert len(text) < 5 or text not in str(refusal.value)
+
+
+def test_encryption_keys_are_hex_or_base64_with_commas_or_line_ends_between_them():
+    keys = ["00" * 32, "_" * 42 + "8=", "/" * 42 + "8="]
+    for separator in (",", "\n", " , "):
+        settings = Settings.from_environment({"STATEWRIGHT_ENCRYPTION_KEY": separator.join(keys)})
+        assert settings.encryption_key is not None
+        assert split_encryption_keys(settings.encryption_key) == [bytes(32), b"\xff" * 32, b"\xff" * 32]

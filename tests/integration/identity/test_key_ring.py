@@ -151,6 +151,14 @@ async def test_private_keys_are_encrypted_anew_at_the_start_with_another_first_k
         assert new not in str(refusal.value)
 
 
+async def test_a_pair_that_has_ended_does_not_stop_the_start_of_a_node_that_cannot_read_it(pool: Pool) -> None:
+    before = await Node(pool, keys=an_encryption_key()).open()
+    await before.store.issue(a_pair(before.cipher))
+    await before.store.invalidate("issued", ends_at=NOW - 2 * HOUR)
+    after = await Node(pool, keys=an_encryption_key()).open()
+    assert after.signs_with() == after.configured.kid
+
+
 async def test_a_pair_whose_key_went_with_the_signing_key_verifies_and_signs_no_more(pool: Pool) -> None:
     before = await Node(pool, "before").open()
     await before.store.issue(a_pair(before.cipher))

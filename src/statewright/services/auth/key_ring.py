@@ -42,7 +42,7 @@ class LiveKeyRing:
     async def open(self) -> None:
         """Make the key of the settings known, read all others, and encrypt anew what an older key has encrypted.
 
-        Raises ``Unreadable`` for a pair whose key the settings lack.
+        Raises ``Unreadable`` for a pair that has not ended and whose key the settings lack.
         """
         key = self._configured
         await self._store.enter_configured(
@@ -70,7 +70,8 @@ class LiveKeyRing:
         try:
             plain = self._cipher.decrypt(private)
         except Unreadable as unreadable:
-            if private.is_derived:  # of a signing key that was replaced: it cannot be had any more
+            has_ended = pair.valid_to <= self._configured.valid_from
+            if private.is_derived or has_ended:  # of a signing key that was replaced, or of no use any more
                 log.warning("signing_key_unreadable", kid=pair.kid, reason=str(unreadable))
                 return
             raise Unreadable(f"the key pair {pair.kid} of the database cannot be read: {unreadable}") from None
