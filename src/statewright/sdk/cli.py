@@ -51,7 +51,9 @@ def find_node(target: str) -> Node:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise
-        raise UnusableTarget(f"there is no module {module_name}") from error
+        is_file = module_name.endswith(".py")
+        hint = f"; a module is named without .py: {module_name.removesuffix('.py')}" if is_file else ""
+        raise UnusableTarget(f"there is no module {module_name}{hint}") from error
     members: dict[str, object] = vars(module)
     return _get_named_node(members, target, name) if name else _get_only_node(members, target)
 

@@ -67,10 +67,17 @@ class NodeConnection:
             "node_disconnected endpoint=%s status=%s reason=%s",
             self._endpoint.target,
             error.code().name,
-            error.details(),
+            describe_rejection(error),
         )
 
     async def _pause(self, leave: asyncio.Event) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(self._backoff.next()):
                 await leave.wait()
+
+
+def describe_rejection(error: grpc.aio.AioRpcError) -> str:
+    """Why a stream could not be opened, or broke; what answers without knowing gRPC is the other port, most likely."""
+    if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+        return f"{error.details()}; is this the gRPC port of the service? It is 9090 unless configured"
+    return error.details() or ""

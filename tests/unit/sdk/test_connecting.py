@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
+import grpc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from statewright.sdk.connection import describe_rejection
 from statewright.sdk.endpoint import MAX_PAUSE_S, MIN_PAUSE_S, BackOff, UnusableEndpoint, get_first_set, parse_endpoint
 from statewright.sdk.errors import TokenUnavailable
 from statewright.sdk.tokens import ClientCredentials, make_token_source
@@ -166,3 +168,11 @@ async def test_an_unreachable_or_odd_token_endpoint_means_no_token(url):
     with pytest.raises(TokenUnavailable):
         async with asyncio.timeout(10):
             await make_token_source(credentials).get_token()
+
+
+def test_a_port_that_speaks_no_grpc_is_told_as_such():
+    metadata = grpc.aio.Metadata()
+    other = grpc.aio.AioRpcError(grpc.StatusCode.UNIMPLEMENTED, metadata, metadata, "Received http2 header")
+    assert describe_rejection(other).startswith("Received http2 header; is this the gRPC port of the service?")
+    silent = grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, metadata, metadata, "connection refused")
+    assert describe_rejection(silent) == "connection refused"

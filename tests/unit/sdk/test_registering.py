@@ -89,6 +89,7 @@ def test_a_module_without_a_node_stands_for_the_default_one(here: Path, monkeypa
     [
         ("nowhere:app", "there is no module nowhere"),
         ("deep.nowhere:app", "there is no module deep.nowhere"),
+        ("two.py:a", "there is no module two.py; a module is named without .py: two"),
         ("two", "two has 2 nodes; name one as two:name"),
         ("none", "none has no nodes; name one as none:name"),
         ("two:x", "two:x is not a Node"),
