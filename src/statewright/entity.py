@@ -1,7 +1,8 @@
 """The values that the layers hand to each other: entities and what is told of them, principals, audit events, tasks."""
 
+from collections.abc import AsyncGenerator
 from decimal import Decimal
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
@@ -119,11 +120,14 @@ class Page(Struct, frozen=True, kw_only=True):
         return self.size * self.number
 
 
-class Portion(Struct, frozen=True):
-    """Some of the entities of a page, and whether they are the last ones."""
+class FoundEntities(Protocol):
+    """Entities in order, of which not all need be in memory."""
 
-    entities: list[Entity]
-    is_last: bool
+    def __len__(self) -> int: ...
+
+    def take_portions(self) -> AsyncGenerator[list[EntityView]]:
+        """The entities, portion by portion, each of which is forgotten when it was given."""
+        ...
 
 
 class EntityCount(Struct, frozen=True, kw_only=True):

@@ -18,7 +18,8 @@ import pytest
 
 from tests.builders import SAMPLE
 from tests.e2e.program import Program, started
-from tests.service import Api, eventually
+from tests.integration.search.finding import EVERYTHING
+from tests.service import Api, done, eventually
 
 CLIENTS = 32
 CRASHES = 3
@@ -68,13 +69,15 @@ def signal_all(processes: list[int], number: signal.Signals) -> None:
 
 
 @contextmanager
-def stopped(*processes: int) -> Iterator[None]:
-    """Processes that stand still inside the block."""
-    signal_all([*processes], signal.SIGSTOP)
+def stopped(postmaster: int, *, with_backends: bool = False) -> Iterator[None]:
+    """A postmaster that stands still inside the block, alone or with everything that it has started."""
+    signal_all([postmaster], signal.SIGSTOP)  # first, or it might start another backend, which goes on
+    backends = list_backends(postmaster) if with_backends else []
+    signal_all(backends, signal.SIGSTOP)
     try:
         yield
     finally:
-        signal_all([*processes], signal.SIGCONT)
+        signal_all([*backends, postmaster], signal.SIGCONT)
 
 
 @dataclass
@@ -160,16 +163,40 @@ def test_a_postmaster_that_stands_still_stops_no_request(clients: Clients, data:
     assert told == {200}
 
 
-def test_a_database_that_falls_silent_is_answered_for_in_time(program: Program, clients: Clients, data: Path) -> None:
+def build_requests(clients: Clients) -> Iterator[httpx.Request]:
+    """Whatever needs the database, but creates: reads and pages, searches, jobs, messages, deletions."""
+    url, steps = clients.api.url, f"{clients.api.url.removesuffix('/api')}/v1"
     created = clients.api.create()
-    reads = ["", f"?transactionId={created.transaction}", "?pointInTime=2100-01-01T00:00:00Z", "/changes"]
-    paths = [*(f"/entity/{created.id}{read}" for read in reads), f"/audit/entity/{created.id}"]
-    with working(clients), ThreadPoolExecutor(len(paths)) as readers:
-        postmaster = get_postmaster(data)
-        with stopped(postmaster, *list_backends(postmaster)):
+    [message] = done(clients.api.post("/message/new/greeting", {"payload": 1}, Content_Type="application/json"))
+    job = done(clients.api.post("/search/async/prize/1", EVERYTHING))
+    none = {"type": "simple", "jsonPath": "$.year", "operatorType": "EQUALS", "value": -1}
+    judged = none | {"jsonPath": "$.category", "operatorType": "MATCHES_PATTERN", "value": "none"}
+    yield httpx.Request("DELETE", f"{url}/entity/prize/1", json=none)
+    yield httpx.Request("POST", f"{url}/search/direct/prize/1", json=judged)
+    yield httpx.Request("POST", f"{steps}/jobs/01ARZ3NDEKTSV4RRFFQ69G5FAV/complete", json={"workerId": "any"})
+    yield httpx.Request("GET", f"{steps}/instances")
+    versions = ["", f"?transactionId={created.transaction}", "?pointInTime=2100-01-01T00:00:00Z", "/changes"]
+    for path in (
+        f"/message/get/{message['entityIds'][0]}",
+        "/entity/prize/1",
+        "/entity/prize/1?pointInTime=2100-01-01T00:00:00Z",
+        f"/search/async/{job}/status",
+        *(f"/entity/{created.id}{version}" for version in versions),
+        f"/audit/entity/{created.id}",
+    ):
+        yield httpx.Request("GET", f"{url}{path}")
+
+
+def test_a_database_that_falls_silent_is_answered_for_in_time(program: Program, clients: Clients, data: Path) -> None:
+    requests = [*build_requests(clients)]
+    with ThreadPoolExecutor(len(requests)) as readers:
+        for _ in range(5):  # so that there are connections, on which to wait for answers
+            assert all(answer.status_code < 500 for answer in readers.map(clients.patient.send, requests))
+        with working(clients), stopped(get_postmaster(data), with_backends=True):
             clients.over.set()
-            reading = [readers.submit(clients.patient.get, f"{clients.api.url}{path}") for path in paths]
-            assert [read.result(ANSWER_LIMIT_S).status_code for read in reading] == [503] * len(paths)
+            asking = [readers.submit(clients.patient.send, request) for request in requests]
+            told = [ask.result(ANSWER_LIMIT_S) for ask in asking]
+            assert [(answer.url, answer.text) for answer in told if answer.status_code != 503] == []
             eventually(lambda: len(clients.told) == len(clients.asked), within_s=2 * ANSWER_LIMIT_S)
     assert clients.slowest_s < ANSWER_LIMIT_S
     eventually(lambda: program.admin.get("/readyz").status_code == 200)

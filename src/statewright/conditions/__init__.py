@@ -25,7 +25,7 @@ from statewright.conditions.search import (
     is_large_condition,
     read_search_condition,
 )
-from statewright.conditions.sorting import SortKey, check_keys, parse_sort
+from statewright.conditions.sorting import SortKey, SortValues, check_keys, parse_sort
 from statewright.conditions.synonyms import replace_synonyms
 from statewright.conditions.syntax import Array, Condition, Function, Group, Lifecycle, MalformedCondition, Simple
 from statewright.conditions.templates import SqlCondition
@@ -52,6 +52,7 @@ __all__ = [
     "SearchCondition",
     "Simple",
     "SortKey",
+    "SortValues",
     "SqlCondition",
     "TemplateCache",
     "TooManyVisits",

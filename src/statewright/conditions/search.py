@@ -22,9 +22,11 @@ from statewright.conditions.sorting import (
     OrderBy,
     SortKey,
     SortOrder,
+    SortValues,
     compile_order_by,
+    compile_values,
     resolve_sort,
-    sort_items,
+    sort_by_values,
 )
 from statewright.conditions.sql_terms import Argument
 from statewright.conditions.syntax import Condition, Group, MalformedCondition
@@ -185,9 +187,13 @@ class CompiledSearch(Struct, frozen=True, eq=False):
     def is_precompiled(self) -> bool:
         return self._precompiled is not None
 
-    def sort(self, items: Iterable[Item], read_keys: Callable[[Item], tuple[JsonValue, EntityMeta]]) -> list[Item]:
-        """The items in order; ``read_keys`` gives what an item is sorted by."""
-        return sort_items(self.order, items, read_keys)
+    def compile_values(self) -> Callable[[JsonValue, EntityMeta], SortValues]:
+        """A function that gives what ``sort`` needs of an entity."""
+        return compile_values(self.order)
+
+    def sort(self, items: Iterable[tuple[Item, SortValues]]) -> list[Item]:
+        """The items in order."""
+        return sort_by_values(self.order, items)
 
 
 _NO_TEMPLATE: Final = Template(NEVER)

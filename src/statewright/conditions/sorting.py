@@ -138,15 +138,28 @@ def sort_items(
     order: SortOrder, items: Iterable[Item], read_keys: Callable[[Item], tuple[JsonValue, EntityMeta]]
 ) -> list[Item]:
     """The items in order; ``read_keys`` gives what an item is sorted by."""
-    seen = [(item, *read_keys(item)) for item in items]
-    seen.sort(key=lambda entry: entry[2].id)
-    for key in reversed(order):  # the last key first: sorting is stable, also in reverse
-        value_of = _compile_reader(key)
-        valued = [(value_of(document, meta), (item, document, meta)) for item, document, meta in seen]
-        present = [pair for pair in valued if pair[0] is not None]
-        present.sort(key=lambda pair: pair[0], reverse=key.descending)
-        seen = [entry for _, entry in present] + [entry for value, entry in valued if value is None]
-    return [item for item, _, _ in seen]
+    read_values = compile_values(order)
+    return sort_by_values(order, [(item, read_values(*read_keys(item))) for item in items])
+
+
+SortValues = tuple[Any, ...]  # Any: comparable with its likes
+"""The values of one item by the keys of an order, None where it has none; at last its id."""
+
+
+def compile_values(order: SortOrder) -> Callable[[JsonValue, EntityMeta], SortValues]:
+    """A function that gives all that is needed of a document in order to sort it."""
+    readers = [_compile_reader(key) for key in order]
+    return lambda document, meta: (*[read(document, meta) for read in readers], meta.id)
+
+
+def sort_by_values(order: SortOrder, items: Iterable[tuple[Item, SortValues]]) -> list[Item]:
+    """The items in order."""
+    found = sorted(items, key=lambda pair: pair[1][-1])
+    for number, key in reversed([*enumerate(order)]):  # the last key first: sorting is stable, also in reverse
+        present = [pair for pair in found if pair[1][number] is not None]
+        present.sort(key=lambda pair, number=number: pair[1][number], reverse=key.descending)  # type: ignore[misc]
+        found = present + [pair for pair in found if pair[1][number] is None]
+    return [item for item, _ in found]
 
 
 def _parse_key(token: str) -> SortKey:

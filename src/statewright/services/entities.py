@@ -2,7 +2,7 @@
 (docs/reference/entities.md#entities-and-messages).
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -12,7 +12,7 @@ from statewright.background import run_by_size
 from statewright.engine.engine import CreateEntity, UpdateEntity, list_declared_transitions
 from statewright.engine.run import check_if_match
 from statewright.engine.segments import may_segment_on_create, may_segment_on_update
-from statewright.entity import Entity, EntityChange, ModelKey, Page, Portion
+from statewright.entity import Entity, EntityChange, EntityView, ModelKey, Page
 from statewright.failures import BadRequest, EntityNotFound, ModelNotFound
 from statewright.ids import EntityId, ModelId, TransactionId
 from statewright.jsonval.codec import decode_stored
@@ -32,6 +32,7 @@ from statewright.services.writing import (
 )
 from statewright.storage import entities
 from statewright.storage.commit.unit_of_work import UnitOfWork
+from statewright.storage.versions import EntityList, Entry, VersionRef
 
 Patch = Callable[[JsonValue], JsonValue]
 """What a patch makes of a document. Raises ``BadRequest`` when it cannot be applied."""
@@ -87,15 +88,10 @@ async def read_by_transaction(
     )
 
 
-async def list_page(runtime: Runtime, caller: Caller, key: ModelKey, page: Page) -> list[Entity]:
-    """One page of a model's entities by ascending id, as a whole. Raises as ``list_portions`` does."""
-    return [entity async for portion in list_portions(runtime, caller, key, page) for entity in portion.entities]
-
-
 async def list_portions(
     runtime: Runtime, caller: Caller, key: ModelKey, page: Page, *, instant: int | None = None
-) -> AsyncGenerator[Portion]:
-    """One page of a model's entities by ascending id, in one portion or more.
+) -> AsyncGenerator[Sequence[EntityView]]:
+    """One page of a model's entities by ascending id, in portions.
 
     Raises ``BadRequest`` for limits, then ``ModelNotFound``, then ``HistoryPruned``.
     """
@@ -105,27 +101,35 @@ async def list_portions(
         raise BadRequest(f"pageNumber must be between 0 and {MAX_PAGE_NUMBER}")
     model = (await runtime.get_definition(caller.tenant, key)).stored.id
     if page.size == 0:
-        yield Portion([], is_last=True)
-    elif caller.transaction is not None and instant is None:
-        yield Portion(await _list_page_in_transaction(runtime, caller, model, page), is_last=True)
-    else:
-        async for portion in entities.fetch_entities(runtime.pool, caller.tenant, model, page, instant=instant):
+        return
+    if caller.transaction is not None and instant is None:
+        found = await _list_page_in_transaction(runtime, caller, model, page)
+        async for portion in found.take_portions():
             yield portion
+    else:
+        async for entities_ in entities.fetch_entities(runtime.pool, caller.tenant, model, page, instant=instant):
+            yield entities_
 
 
-async def _list_page_in_transaction(runtime: Runtime, caller: Caller, model: ModelId, page: Page) -> list[Entity]:
-    """A page as a joined transaction sees it: committed ids, less what it deleted, plus what it created."""
+async def _list_page_in_transaction(runtime: Runtime, caller: Caller, model: ModelId, page: Page) -> EntityList:
+    """A page as a joined transaction sees it: what is committed, less what it deleted, plus what it wrote. It relies on
+    the versions that are returned.
+    """
     async with runtime.open_unit(caller) as unit:
         writes = [write for write in unit.staged.values() if write.entity.model == model]
         deleted = {write.entity.id for write in writes if write.deletes}
         wanted = page.offset + page.size + len(deleted)
-        found_ids = await entities.fetch_first_ids(runtime.pool, caller.tenant, model, limit=wanted, after=page.after)
-        ids = set(found_ids) - deleted
-        ids |= {write.entity.id for write in writes if not write.deletes and write.entity.id > page.after}
-        chosen = sorted(ids)[page.offset : page.offset + page.size]
-        found = [await unit.get_entity(entity_id) for entity_id in chosen]
+        committed = await entities.fetch_first_refs(runtime.pool, caller.tenant, model, limit=wanted, after=page.after)
+        seen: dict[EntityId, Entry] = {ref.id: ref for ref in committed if ref.id not in deleted}
+        seen |= {
+            write.entity.id: write.entity for write in writes if not write.deletes and write.entity.id > page.after
+        }
+        chosen = [seen[id_] for id_ in sorted(seen)[page.offset : page.offset + page.size]]
+        for entry in chosen:
+            if isinstance(entry, VersionRef):
+                unit.expect(entry.id, entry.transaction_id)
         await unit.commit()
-        return [entity for entity in found if entity is not None]
+        return EntityList(runtime.pool, caller.tenant, chosen)
 
 
 async def update(

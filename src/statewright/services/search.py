@@ -1,12 +1,13 @@
 """Use cases of searching: directly, within a joined transaction, and how a search would be carried out."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.background import run_in_thread
+from statewright.background import TimeSlices, run_by_size, run_in_thread
 from statewright.conditions import (
     CompiledSearch,
     MalformedCondition,
@@ -15,16 +16,17 @@ from statewright.conditions import (
     read_search_condition,
     replace_synonyms,
 )
-from statewright.entity import Entity, EntityView, ModelKey
+from statewright.entity import Entity, ModelKey
 from statewright.failures import BadRequest, InvalidFieldPath, ModelNotFound, SearchResultLimit
 from statewright.ids import TenantId
-from statewright.jsonval.codec import MalformedJson, decode
+from statewright.jsonval.codec import MalformedJson, decode, decode_stored
 from statewright.services.definitions import ModelDefinition
 from statewright.services.runtime import Caller, Runtime
 from statewright.storage import models
-from statewright.storage.search.matching import Match, judge_entities, sort_matches
+from statewright.storage.search.matching import Match, judge_entities, sort_matches, to_meta
 from statewright.storage.search.query import Explanation
 from statewright.storage.search.statements import FIRST_ARGUMENT, EntityQuery
+from statewright.storage.versions import EntityList, Entry
 
 T = TypeVar("T")
 
@@ -96,7 +98,7 @@ async def _compile(definition: ModelDefinition, search: Search) -> CompiledSearc
 
 async def run_direct_search(
     runtime: Runtime, caller: Caller, search: Search, *, limit: int = DEFAULT_LIMIT, tracking: bool = False
-) -> list[EntityView]:
+) -> EntityList:
     """All matching entities in order, within the transaction that the caller joins, if any.
 
     Raises the failures of ``prepare`` and of ``find_views``. With ``tracking`` the joined transaction fails when
@@ -120,7 +122,7 @@ async def explain(
 
 async def _search_in_transaction(
     runtime: Runtime, caller: Caller, query: EntityQuery, *, limit: int, tracking: bool
-) -> list[EntityView]:
+) -> EntityList:
     """What is committed, and what the transaction has made of it."""
     async with runtime.open_unit(caller) as unit:
         staged = unit.staged.values()
@@ -136,15 +138,31 @@ async def _search_in_transaction(
         if room < 0:
             raise SearchResultLimit(limit)
         if tracking:
-            for entity in committed:
-                unit.expect(entity.id, entity.transaction_id)
+            for entry in committed:
+                unit.expect(entry.id, entry.transaction_id)
             await unit.commit()
-    return sort_matches([*own, *(Match(entity) for entity in committed)], query.search)
+    if query.search.order:
+        own += await _read_matches(committed, query)
+    else:
+        own += [Match(entry, (entry.id,)) for entry in committed]
+    return committed.replace_entries(sort_matches(own, query.search))
 
 
-async def _find_own_matches(entities: Sequence[Entity], query: EntityQuery) -> list[Match[EntityView]]:
-    own: list[EntityView] = [entity for entity in entities if entity.model == query.model]
-    return await judge_entities(own, query.search)
+async def _find_own_matches(entities: Sequence[Entity], query: EntityQuery) -> list[Match[Entry]]:
+    return [*await judge_entities([entity for entity in entities if entity.model == query.model], query.search)]
+
+
+async def _read_matches(found: EntityList, query: EntityQuery) -> list[Match[Entry]]:
+    """The matches with what sorting needs of their documents, which are in memory portion by portion."""
+    read_values, slices = query.search.compile_values(), TimeSlices()
+    matches = list[Match[Entry]]()
+    entries = iter(found)
+    async for portion in found.replace_entries([*found]).take_portions():
+        for entity, entry in zip(portion, entries):  # noqa: B905 - those of further portions are left
+            document = await run_by_size(len(entity.document), partial(decode_stored, entity.document))
+            matches.append(Match(entry, read_values(document, to_meta(entity))))
+            await slices.yield_if_due()
+    return matches
 
 
 async def _reload_definition(runtime: Runtime, definition: ModelDefinition) -> ModelDefinition:

@@ -1,13 +1,12 @@
 """Use cases of asynchronous searches (docs/reference/search.md#asynchronous-search)."""
 
-from collections.abc import AsyncIterator
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from statewright.conditions import serialise
-from statewright.entity import EntityView, ModelKey
+from statewright.entity import FoundEntities, ModelKey
 from statewright.failures import BadRequest, SearchJobAlreadyTerminal, SearchJobNotFound
 from statewright.jsonval.codec import encode
 from statewright.searches import JobId, SearchJob
@@ -23,10 +22,10 @@ _encode_sort = msgspec.json.Encoder().encode
 
 
 class ResultPage(Struct, frozen=True, kw_only=True):
-    """A page of a finished job, and how much there is altogether. The ``portions`` are read when they are asked for."""
+    """A page of a finished job, and how much there is altogether."""
 
     key: ModelKey
-    portions: AsyncIterator[list[EntityView]]
+    found: FoundEntities
     number: int
     size: int
     total: int
@@ -92,29 +91,6 @@ async def read_page(runtime: Runtime, caller: Caller, job_id: JobId, *, size: in
     job = await find(runtime, caller, job_id)
     if job.status != "SUCCESSFUL":
         raise BadRequest(f"search job {job_id} is not complete (status: {job.status})")
-    portions = _iterate_portions(runtime, job, offset=size * number, size=size)
-    return ResultPage(key=job.key, portions=portions, number=number, size=size, total=job.hits)
-
-
-FIRST_PORTION: Final = 20
-"""Entities that are read before it is known how large they are."""
-
-PORTION: Final = 1_000
-"""Entities read at once, unless their documents are large."""
-
-PORTION_CHARS: Final = 4 * 1024 * 1024
-"""Characters of the documents that are aimed at in a portion."""
-
-
-async def _iterate_portions(
-    runtime: Runtime, job: SearchJob, *, offset: int, size: int
-) -> AsyncIterator[list[EntityView]]:
-    end, wanted = min(offset + size, job.hits), FIRST_PORTION
-    while offset < end:
-        wanted = min(wanted, end - offset)
-        found = await runtime.search_jobs.list_page(job.tenant, job.id, offset=offset, size=wanted)
-        if found:
-            yield found
-        offset += wanted
-        chars = sum(len(entity.document) for entity in found)
-        wanted = min(PORTION, max(1, PORTION_CHARS * wanted // max(chars, 1)))
+    offset = size * number
+    found = await runtime.search_jobs.list_page(caller.tenant, job.id, offset=offset, size=min(size, job.hits - offset))
+    return ResultPage(key=job.key, found=found, number=number, size=size, total=job.hits)

@@ -20,15 +20,15 @@ import asyncpg
 from msgspec import Struct
 
 from statewright.entity import Actor
-from statewright.failures import Conflict, ScanBudgetExhausted
+from statewright.failures import Conflict
 from statewright.ids import EntityId, TenantId, TransactionId
 from statewright.storage.columns import ENTITY_COLUMNS
-from statewright.storage.entities import COLUMNS
 from statewright.storage.pool import Pool
 from statewright.storage.read_barrier import wait_until_visible
 from statewright.storage.retention import check_kept
-from statewright.storage.search.matching import PORTION, judge_rows
+from statewright.storage.search.matching import Candidates, iterate_matches
 from statewright.storage.search.statements import FIRST_ARGUMENT, EntityQuery, Statement, select_versions
+from statewright.storage.versions import VIEW_COLUMNS
 
 MAX_DELETE_BATCH: Final = 1000
 """Entities per statement."""
@@ -67,7 +67,7 @@ async def delete_matching(pool: Pool, query: EntityQuery, stamp: Stamp, *, scan_
     if query.instant is not None:
         await wait_until_visible(pool, query.instant)
     try:
-        async with pool.connection() as connection:
+        async with pool.connection(limit=None) as connection:
             return await _delete(connection, query, stamp, scan_budget)
     except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError) as lost:
         raise Conflict from lost
@@ -97,24 +97,16 @@ async def _delete(connection: asyncpg.Connection, query: EntityQuery, stamp: Sta
 async def _find(connection: asyncpg.Connection, query: EntityQuery, scan_budget: int) -> _Candidates:
     """What satisfies the query, now or in the past, without locks."""
     condition = query.search.compile_sql(first=FIRST_ARGUMENT)
-    statement = select_versions(query, "id" if condition.is_exact else COLUMNS, condition=condition)
-    holds = query.search.compile_predicate()
-    ids: list[EntityId] = []
-    seen: dict[EntityId, TransactionId] = {}
-    count = 0
+    statement = select_versions(query, "id" if condition.is_exact else VIEW_COLUMNS, condition=condition)
+    if condition.is_exact:
+        rows = await connection.fetch(statement.text, *statement.args)
+        return _Candidates(tuple(sorted(EntityId(str(row["id"])) for row in rows)), {})
+    candidates = Candidates(tenant=query.tenant, statement=statement, columns=VIEW_COLUMNS, most=scan_budget)
+    found: dict[EntityId, TransactionId] = {}
     async with connection.transaction(readonly=True):
-        cursor = await connection.cursor(statement.text, *statement.args)
-        while rows := await cursor.fetch(PORTION):
-            if condition.is_exact:
-                ids += [EntityId(str(row["id"])) for row in rows]
-                continue
-            count += len(rows)
-            if scan_budget and count > scan_budget:
-                raise ScanBudgetExhausted(scan_budget)
-            async for row, _ in judge_rows(rows, holds):
-                ids.append(EntityId(str(row["id"])))
-                seen[ids[-1]] = TransactionId(str(row["transaction_id"]))
-    return _Candidates(tuple(sorted(ids)), {} if query.instant is not None else seen)
+        async for row, _ in iterate_matches(connection, candidates, query.search.compile_predicate()):
+            found[EntityId(str(row["id"]))] = TransactionId(str(row["transaction_id"]))
+    return _Candidates(tuple(sorted(found)), {} if query.instant is not None else found)
 
 
 SELECT_BY_ID: Final = """

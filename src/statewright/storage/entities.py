@@ -1,24 +1,25 @@
 """Reading entities: current versions, coalesced by id; versions of the past; pages of a model."""
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from datetime import timedelta
-from typing import Any, Final, cast
+from itertools import takewhile
+from typing import Any, Final
 
 import asyncpg
 
-from statewright.entity import Actor, ChangeType, Entity, EntityChange, EntityView, Page, Portion
+from statewright.entity import Actor, ChangeType, Entity, EntityChange, Page
 from statewright.failures import HistoryPruned
 from statewright.ids import EntityId, ModelId, TenantId, TransactionId
 from statewright.storage.columns import ENTITY_COLUMNS
-from statewright.storage.pool import SHORT_READ, Pool
+from statewright.storage.pool import Pool
 from statewright.storage.read_barrier import wait_until_visible
 from statewright.storage.shared_reads import SharedReads
+from statewright.storage.versions import MAX_PORTION, PORTION_BYTES, VersionRef, limit_documents, to_ref
 
 FOREVER: Final = 2**63 - 1
 """``valid_to`` of what has no end: a tombstone, or any instant later than all versions."""
 
 COLUMNS: Final = f"{ENTITY_COLUMNS.entity}"
-VIEW_COLUMNS: Final = "id, state, transaction_id, created_at, valid_from, transition, document"
 
 
 def to_entity(row: Iterable[Any]) -> Entity:
@@ -40,6 +41,7 @@ def to_entity(row: Iterable[Any]) -> Entity:
         document,
         created,
         valid_from,
+        *_,
     ) = row
     return Entity(
         tenant=tenant,
@@ -55,24 +57,6 @@ def to_entity(row: Iterable[Any]) -> Entity:
         workflow_revision=revision,
         attributed=Actor(by, by_kind),
         executor=Actor(ran, ran_kind),
-        document=document,
-    )
-
-
-_new_view: Final = cast("Callable[..., EntityView]", EntityView)
-"""Calling the new types of ids would take as long as all the rest, and searches find thousands."""
-
-
-def to_view(row: asyncpg.Record) -> EntityView:
-    """What clients see of an entity, from a row with ``VIEW_COLUMNS`` in order."""
-    id_, state, transaction, created, valid_from, transition, document = row
-    return _new_view(
-        id=str(id_),
-        state=state,
-        transaction_id=str(transaction),
-        created_at=created,
-        updated_at=valid_from,
-        transition=transition,
         document=document,
     )
 
@@ -135,7 +119,7 @@ async def fetch_entity_at(pool: Pool, tenant: TenantId, entity_id: EntityId, ins
     Raises ``HistoryPruned``.
     """
     await wait_until_visible(pool, instant)
-    async with pool.connection(limit=SHORT_READ) as connection:
+    async with pool.connection() as connection:
         row = await connection.fetchrow(AT_INSTANT, tenant, entity_id, instant)
         if row is None:
             await _refuse_pruned(connection, tenant, entity_id, instant)
@@ -164,70 +148,62 @@ async def fetch_entity_by_transaction(
     pool: Pool, tenant: TenantId, entity_id: EntityId, transaction: TransactionId
 ) -> Entity | None:
     """The version that ``transaction`` left behind; None also for the transaction of a deletion."""
-    async with pool.connection(limit=SHORT_READ) as connection:
+    async with pool.connection() as connection:
         row = await connection.fetchrow(BY_TRANSACTION, tenant, entity_id, transaction)
     return None if row is None or row["document"] is None else to_entity(row)
 
 
-MAX_PORTION: Final = 500
-"""Entities that are read by one statement of a page."""
-
-MAX_PORTION_BYTES: Final = 1024 * 1024
-"""Of documents as they are stored, mostly compressed, after which a portion ends; the first one is always in it."""
-
-
 # The innermost query walks (tenant, model, id) for the page only; OFFSET never fetches a document that is not returned.
-# What a document takes on the disk is known without reading it.
-PAGE: Final = f"""
-    SELECT candidates, {COLUMNS}
-      FROM (SELECT {COLUMNS}, count(*) OVER () AS candidates,
-                   sum(pg_column_size(document)) OVER (ORDER BY id) - pg_column_size(document) AS bytes_before
-              FROM entity
-              JOIN (SELECT id AS wanted FROM entity
-                     WHERE tenant = $1 AND model = $2 AND id > $5
-                     ORDER BY id LIMIT $3 OFFSET $4) AS page
-                ON entity.id = page.wanted
-             WHERE tenant = $1) AS candidate
-     WHERE bytes_before < {MAX_PORTION_BYTES}
-     ORDER BY id
-"""  # noqa: S608
+PAGE: Final = limit_documents(
+    f"""
+        SELECT {COLUMNS}, count(*) OVER () AS candidates
+          FROM entity
+          JOIN (SELECT id AS wanted FROM entity
+                 WHERE tenant = $1 AND model = $2 AND id > $5
+                 ORDER BY id LIMIT $3 OFFSET $4) AS page
+            ON entity.id = page.wanted
+         WHERE tenant = $1
+    """,  # noqa: S608 - the column list is a constant
+    f"{COLUMNS}, candidates",
+    most=PORTION_BYTES,
+    order="ORDER BY id",
+)
 
 # Which entities there were at an instant is known without their versions: those created by then and not deleted until
 # later. So ids are walked in order, through entity_model and entity_history_deleted, and versions are looked up for the
 # page only. Each branch is cut on its own, or the planner sorts all ids. A version that is not found has been pruned.
-PAGE_AT: Final = f"""
-    SELECT candidates, {COLUMNS}
-      FROM (
-    SELECT known.id AS wanted, version.*, count(*) OVER () AS candidates,
-           coalesce(sum(pg_column_size(version.document)) OVER (ORDER BY known.id), 0)
-           - coalesce(pg_column_size(version.document), 0) AS bytes_before
-      FROM (SELECT id FROM (
-                (SELECT id
-                   FROM entity
-                  WHERE tenant = $1 AND model = $2 AND id > $6 AND created_at <= $5
-                  ORDER BY id LIMIT $3::bigint + $4::bigint)
-                UNION ALL
-                (SELECT id
-                   FROM entity_history
-                  WHERE tenant = $1 AND model = $2 AND document IS NULL AND id > $6
-                    AND created_at <= $5 AND valid_from > $5
-                  ORDER BY id LIMIT $3::bigint + $4::bigint)) AS entities
-             ORDER BY id LIMIT $3 OFFSET $4) AS known
-      LEFT JOIN LATERAL (
-            SELECT {COLUMNS} FROM entity
-             WHERE tenant = $1 AND id = known.id AND valid_from <= $5
-             UNION ALL
-            SELECT {COLUMNS} FROM entity_history
-             WHERE tenant = $1 AND id = known.id AND valid_from <= $5 AND valid_to > $5
-             LIMIT 1) AS version ON true) AS candidate
-     WHERE bytes_before < {MAX_PORTION_BYTES}
-     ORDER BY wanted
-"""  # noqa: S608
+PAGE_AT: Final = limit_documents(
+    f"""
+        SELECT known.id AS wanted, version.*, count(*) OVER () AS candidates
+          FROM (SELECT id FROM (
+                    (SELECT id
+                       FROM entity
+                      WHERE tenant = $1 AND model = $2 AND id > $6 AND created_at <= $5
+                      ORDER BY id LIMIT $3::bigint + $4::bigint)
+                    UNION ALL
+                    (SELECT id
+                       FROM entity_history
+                      WHERE tenant = $1 AND model = $2 AND document IS NULL AND id > $6
+                        AND created_at <= $5 AND valid_from > $5
+                      ORDER BY id LIMIT $3::bigint + $4::bigint)) AS entities
+                 ORDER BY id LIMIT $3 OFFSET $4) AS known
+          LEFT JOIN LATERAL (
+                SELECT {COLUMNS} FROM entity
+                 WHERE tenant = $1 AND id = known.id AND valid_from <= $5
+                 UNION ALL
+                SELECT {COLUMNS} FROM entity_history
+                 WHERE tenant = $1 AND id = known.id AND valid_from <= $5 AND valid_to > $5
+                 LIMIT 1) AS version ON true
+    """,  # noqa: S608 - the column list is a constant
+    f"{COLUMNS}, candidates, wanted",
+    most=PORTION_BYTES,
+    order="ORDER BY wanted",
+)
 
 
 async def fetch_entities(
     pool: Pool, tenant: TenantId, model: ModelId, page: Page, *, instant: int | None = None
-) -> AsyncGenerator[Portion]:
+) -> AsyncGenerator[list[Entity]]:
     """A part of a model's entities in ascending order of id, as they are now or were at ``instant``: one portion or
     more, so that a page of large documents need not be in memory as a whole. No connection is held between portions.
 
@@ -245,13 +221,18 @@ async def fetch_entities(
                 rows = await connection.fetch(PAGE_AT, tenant, model, wanted, offset, instant, after)
         if instant is not None and any(row["id"] is None for row in rows):
             raise HistoryPruned(instant)
-        found = [to_entity(row[1:]) for row in rows]
+        found = [to_entity(row) for row in takewhile(_has_document, rows)]
         left -= len(found)
         is_last = not left or len(found) == (rows[0]["candidates"] if rows else 0) < wanted
-        yield Portion(found, is_last)
+        if found:
+            yield found
         if is_last:
             return
         offset, after = 0, found[-1].id
+
+
+def _has_document(row: asyncpg.Record) -> bool:
+    return row["document"] is not None
 
 
 CHANGES: Final = f"""
@@ -276,7 +257,7 @@ async def fetch_changes(
     """
     if until != FOREVER:
         await wait_until_visible(pool, until)
-    async with pool.connection(limit=SHORT_READ) as connection:
+    async with pool.connection() as connection:
         rows = await connection.fetch(CHANGES, tenant, entity_id, until, limit)
         if not rows and until != FOREVER:
             await _refuse_pruned(connection, tenant, entity_id, until)
@@ -302,18 +283,21 @@ EXISTED: Final = """
 
 async def has_existed(pool: Pool, tenant: TenantId, entity_id: EntityId) -> bool:
     """Whether the tenant has, or ever had, such an entity."""
-    async with pool.connection(limit=SHORT_READ) as connection:
+    async with pool.connection() as connection:
         found: bool = await connection.fetchval(EXISTED, tenant, entity_id)
     return found
 
 
-FIRST_IDS: Final = "SELECT id FROM entity WHERE tenant = $1 AND model = $2 AND id > $4 ORDER BY id LIMIT $3"
+FIRST_REFS: Final = """
+    SELECT id, valid_from, transaction_id FROM entity
+     WHERE tenant = $1 AND model = $2 AND id > $4
+     ORDER BY id LIMIT $3
+"""
 
 
-async def fetch_first_ids(
+async def fetch_first_refs(
     pool: Pool, tenant: TenantId, model: ModelId, *, limit: int, after: EntityId
-) -> list[EntityId]:
-    """The first ids of a model's entities ``after`` one, in ascending order."""
-    async with pool.connection(limit=SHORT_READ) as connection:
-        rows = await connection.fetch(FIRST_IDS, tenant, model, limit, after)
-    return [EntityId(str(row["id"])) for row in rows]
+) -> list[VersionRef]:
+    """The versions of the first of a model's entities ``after`` one, in ascending order of id."""
+    async with pool.connection() as connection:
+        return [*map(to_ref, await connection.fetch(FIRST_REFS, tenant, model, limit, after))]

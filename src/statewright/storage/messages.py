@@ -37,7 +37,7 @@ async def store_message(pool: Pool, message: StoredMessage, payload: Iterator[by
             await connection.execute(INSERT, *_build_row(message, 1, first))
         return
     rows = ((message.tenant, message.id, n, piece) for n, piece in enumerate(chain([second], payload), start=1))
-    async with pool.connection() as connection, connection.transaction():
+    async with pool.connection(limit=None) as connection, connection.transaction():
         copied = await connection.copy_records_to_table("message_piece", records=rows, columns=PIECE_COLUMNS)
         await connection.execute(INSERT, *_build_row(message, 1 + int(copied.removeprefix("COPY ")), first))
 

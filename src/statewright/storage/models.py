@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from statewright.entity import ModelKey
 from statewright.ids import ModelId, TenantId, model_id
-from statewright.storage.pool import SHORT_READ, Pool
+from statewright.storage.pool import Pool
 
 CHANNEL: Final = "statewright_definitions"
 """Payload: ``<tenant>/<model id>``; the id is the last 36 characters.
@@ -74,7 +74,7 @@ DEFINITIONS: Final = f"""
 
 async def fetch_model_definitions(pool: Pool, tenant: TenantId, model: ModelId) -> ModelDefinitions | None:
     """A model with its workflows as last committed; None when the tenant has no such model."""
-    async with pool.connection(limit=SHORT_READ) as connection:
+    async with pool.connection() as connection:
         row = await connection.fetchrow(DEFINITIONS, tenant, model)
     if row is None:
         return None
@@ -87,7 +87,7 @@ REVISION: Final = "SELECT revision FROM model WHERE tenant = $1 AND id = $2"
 
 async def fetch_revision(pool: Pool, tenant: TenantId, model: ModelId) -> int | None:
     """The revision of a model as last committed; None when the tenant has no such model."""
-    async with pool.connection(limit=SHORT_READ) as connection:
+    async with pool.connection() as connection:
         found: int | None = await connection.fetchval(REVISION, tenant, model)
     return found
 
@@ -97,7 +97,7 @@ ALL_MODELS: Final = f"SELECT {MODEL_COLUMNS} FROM model WHERE tenant = $1 ORDER 
 
 async def fetch_models(pool: Pool, tenant: TenantId) -> list[StoredModel]:
     """Every model of the tenant, by name and version."""
-    async with pool.connection(limit=SHORT_READ) as connection:
+    async with pool.connection() as connection:
         return [_to_model(row) for row in await connection.fetch(ALL_MODELS, tenant)]
 
 
@@ -127,7 +127,7 @@ async def fetch_changed_since(pool: Pool, instant: int) -> list[ChangedModel]:
     """Models whose definitions were changed at ``instant`` (epoch microseconds) or later; deletions are not among
     them.
     """
-    async with pool.connection(limit=SHORT_READ) as connection:
+    async with pool.connection() as connection:
         rows = await connection.fetch(CHANGED_SINCE, instant)
     return [ChangedModel(tenant, ModelId(str(id_)), *revisions) for tenant, id_, *revisions in rows]
 
@@ -243,7 +243,7 @@ class ModelEdit:
 @asynccontextmanager
 async def edit_model(pool: Pool, tenant: TenantId, key: ModelKey) -> AsyncIterator[ModelEdit]:
     """Change a model. Leaving the block commits and announces the change; an exception undoes it."""
-    async with pool.connection() as connection, connection.transaction():
+    async with pool.connection(limit=None) as connection, connection.transaction():
         change = ModelEdit(connection, tenant, key)
         scope = f"{tenant}/{change.id}"
         await connection.execute(LOCK, scope)

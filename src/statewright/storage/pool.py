@@ -8,6 +8,8 @@ What one may rely on here:
 - *Lazy.* A connection is opened when it is needed, closed when it was idle for long, and replaced when it broke. Who
   waits for one to be opened takes one that is released before: a server that lets nobody in, while its sessions live,
   costs concurrency and nothing else.
+- *Answered for.* A block that holds a connection ends when the database falls silent: after its limit, or, where it may
+  take its time, as soon as another connection gets no answer either (decision S14).
 - *Clean.* A connection left inside a transaction, or with a cancelled statement that may still run, is closed rather
   than handed on. Nothing else is reset: who sets a session variable or takes a session lock undoes it.
 - *One failure.* Whatever is wrong with the database itself surfaces as ``StorageUnavailable``, raised by the ``async
@@ -35,8 +37,18 @@ from statewright.storage.faults import StorageFaults
 ACQUIRE_TIMEOUT: Final = timedelta(seconds=5)
 """How long to wait for a connection unless told otherwise."""
 
-SHORT_READ: Final = timedelta(seconds=20)
-"""The limit of what reads some rows by a key: a database that takes longer has stopped answering (decision S14)."""
+LEASE_LIMIT: Final = timedelta(seconds=20)
+"""How long a block may hold a connection unless told otherwise: a database that takes longer over some rows has stopped
+answering (decision S14).
+"""
+
+WATCH_INTERVAL: Final = timedelta(seconds=8)
+"""After so long it is asked whether the database still answers, for blocks that may take their time; and again."""
+
+PROBE_TIMEOUT: Final = timedelta(seconds=8)
+"""A database that has not answered anybody for so long is silent."""
+
+PROBE: Final = "SELECT"
 
 IDLE_TIMEOUT: Final = timedelta(minutes=5)
 """After so long a connection above ``keep`` is closed."""
@@ -73,7 +85,8 @@ class PoolState(Struct, frozen=True, kw_only=True):
 class Pool:
     """Up to ``size`` connections to one database, of which ``min_open`` stay open when there is nothing to do.
 
-    ``faults`` may be shared with other pools.
+    ``watch_interval`` and ``probe_timeout`` add up to the time after which a silent database costs blocks their
+    connection that may take their time. ``faults`` may be shared with other pools.
     """
 
     def __init__(
@@ -83,6 +96,8 @@ class Pool:
         size: int = 25,
         min_open: int = 0,
         idle_timeout: timedelta = IDLE_TIMEOUT,
+        watch_interval: timedelta = WATCH_INTERVAL,
+        probe_timeout: timedelta = PROBE_TIMEOUT,
         faults: StorageFaults | None = None,
     ) -> None:
         self.faults = faults or StorageFaults()
@@ -90,12 +105,16 @@ class Pool:
         self._size = size
         self._min_open = min_open
         self._idle_timeout_s = idle_timeout.total_seconds()
+        self.watch_interval_s = watch_interval.total_seconds()
+        self._probe_timeout_s = probe_timeout.total_seconds()
         self._idle: deque[tuple[float, DatabaseConnection]] = deque()  # with the loop's time of release, oldest first
         self._leased: set[DatabaseConnection] = set()
         self._opening: dict[asyncio.Task[None], _Waiter] = {}  # and for whom
         self._retiring: set[asyncio.Task[None]] = set()
         self._waiters: deque[_Waiter] = deque()
         self._sweeper: asyncio.TimerHandle | None = None
+        self._suspects: list[ConnectionLease] = []
+        self._prober: asyncio.Task[None] | None = None
         self._closing = False
         self._all_closed = asyncio.Event()
 
@@ -112,11 +131,13 @@ class Pool:
         """How the pool is doing now."""
         return PoolState(size=self._size, open=self._open, idle=len(self._idle), waiting=len(self._waiters))
 
-    def connection(self, *, within: timedelta = ACQUIRE_TIMEOUT, limit: timedelta | None = None) -> "ConnectionLease":
+    def connection(
+        self, *, within: timedelta = ACQUIRE_TIMEOUT, limit: timedelta | None = LEASE_LIMIT
+    ) -> "ConnectionLease":
         """A connection for the length of an ``async with`` block.
 
         Entering raises ``StorageUnavailable`` when none is to be had ``within`` that time. A block that lasts longer
-        than ``limit`` loses its connection; None for one that may take its time.
+        than ``limit`` loses its connection. With None it may take its time, as long as the database answers others.
         """
         return ConnectionLease(self, within, limit)
 
@@ -156,6 +177,8 @@ class Pool:
         self._closing = True
         if self._sweeper is not None:
             self._sweeper.cancel()
+        if self._prober is not None:
+            self._prober.cancel()
         while (waiter := self._pop_waiter()) is not None:
             waiter.set_exception(StorageUnavailable(STOPPING_MESSAGE))
         for opening in self._opening:
@@ -163,6 +186,41 @@ class Pool:
         while self._idle:
             self._retire(self._idle.pop()[1])
         await self._drain(within)
+
+    def suspect_silence(self, lease: "ConnectionLease") -> None:
+        """Find out whether the database still answers, and cut the lease off if not; else it is watched on."""
+        self._suspects.append(lease)
+        if self._prober is None and not self._closing:
+            self._prober = asyncio.get_running_loop().create_task(self._examine_suspects(), name="probe-database")
+
+    async def _examine_suspects(self) -> None:
+        while self._suspects:
+            leases, self._suspects = self._suspects, []
+            is_silent = not await self._probe()
+            if is_silent:
+                log.warning("database_silent", connections=len(leases))
+            for lease in leases:
+                if is_silent:
+                    lease.cut_off()
+                else:
+                    lease.watch()
+        self._prober = None
+
+    async def _probe(self) -> bool:
+        """Whether the database answers anybody: on a connection that is idle, or on a new one."""
+        try:
+            async with asyncio.timeout(self._probe_timeout_s):
+                idle = self.take_idle()
+                if idle is None:
+                    (await connect(self._database)).terminate()
+                else:
+                    with ConnectionGuard(self, idle):
+                        await idle.execute(PROBE)
+        except TimeoutError:
+            return False
+        except StorageUnavailable as away:  # it has broken: then so do those that wait, by themselves
+            return not isinstance(away.__cause__, TimeoutError)
+        return True
 
     @property
     def _open(self) -> int:
@@ -304,28 +362,41 @@ class ConnectionGuard:
 class ConnectionLease:
     """``async with lease as connection``: the connection is the block's alone."""
 
-    __slots__ = ("_guard", "_limit", "_limiter", "_pool", "_within")
+    __slots__ = ("_connection", "_guard", "_limit", "_pool", "_timer", "_within")
 
     def __init__(self, pool: Pool, within: timedelta, limit: timedelta | None) -> None:
         self._pool = pool
         self._within = within
         self._limit = limit
-        self._limiter: asyncio.TimerHandle | None = None
+        self._connection: DatabaseConnection | None = None
+        """As long as the block lasts."""
 
     async def __aenter__(self) -> DatabaseConnection:
-        connection = await self._pool.acquire(self._within)
+        connection = self._connection = await self._pool.acquire(self._within)
         self._guard = ConnectionGuard(self._pool, connection)
-        if self._limit is not None:
-            loop = asyncio.get_running_loop()
-            self._limiter = loop.call_later(self._limit.total_seconds(), connection.terminate)
+        if self._limit is None:
+            self.watch()
+        else:
+            self._timer = asyncio.get_running_loop().call_later(self._limit.total_seconds(), self.cut_off)
         return connection
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._limiter is not None:
-            self._limiter.cancel()
+        self._connection = None
+        self._timer.cancel()
         self._guard.__exit__(kind, error, trace)
+
+    def watch(self) -> None:
+        """Have a look at the database after a while, should the block not be over by then."""
+        if self._connection is not None:
+            pool, loop = self._pool, asyncio.get_running_loop()
+            self._timer = loop.call_later(pool.watch_interval_s, pool.suspect_silence, self)
+
+    def cut_off(self) -> None:
+        """End the connection, and with it the statement that waits for an answer."""
+        if self._connection is not None:
+            self._connection.terminate()
 
 
 def _translate_failure(error: BaseException, connection: DatabaseConnection) -> StorageUnavailable | None:

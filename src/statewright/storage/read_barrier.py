@@ -20,7 +20,7 @@ from datetime import timedelta
 from typing import Final
 
 from statewright.failures import StorageUnavailable
-from statewright.storage.pool import SHORT_READ, Pool
+from statewright.storage.pool import Pool
 
 SETTLED_WINDOW: Final = timedelta(minutes=10)
 """Before the time of this machine. No statement that writes versions takes so long, nor do clocks differ so much."""
@@ -63,6 +63,6 @@ async def wait_until_visible(pool: Pool, instant: int) -> None:
 
 
 async def _fetch_writers(pool: Pool) -> tuple[int, set[str]]:
-    async with pool.connection(limit=SHORT_READ) as connection:
+    async with pool.connection() as connection:
         [(now, writers)] = await connection.fetch(NOW_AND_WRITERS)
     return now, set(writers)

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from statewright.entity import Actor, Arming, ScheduledTask, TaskKey
 from statewright.ids import EntityId, ModelId, TenantId, TransactionId
-from statewright.storage.pool import SHORT_READ, Pool
+from statewright.storage.pool import Pool
 
 
 class StagedTask(Struct, frozen=True, kw_only=True):
@@ -171,7 +171,7 @@ class StoredTasks:
 
     async def list_for_entity(self, tenant: TenantId, entity: EntityId) -> dict[TaskKey, ScheduledTask]:
         """All committed tasks of an entity."""
-        async with self._pool.connection(limit=SHORT_READ) as connection:
+        async with self._pool.connection() as connection:
             rows = await connection.fetch(OF_ENTITY, tenant, entity)
         tasks = [to_task(row) for row in rows]
         return {task.key: task for task in tasks}
@@ -183,7 +183,7 @@ class StoredTasks:
 
         Tasks of the tenants ``excluded_tenants`` stay where they are.
         """
-        async with self._pool.connection(limit=SHORT_READ) as connection:
+        async with self._pool.connection() as connection:
             rows = await connection.fetch(TAKE, now, until, limit, list(excluded_tenants))
         tasks = [to_task(row) for row in rows]
         return sorted(tasks, key=lambda task: (task.arming.fire_at, task.entity))
@@ -194,7 +194,7 @@ class StoredTasks:
             *[(task.tenant, task.entity, task.key.state, task.key.transition, task.armed_in) for task in tasks],
             strict=True,
         )
-        async with self._pool.connection(limit=SHORT_READ) as connection:
+        async with self._pool.connection() as connection:
             await connection.execute(HOLD, until, *map(list, columns))
 
 

@@ -170,7 +170,7 @@ async def test_a_kept_plan_uses_the_index(crowd: Crowd) -> None:
     await crowd.found(simple("$.it's", "EQUALS", "abc"))
     async with crowd.lookups.pool.connection() as connection:
         [row] = await connection.fetch(f"SELECT name FROM pg_prepared_statements WHERE {OURS}")
-        lines = await connection.fetch(f"EXPLAIN EXECUTE {row['name']} ('abc', 10)")
+        lines = await connection.fetch(f"EXPLAIN EXECUTE {row['name']} ('abc', 10, 1000)")
     plan = "\n".join(line[0] for line in lines)
     assert index.id in plan
     assert "$1" in plan, "it is the plan for any value"
@@ -246,10 +246,11 @@ async def test_the_kept_plan_of_a_range_walks_the_index_and_stops(crowd: Crowd) 
     await crowd.by_template(simple("$.it's", "STARTS_WITH", "ab"))
     async with crowd.lookups.pool.connection() as connection:
         [row] = await connection.fetch(f"SELECT name FROM pg_prepared_statements WHERE {OURS}")
-        lines = await connection.fetch(f"EXPLAIN EXECUTE {row['name']} ('a', 'b', 10)")
+        lines = await connection.fetch(f"EXPLAIN EXECUTE {row['name']} ('a', 'b', 10, 1000)")
     plan = "\n".join(line[0] for line in lines)
     assert f"Index Scan using {index.id}" in plan
-    assert plan.startswith("Limit")
+    assert "Limit" in plan
+    assert "Sort" not in plan
     assert "$1" in plan, "it is the plan for any prefix"
 
 
@@ -264,7 +265,7 @@ async def test_no_text_of_a_user_stands_in_the_statement(crowd: Crowd) -> None:
     query = EntityQuery(tenant=ACME, model=MODEL, search=compiled(simple("$.it's", "EQUALS", "abc")))
     explained = await crowd.search.explain(query, limit=10)
     assert "search_constant_" in explained.statement.text
-    assert explained.statement.args == ("abc", 11)
+    assert explained.statement.args[:2] == ("abc", 11)
     assert not any(text in explained.statement.text for text in ("it's", "acme", "abc", MODEL))
 
 
@@ -280,14 +281,14 @@ async def test_a_dropped_index_is_missed_by_nobody_and_leaves_no_constants(crowd
     hurried = IndexCatalog(crowd.lookups.pool, crowd.unplanned.pool, refresh_s=3600)
     search = SearchDatabase(crowd.unplanned.pool, timeout=PATIENCE, catalog=hurried)
     query = EntityQuery(tenant=ACME, model=MODEL, search=compiled(simple("$.it's", "EQUALS", "abc")))
-    before = await search.find_views(query, limit=LIMIT)
+    before = [*await search.find_views(query, limit=LIMIT)]
     other = IndexCatalog(crowd.lookups.pool, crowd.unplanned.pool, refresh_s=3600)
     again = SearchDatabase(crowd.unplanned.pool, timeout=PATIENCE, catalog=other)
     await again.find_views(query, limit=LIMIT)
     await crowd.drop(words)
-    assert await search.find_views(query, limit=LIMIT) == before, "the function that the statement calls is gone"
+    assert [*await search.find_views(query, limit=LIMIT)] == before, "the function that the statement calls is gone"
     by_template = EntityQuery(tenant=ACME, model=MODEL, search=filled(simple("$.it's", "EQUALS", "abc")))
-    assert await again.find_views(by_template, limit=LIMIT) == before
+    assert [*await again.find_views(by_template, limit=LIMIT)] == before
     assert await crowd.found(simple("$.o.n", "EQUALS", 3)), "what others need is still there"
     await crowd.drop(numbers)
     assert await crowd.tables.fetchval("SELECT count(*) FROM pg_proc WHERE proname LIKE 'search\\_constant%'") == 0

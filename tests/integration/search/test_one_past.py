@@ -118,7 +118,8 @@ def a_case(dice: Dice, lives: Sequence[Sequence[Version]]) -> Case:
     instant = an_instant(dice, lives)
     holds = search.compile_predicate()
     matches = [version for version in as_of(lives, instant) if holds(version.document, version.meta)]
-    ordered = search.sort(matches, lambda version: (version.document, version.meta))
+    read_values = search.compile_values()
+    ordered = search.sort([(version, read_values(version.document, version.meta)) for version in matches])
     return Case(
         condition=condition,
         query=EntityQuery(tenant=ACME, model=MODEL, search=search, instant=instant),

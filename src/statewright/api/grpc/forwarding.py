@@ -6,6 +6,8 @@ failure to reach it becomes a response like any other failure.
 """
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from datetime import timedelta
 from typing import Final
 
@@ -47,11 +49,17 @@ class TransactionForwarder:
         """The node that owns the token's transaction; None for this one, and for a token that this one can refuse."""
         return self._transactions.find_owner(token)
 
-    async def forward(self, owner: NodeId, method: str, event: CloudEvent, context: Context) -> list[CloudEvent]:
+    async def forward(
+        self, owner: NodeId, method: str, event: CloudEvent, context: Context
+    ) -> AsyncGenerator[CloudEvent]:
         """The owner's responses. Ends the call as the owner ends it. Raises ``TransactionNodeUnavailable``."""
         channel = await connect_to_owner(owner, self._channels)
         try:
-            return await self._call_owner(CloudEventsServiceStub(channel), owner, method, event, context)
+            async with aclosing(
+                self._call_owner(CloudEventsServiceStub(channel), owner, method, event, context)
+            ) as responses:
+                async for response in responses:
+                    yield response
         except grpc.aio.AioRpcError as ending:
             if ending.code() in OWNER_STATUSES:
                 await context.abort(ending.code(), ending.details() or "")
@@ -65,16 +73,22 @@ class TransactionForwarder:
 
     async def _call_owner(
         self, stub: CloudEventsServiceStub, owner: NodeId, method: str, event: CloudEvent, context: Context
-    ) -> list[CloudEvent]:
+    ) -> AsyncGenerator[CloudEvent]:
         given = [(key, value) for key, value in context.invocation_metadata() or () if key in FORWARDED_KEYS]
         metadata = (*given, *self._channels.sign(owner, f"{SERVICE}/{method}"))
         match method:
             case "entityManage":
-                return [await stub.entityManage(event, metadata=metadata, timeout=self._limit_s)]
+                yield await stub.entityManage(event, metadata=metadata, timeout=self._limit_s)
+                return
             case "entitySearch":
-                return [await stub.entitySearch(event, metadata=metadata, timeout=self._limit_s)]
+                yield await stub.entitySearch(event, metadata=metadata, timeout=self._limit_s)
+                return
             case "entityManageCollection":
                 many = stub.entityManageCollection(event, metadata=metadata, timeout=self._limit_s)
             case _:
                 many = stub.entitySearchCollection(event, metadata=metadata, timeout=self._limit_s)
-        return [response async for response in many]
+        try:
+            async for response in many:
+                yield response
+        finally:
+            many.cancel()  # it has ended, or nobody wants the rest

@@ -9,7 +9,8 @@ To add a request type, add a line to the :class:`RpcMethod` of its method (``ent
 ``models.py``, ``search.py``); nothing changes here.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from contextlib import aclosing
 from typing import Final, NoReturn, Protocol, TypeVar
 
 import grpc
@@ -114,8 +115,8 @@ class RpcHandler(Protocol):
         """The one response to a request."""
         ...
 
-    async def handle_many(self, rpc: RpcMethod, event: CloudEvent, context: Context) -> Iterable[CloudEvent]:
-        """The responses to a request, in order."""
+    def handle_many(self, rpc: RpcMethod, event: CloudEvent, context: Context) -> AsyncGenerator[CloudEvent]:
+        """The responses to a request, in order, each made when it is asked for."""
         ...
 
 
@@ -126,9 +127,9 @@ class MembersOnly:
         """Ends the call."""
         await _abort_unimplemented(context)
 
-    async def handle_many(self, rpc: RpcMethod, event: CloudEvent, context: Context) -> Iterable[CloudEvent]:
+    async def handle_many(self, rpc: RpcMethod, event: CloudEvent, context: Context) -> AsyncGenerator[CloudEvent]:
         """Ends the call."""
-        await _abort_unimplemented(context)
+        yield await _abort_unimplemented(context)
 
 
 class RequestHandler:
@@ -146,49 +147,70 @@ class RequestHandler:
     async def handle_one(self, rpc: RpcMethod, event: CloudEvent, context: Context) -> CloudEvent:
         """The one response to a request."""
         try:
-            [response] = await self._handle(rpc, event, context, unjoined_id=event.id)
+            [response] = [each async for each in self._handle(rpc, event, context, unjoined_id=event.id)]
         except InvalidCall as refused:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(refused))
         return response
 
-    async def handle_many(self, rpc: RpcMethod, event: CloudEvent, context: Context) -> Iterable[CloudEvent]:
-        """The responses to a request, in order. A token is verified before the request is read, so the response to an
-        invalid one repeats no id.
+    async def handle_many(self, rpc: RpcMethod, event: CloudEvent, context: Context) -> AsyncGenerator[CloudEvent]:
+        """The responses to a request, in order, each made when it is asked for. A token is verified before the request
+        is read, so the response to an invalid one repeats no id.
         """
         try:
-            return await self._handle(rpc, event, context, unjoined_id="")
+            async with aclosing(self._handle(rpc, event, context, unjoined_id="")) as responses:
+                async for response in responses:
+                    yield response
         except InvalidCall as refused:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(refused))
 
     async def _handle(
         self, rpc: RpcMethod, event: CloudEvent, context: Context, *, unjoined_id: str
-    ) -> Iterable[CloudEvent]:
+    ) -> AsyncGenerator[CloudEvent]:
         """The responses to a request, once its token and event are read. Raises :class:`InvalidCall`."""
         principal = await authenticate_call(context, self._authenticator)
-        caller, token = Caller(principal), get_first_value(context, TX_TOKEN)
+        caller, token, method = Caller(principal), get_first_value(context, TX_TOKEN), METHODS[rpc.kind]
         if rpc.unjoined is not None and token:
             try:
                 if self._forwarder is not None and (owner := self._forwarder.find_owner(token)) is not None:
-                    return await self._forwarder.forward(owner, METHODS[rpc.kind], event, context)
+                    async with aclosing(self._forwarder.forward(owner, method, event, context)) as responses:
+                        async for response in responses:
+                            yield response
+                    return
                 caller = Caller(principal, self._runtime.transactions.find(token, principal))
             except Failure as refused:
-                return _encode_responses(
-                    unjoined_id, [_mark_failed(rpc.unjoined, to_client_error(refused, METHODS[rpc.kind], event.type))]
+                yield _encode_response(
+                    unjoined_id, _mark_failed(rpc.unjoined, to_client_error(refused, method, event.type))
                 )
-        outcome = await self._run(await _prepare(rpc, event), caller, METHODS[rpc.kind], event.type)
-        return _encode_responses(event.id, outcome.responses, outcome.warnings)
+                return
+        async with aclosing(self._run(await _prepare(rpc, event), caller, method, event.type)) as answers:
+            async for answer, warnings in answers:
+                yield _encode_response(event.id, answer, warnings)
 
-    async def _run(self, prepared: PreparedRequest, caller: Caller, method: str, event_type: str) -> Outcome:
+    async def _run(
+        self, prepared: PreparedRequest, caller: Caller, method: str, event_type: str
+    ) -> AsyncGenerator[tuple[Response, tuple[str, ...]]]:
+        """The responses of an operation, each with what is to be noted on it."""
         try:
-            return await prepared.run(self._runtime, caller)
+            outcome = await prepared.run(self._runtime, caller)
+            async with aclosing(_iterate(outcome.responses)) as responses:
+                async for response in responses:
+                    yield response, outcome.warnings
         except InvalidCall:
             raise
         except Failure as failure:
-            return Outcome(
-                [_mark_failed(prepared.blank, to_client_error(failure, method, event_type))], failure.warnings
-            )
+            yield _mark_failed(prepared.blank, to_client_error(failure, method, event_type)), failure.warnings
         except Exception as error:  # whatever went wrong, the client gets a response without details
-            return Outcome([_mark_failed(prepared.blank, to_server_error(error, method, event_type))])
+            yield _mark_failed(prepared.blank, to_server_error(error, method, event_type)), ()
+
+
+async def _iterate(responses: Iterable[Response] | AsyncGenerator[Response]) -> AsyncGenerator[Response]:
+    if not isinstance(responses, AsyncGenerator):
+        for response in responses:
+            yield response
+        return
+    async with aclosing(responses):
+        async for response in responses:
+            yield response
 
 
 async def _prepare(rpc: RpcMethod, event: CloudEvent) -> PreparedRequest:
@@ -210,15 +232,11 @@ def _mark_failed(blank: Response, error: Error) -> Response:
     return replace(blank, success=False, error=error)
 
 
-def _encode_responses(
-    correlation: str, responses: Iterable[Response], warnings: tuple[str, ...] = ()
-) -> Iterator[CloudEvent]:
-    """Every response as an event, encoded when it is taken from the iterator."""
-    for response in responses:
-        known: dict[str, object] = {"id": correlation, "warnings": warnings or UNSET}
-        if isinstance(response, CorrelatedResponse):
-            known["request_id"] = correlation
-        yield new_event(type(response).__name__, msgspec.json.encode(replace(response, **known)))
+def _encode_response(correlation: str, response: Response, warnings: tuple[str, ...] = ()) -> CloudEvent:
+    known: dict[str, object] = {"id": correlation, "warnings": warnings or UNSET}
+    if isinstance(response, CorrelatedResponse):
+        known["request_id"] = correlation
+    return new_event(type(response).__name__, msgspec.json.encode(replace(response, **known)))
 
 
 async def _abort_unimplemented(context: Context) -> NoReturn:

@@ -4,7 +4,7 @@ docs/reference/grpc.md#failures). A class is called what its event type is calle
 The defaults are the placeholders of failures, so the blank answer with an error in it is the failure response.
 """
 
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
 from typing import Final
 
 from msgspec import UNSET, Raw, Struct, UnsetType, field
@@ -40,9 +40,11 @@ class CorrelatedResponse(Response, frozen=True, kw_only=True, rename="camel"):
 
 
 class Outcome(Struct, frozen=True):
-    """The answers to a request, in order, and what is to be noted on each of them."""
+    """The answers to a request, in order, and what is to be noted on each of them. Making one may fail as the request
+    may; it is the last one then.
+    """
 
-    responses: Iterable[Response]
+    responses: Iterable[Response] | AsyncGenerator[Response]
     warnings: tuple[str, ...] = ()
 
 

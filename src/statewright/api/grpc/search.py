@@ -2,7 +2,8 @@
 docs/reference/grpc.md#entitysearchcollection; docs/reference/search.md#searching-over-cloudevents).
 """
 
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import Final, Literal
 
@@ -26,6 +27,7 @@ from statewright.api.grpc.responses import (
     EntityStatsByStateResponse,
     EntityStatsResponse,
     Outcome,
+    Response,
     SnapshotStatus,
     change_response,
     count_response,
@@ -35,7 +37,7 @@ from statewright.api.grpc.responses import (
 )
 from statewright.background import run_by_size
 from statewright.conditions import MalformedCondition, SearchCondition, SortKey, check_keys, read_search_condition
-from statewright.entity import Page
+from statewright.entity import EntityView, ModelKey, Page
 from statewright.failures import BadRequest, SearchJobAlreadyTerminal, SearchJobNotFound
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.searches import JobId
@@ -163,10 +165,8 @@ async def get_all(runtime: Runtime, caller: Caller, request: GetAll) -> Outcome:
         raise BadRequest(f"pageSize exceeds maximum {entities.MAX_PAGE_SIZE}")
     check_page_number(number)
     key = (request.model or NO_MODEL).key
-    found = await entities.list_page(
-        runtime, caller, key, Page(size=size if size > 0 else DEFAULT_PAGE_SIZE, number=number)
-    )
-    return Outcome(entity_response(entity, key) for entity in found)
+    page = Page(size=size if size > 0 else DEFAULT_PAGE_SIZE, number=number)
+    return Outcome(_respond_with_entities(entities.list_portions(runtime, caller, key, page), key))
 
 
 async def find(runtime: Runtime, caller: Caller, request: DirectSearch) -> Outcome:
@@ -175,7 +175,7 @@ async def find(runtime: Runtime, caller: Caller, request: DirectSearch) -> Outco
     limit = search.check_limit(search.DEFAULT_LIMIT if request.limit is None else request.limit)
     tracking = bool(request.tracking_read)
     found = await search.run_direct_search(runtime, caller, asked, limit=limit, tracking=tracking)
-    return Outcome(entity_response(entity, asked.key) for entity in found)
+    return Outcome(_respond_with_entities(found.take_portions(), asked.key))
 
 
 async def submit(runtime: Runtime, caller: Caller, request: SnapshotSearch) -> Outcome:
@@ -209,8 +209,17 @@ async def get_results(runtime: Runtime, caller: Caller, request: GetSnapshot) ->
     if size < 0:
         raise BadRequest("invalid pageSize")
     page = await search_jobs.read_page(runtime, caller, request.job, size=size, number=request.page_number or 0)
-    found = [entity async for portion in page.portions for entity in portion]
-    return Outcome(entity_response(entity, page.key) for entity in found)
+    return Outcome(_respond_with_entities(page.found.take_portions(), page.key))
+
+
+async def _respond_with_entities(
+    portions: AsyncGenerator[Sequence[EntityView]], key: ModelKey
+) -> AsyncGenerator[Response]:
+    """A response for each entity of a model, made when the client takes it."""
+    async with aclosing(portions):
+        async for portion in portions:
+            for entity in portion:
+                yield entity_response(entity, key)
 
 
 async def count(runtime: Runtime, caller: Caller, request: Count) -> Outcome:

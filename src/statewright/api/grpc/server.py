@@ -5,7 +5,7 @@ docs/reference/grpc.md#limits-and-shutdown, docs/reference/grpc.md#leniencies).
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import Final
 
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -84,15 +84,17 @@ class CloudEventsService(CloudEventsServiceServicer):
         return await self._requests.handle_one(ENTITY_MANAGE, event, context)
 
     async def entityManageCollection(self, event: CloudEvent, context: Context, /) -> AsyncIterator[CloudEvent]:  # noqa: N802
-        for response in await self._requests.handle_many(ENTITY_MANAGE_COLLECTION, event, context):
-            yield response
+        async with aclosing(self._requests.handle_many(ENTITY_MANAGE_COLLECTION, event, context)) as responses:
+            async for response in responses:
+                yield response
 
     async def entitySearch(self, event: CloudEvent, context: Context, /) -> CloudEvent:  # noqa: N802
         return await self._requests.handle_one(ENTITY_SEARCH, event, context)
 
     async def entitySearchCollection(self, event: CloudEvent, context: Context, /) -> AsyncIterator[CloudEvent]:  # noqa: N802
-        for response in await self._requests.handle_many(ENTITY_SEARCH_COLLECTION, event, context):
-            yield response
+        async with aclosing(self._requests.handle_many(ENTITY_SEARCH_COLLECTION, event, context)) as responses:
+            async for response in responses:
+                yield response
 
 
 class GrpcServer:

@@ -1,6 +1,5 @@
 """Entities over REST (docs/reference/entities.md#create, docs/reference/entities.md#change-history)."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Final
 
 from msgspec.structs import replace
@@ -8,7 +7,13 @@ from msgspec.structs import replace
 from statewright.api.http import entity_collections, entity_patches
 from statewright.api.http.entity_collections import create_array
 from statewright.api.http.request import MAX_BODY_BYTES, Request, uuid_text
-from statewright.api.http.response import Response, encode_envelope_by_size, encode_envelopes, encode_json, encode_saved
+from statewright.api.http.response import (
+    Response,
+    encode_envelope_by_size,
+    encode_json,
+    encode_saved,
+    respond_with_envelopes,
+)
 from statewright.api.http.router import (
     POINT_IN_TIME,
     TIMEOUT,
@@ -20,7 +25,7 @@ from statewright.api.http.router import (
     check_window,
 )
 from statewright.api.http.warnings import build_warning_headers
-from statewright.entity import Entity, EntityChange, ModelKey, Page, Portion
+from statewright.entity import Entity, EntityChange, Page
 from statewright.failures import BadRequest, EntityNotFound, InvalidParameter
 from statewright.ids import EntityId
 from statewright.instants import to_rfc3339
@@ -58,21 +63,7 @@ async def list_entities(request: Request) -> Response:
     if after is not None:
         cut = replace(cut, after=EntityId(uuid_text("afterId", after)))
     portions = entities.list_portions(request.runtime, request.caller, key, cut, instant=instant)
-    first = await anext(portions)
-    if first.is_last:
-        await portions.aclose()
-        return Response(b"[%b]\n" % await encode_envelopes(first.entities, key, instant=instant))
-    return Response(_stream_page(first, portions, key, instant))
-
-
-async def _stream_page(
-    first: Portion, rest: AsyncGenerator[Portion], key: ModelKey, instant: int | None
-) -> AsyncIterator[bytes]:
-    yield b"[" + await encode_envelopes(first.entities, key, instant=instant)
-    async for portion in rest:
-        if portion.entities:
-            yield b"," + await encode_envelopes(portion.entities, key, instant=instant)
-    yield b"]\n"
+    return await respond_with_envelopes(portions, key, instant=instant)
 
 
 KEEPS_DOCUMENT: Final = (

@@ -7,7 +7,7 @@ whole. Either way the source of the parts is closed, also when the client goes a
 Bodies are compact JSON with ascending keys and one trailing newline (docs/reference/entities.md#media-types).
 """
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import Final, Self
@@ -183,16 +183,69 @@ async def encode_envelope_by_size(entity: EntityView, model: ModelKey, *, instan
     return await run_by_size(size, partial(encode_envelope, entity, model, instant=instant))
 
 
-async def encode_envelopes(
-    entities: Sequence[EntityView], model: ModelKey, *, instant: int | None = None, separator: bytes = b","
-) -> bytes:
-    """Entities of one model, separated; ten thousand of them take a while, in which others get their turn."""
-    slices = TimeSlices()
-    envelopes = list[bytes]()
-    for entity in entities:
-        envelopes.append(await encode_envelope_by_size(entity, model, instant=instant))
-        await slices.yield_if_due()
-    return separator.join(envelopes)
+PART_BYTES: Final = 256 * 1024
+"""Of a body in parts, after which a part ends; the server holds up to five of them for a client that reads slowly."""
+
+
+class Framing(Struct, frozen=True):
+    """What stands before, between and behind the envelopes of a body; without a head, there is none of no envelopes."""
+
+    head: bytes = b"["
+    separator: bytes = b","
+    tail: bytes = b"]\n"
+
+
+LIST: Final = Framing()
+LINES: Final = Framing(b"", b"\n", b"\n")
+
+
+async def respond_with_envelopes(
+    portions: AsyncGenerator[Sequence[EntityView]],
+    model: ModelKey,
+    framing: Framing = LIST,
+    *,
+    media_type: str = JSON,
+    instant: int | None = None,
+) -> Response:
+    """Entities of one model: as a whole if that is short, else in parts that are made as the client takes them."""
+    parts = _encode_parts(portions, model, framing, instant)
+    first = await anext(parts)
+    second = await anext(parts, None)
+    if second is None:
+        return Response(first, media_type=media_type)
+    return Response(_chain_parts((first, second), parts), media_type=media_type)
+
+
+async def _encode_parts(
+    portions: AsyncGenerator[Sequence[EntityView]], model: ModelKey, framing: Framing, instant: int | None
+) -> AsyncGenerator[bytes]:
+    """The body in parts, at least one; ten thousand entities take a while, in which others get their turn."""
+    slices, begin = TimeSlices(), framing.head
+    envelopes, size, is_empty = list[bytes](), 0, True
+    async with aclosing(portions):
+        async for portion in portions:
+            for entity in portion:
+                envelope = await encode_envelope_by_size(entity, model, instant=instant)
+                envelopes.append(envelope)
+                size, is_empty = size + len(envelope), False
+                if size >= PART_BYTES:
+                    yield begin + framing.separator.join(envelopes)
+                    begin, envelopes, size = framing.separator, [], 0
+                await slices.yield_if_due()
+    if envelopes:
+        yield begin + framing.separator.join(envelopes) + framing.tail
+    elif is_empty:
+        yield framing.head + framing.tail if framing.head else b""
+    else:
+        yield framing.tail
+
+
+async def _chain_parts(known: Iterable[bytes], parts: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    async with aclosing(parts):
+        for part in known:
+            yield part
+        async for part in parts:
+            yield part
 
 
 def encode_saved(saved: Saved) -> bytes:

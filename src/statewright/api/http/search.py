@@ -1,17 +1,17 @@
 """Searching over REST (docs/reference/search.md#order-of-checks, docs/reference/search.md#direct-search)."""
 
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from statewright.api.http import search_indexes
 from statewright.api.http.request import Request, uuid_text
-from statewright.api.http.response import JSON, Response, encode_envelopes, encode_json
+from statewright.api.http.response import JSON, LINES, Framing, Response, encode_json, respond_with_envelopes
 from statewright.api.http.router import MODEL, POINT_IN_TIME, Query, Route
 from statewright.background import run_by_size
 from statewright.conditions import SearchCondition, SortKey, parse_sort
-from statewright.entity import EntityView, ModelKey
+from statewright.entity import FoundEntities, ModelKey
 from statewright.failures import BadRequest, BodyTooLarge, InvalidParameter
 from statewright.instants import to_rfc3339
 from statewright.searches import JobId, SearchJob
@@ -21,9 +21,6 @@ from statewright.services.search_jobs import ResultPage
 
 EXPLANATIONS: Final = {"plan": False, "analyze": True}
 """Whether the statement is run."""
-
-MAX_AT_ONCE: Final = 200
-"""Envelopes that are sent in one part: all of most searches."""
 
 NDJSON: Final = "application/x-ndjson"
 
@@ -42,27 +39,14 @@ async def search_direct(request: Request) -> Response:
     if explain is not None:
         return await _explain_search(request, key, explain)
     found = await _run_search(request, key)
-    if len(found) <= MAX_AT_ONCE:
-        lines = await encode_envelopes(found, key, separator=b"\n")
-        return Response(lines + b"\n" if lines else b"", media_type=NDJSON)
-    return Response(_stream_envelopes(found, key, separator=b"\n", tail=b"\n"), media_type=NDJSON)
+    return await respond_with_envelopes(found.take_portions(), key, LINES, media_type=NDJSON)
 
 
 async def search_as_array(request: Request) -> Response:
     """The same as one JSON array, for older clients (docs/reference/search.md#paths-for-older-clients)."""
     key = request.model_key()
     found = await _run_search(request, key, search.read_older_condition)
-    return Response(_stream_envelopes(found, key, head=b"[", tail=b"]\n"))
-
-
-async def _stream_envelopes(
-    entities: list[EntityView], key: ModelKey, *, head: bytes = b"", separator: bytes = b",", tail: bytes
-) -> AsyncIterator[bytes]:
-    """Envelopes in parts; of large documents, each encoding is gone when it was sent."""
-    for start in range(0, len(entities), MAX_AT_ONCE):
-        yield head + await encode_envelopes(entities[start : start + MAX_AT_ONCE], key, separator=separator)
-        head = separator
-    yield tail if entities else head + tail
+    return await respond_with_envelopes(found.take_portions(), key)
 
 
 async def _explain_search(request: Request, key: ModelKey, kind: str) -> Response:
@@ -75,9 +59,7 @@ async def _explain_search(request: Request, key: ModelKey, kind: str) -> Respons
     return Response(encode_json({"sql": text, "arguments": arguments, "judged": found.judged, "plan": found.plan}))
 
 
-async def _run_search(
-    request: Request, key: ModelKey, read: ConditionReader = search.read_condition
-) -> list[EntityView]:
+async def _run_search(request: Request, key: ModelKey, read: ConditionReader = search.read_condition) -> FoundEntities:
     tracking = request.query_flag("trackingRead")
     wanted, limit = await _read_search(request, key, read)
     return await search.run_direct_search(request.runtime, request.caller, wanted, limit=limit, tracking=tracking)
@@ -137,7 +119,8 @@ async def get_job_status(request: Request) -> Response:
 async def get_job_results(request: Request) -> Response:
     """A page of the matches."""
     page = await _read_page(request)
-    return Response(_stream_page(page, b'{"content":[', b'],"page":%b}\n' % _encode_page(page)))
+    framing = Framing(b'{"content":[', tail=b'],"page":%b}\n' % _encode_page(page))
+    return await respond_with_envelopes(page.found.take_portions(), page.key, framing)
 
 
 async def cancel_job(request: Request) -> Response:
@@ -161,8 +144,8 @@ async def get_snapshot_status(request: Request) -> Response:
 async def get_snapshot_results(request: Request) -> Response:
     """A page of the matches, for older clients."""
     page = await _read_page(request)
-    body = _stream_page(page, b'{"_embedded":{"objectNodes":[', b']},"page":%b}\n' % _encode_page(page))
-    return Response(body, media_type=HAL)
+    framing = Framing(b'{"_embedded":{"objectNodes":[', tail=b']},"page":%b}\n' % _encode_page(page))
+    return await respond_with_envelopes(page.found.take_portions(), page.key, framing, media_type=HAL)
 
 
 def _read_job_id(request: Request) -> JobId:
@@ -185,13 +168,6 @@ def _describe_progress(request: Request, job: SearchJob) -> dict[str, object]:
         "calculationTimeMillis": took_us // _US_PER_MS,
         "expirationDate": to_rfc3339(job.created_at + request.runtime.search_jobs.retention_us),
     }
-
-
-async def _stream_page(page: ResultPage, head: bytes, tail: bytes) -> AsyncIterator[bytes]:
-    async for entities in page.portions:
-        yield head + await encode_envelopes(entities, page.key)
-        head = b","
-    yield tail if head == b"," else head + tail
 
 
 def _encode_page(page: ResultPage) -> bytes:

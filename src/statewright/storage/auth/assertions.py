@@ -3,7 +3,7 @@
 """
 
 from statewright.ids import TenantId
-from statewright.storage.pool import SHORT_READ, Pool
+from statewright.storage.pool import Pool
 
 
 class StoredAssertions:
@@ -25,6 +25,6 @@ class StoredAssertions:
         """Remember an assertion until it expires; False when it was used before, or the client is gone. Times in
         microseconds since 1970. Raises ``StorageUnavailable``.
         """
-        async with self._pool.connection(limit=SHORT_READ) as connection:
+        async with self._pool.connection() as connection:
             tag: str = await connection.execute(self.RECORD, tenant, client, digest, expires_at, now)
         return tag == "INSERT 0 1"

@@ -12,7 +12,7 @@ import asyncpg
 from statewright.auth import Client
 from statewright.ids import TenantId
 from statewright.settings import Secret
-from statewright.storage.pool import SHORT_READ, Pool
+from statewright.storage.pool import Pool
 from statewright.storage.shared_reads import SharedReads
 
 MAX_CLIENTS: Final = 1000
@@ -56,7 +56,7 @@ class StoredClients:
 
     async def list_for_tenant(self, tenant: TenantId) -> list[Client]:
         """The clients of a tenant, the oldest first."""
-        async with self._pool.connection(limit=SHORT_READ) as connection:
+        async with self._pool.connection() as connection:
             return [_to_client(row) for row in await connection.fetch(self.LIST, tenant, self._configured_id)]
 
     CREATE = """
@@ -68,14 +68,14 @@ class StoredClients:
     async def create(self, client: Client) -> bool:
         """Add a client; False when its tenant has :data:`MAX_CLIENTS` already."""
         values = (client.tenant, client.id, client.user_id, list(client.roles), client.secret_hash.reveal())
-        async with self._pool.connection(limit=SHORT_READ) as connection:
+        async with self._pool.connection() as connection:
             return await connection.execute(self.CREATE, *values, client.created_at, MAX_CLIENTS) == "INSERT 0 1"
 
     DELETE = "DELETE FROM auth_client WHERE tenant = $1 AND id = $2 AND (NOT configured OR id = $3)"
 
     async def delete(self, tenant: TenantId, client_id: str) -> bool:
         """Remove a client; False when the tenant has none of this id."""
-        async with self._pool.connection(limit=SHORT_READ) as connection:
+        async with self._pool.connection() as connection:
             return await connection.execute(self.DELETE, tenant, client_id, self._configured_id) == "DELETE 1"
 
     # Clocks of nodes differ: a later change never has an earlier time.
@@ -88,7 +88,7 @@ class StoredClients:
     async def replace_secret(self, tenant: TenantId, client_id: str, secret_hash: Secret, *, now: int) -> Client | None:
         """Give a client another secret; the client as it is then, or None when the tenant has none of this id."""
         key = (tenant, client_id, self._configured_id)
-        async with self._pool.connection(limit=SHORT_READ) as connection:
+        async with self._pool.connection() as connection:
             row = await connection.fetchrow(self.REPLACE_SECRET, *key, secret_hash.reveal(), now)
         return None if row is None else _to_client(row)
 
@@ -104,7 +104,7 @@ class StoredClients:
     async def enter_configured(self, client: Client) -> bool:
         """Make the client of the settings what they say; False when its id is that of a client of the API."""
         values = (client.tenant, client.id, client.user_id, list(client.roles), client.secret_hash.reveal())
-        async with self._pool.connection(limit=SHORT_READ) as connection:
+        async with self._pool.connection() as connection:
             return await connection.execute(self.ENTER, *values, client.updated_at) == "INSERT 0 1"
 
 

@@ -13,7 +13,7 @@ from statewright.auth.encryption import Encrypted
 from statewright.auth.key_pairs import KeyPair
 from statewright.auth.keys import Audience
 from statewright.storage.connections import DatabaseConnection
-from statewright.storage.pool import SHORT_READ, Pool
+from statewright.storage.pool import Pool
 
 CHANNEL: Final = "statewright_signing_keys"
 
@@ -42,7 +42,7 @@ class StoredKeyPairs:
 
     async def list_all(self) -> list[KeyPair]:
         """All pairs that this node knows, the oldest first."""
-        async with self._pool.connection(limit=SHORT_READ) as connection:
+        async with self._pool.connection() as connection:
             return [_to_pair(row) for row in await connection.fetch(self.LIST, self._configured_kid)]
 
     CURRENT = f"""
@@ -55,7 +55,7 @@ class StoredKeyPairs:
 
     async def find_current(self, audience: Audience, *, now: int) -> KeyPair | None:
         """The active pair of an audience whose validity began last."""
-        async with self._pool.connection(limit=SHORT_READ) as connection:
+        async with self._pool.connection() as connection:
             row = await connection.fetchrow(self.CURRENT, self._configured_kid, audience, now)
         return None if row is None else _to_pair(row)
 
@@ -128,7 +128,7 @@ class StoredKeyPairs:
 
     async def find(self, kid: str) -> KeyPair | None:
         """The pair with this id."""
-        async with self._pool.connection(limit=SHORT_READ) as connection:
+        async with self._pool.connection() as connection:
             row = await connection.fetchrow(self.FIND, kid, self._configured_kid)
         return None if row is None else _to_pair(row)
 
@@ -145,7 +145,7 @@ class StoredKeyPairs:
         """Make the key of the settings known, or have it end later if it is."""
         values = (pair.kid, pair.audience, pair.public_key, pair.valid_from, pair.valid_to)
         async with (
-            self._pool.connection(limit=SHORT_READ) as connection,
+            self._pool.connection() as connection,
             connection.transaction(isolation="read_committed"),
         ):
             await connection.execute(self.ENTER, *values)
@@ -160,7 +160,7 @@ class StoredKeyPairs:
     async def renew_encryption(self, pair: KeyPair, encrypted: Encrypted) -> None:
         """Store the private key of a pair as it is encrypted now."""
         before = pair.private_key.key_name if pair.private_key is not None else None
-        async with self._pool.connection(limit=SHORT_READ) as connection:
+        async with self._pool.connection() as connection:
             await connection.execute(self.RENEW, pair.kid, before, encrypted.ciphertext, encrypted.key_name)
 
     async def _change(self, statement: str, kid: str, *values: int) -> bool:

@@ -11,7 +11,7 @@ import msgspec
 
 from statewright.auth.trusted_keys import Jwk, TrustedKey, read_jwk
 from statewright.ids import TenantId
-from statewright.storage.pool import SHORT_READ, Pool
+from statewright.storage.pool import Pool
 from statewright.storage.shared_reads import SharedReads
 
 MAX_STORED: Final = 1000
@@ -57,7 +57,7 @@ class StoredTrustedKeys:
 
     async def list_for_tenant(self, tenant: TenantId) -> list[TrustedKey]:
         """The keys of a tenant, the oldest first."""
-        async with self._pool.connection(limit=SHORT_READ) as connection:
+        async with self._pool.connection() as connection:
             return [_to_key(row) for row in await connection.fetch(self.LIST, tenant)]
 
     # Registrations of a tenant follow one another, or two of them would overlook each other and exceed the most.
@@ -114,7 +114,7 @@ class StoredTrustedKeys:
 
     async def invalidate(self, tenant: TenantId, kid: str, *, ends_at: int) -> bool:
         """Make a key inactive; False when the tenant has none of this id."""
-        async with self._pool.connection(limit=SHORT_READ) as connection:
+        async with self._pool.connection() as connection:
             return await connection.execute(self.INVALIDATE, tenant, kid, ends_at) == "UPDATE 1"
 
     REACTIVATE = f"""
@@ -125,7 +125,7 @@ class StoredTrustedKeys:
 
     async def reactivate(self, tenant: TenantId, kid: str, *, valid_from: int, valid_to: int) -> TrustedKey | None:
         """Make a key active in another window; None when the tenant has none of this id."""
-        async with self._pool.connection(limit=SHORT_READ) as connection:
+        async with self._pool.connection() as connection:
             row = await connection.fetchrow(self.REACTIVATE, tenant, kid, valid_from, valid_to)
         return None if row is None else _to_key(row)
 
@@ -133,7 +133,7 @@ class StoredTrustedKeys:
 
     async def delete(self, tenant: TenantId, kid: str) -> bool:
         """Remove a key; False when the tenant has none of this id."""
-        async with self._pool.connection(limit=SHORT_READ) as connection:
+        async with self._pool.connection() as connection:
             return await connection.execute(self.DELETE, tenant, kid) == "DELETE 1"
 
 

@@ -17,7 +17,7 @@ from statewright.failures import UniqueViolation
 from statewright.ids import EntityId, ModelId, TenantId
 from statewright.schema import Claim
 from statewright.storage.commit.submission import ClaimRow, Submission, Write
-from statewright.storage.pool import SHORT_READ, Pool
+from statewright.storage.pool import Pool
 
 HASH_BYTES: Final = 16
 """As long as a UUID, which is how it is stored; claims are equal when their hashes are."""
@@ -101,7 +101,7 @@ HOLDERS: Final = """
 
 async def fetch_holders(pool: Pool, tenant: TenantId, hashes: Sequence[str]) -> dict[str, EntityId]:
     """Who holds the claims that are taken, as last committed."""
-    async with pool.connection(limit=SHORT_READ) as connection:
+    async with pool.connection() as connection:
         rows = await connection.fetch(HOLDERS, tenant, hashes)
     return {row["hash"].hex: EntityId(str(row["entity"])) for row in rows}
 

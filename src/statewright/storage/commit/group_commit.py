@@ -297,7 +297,8 @@ class GroupCommit:
     async def _apply(self, batch: list[PendingCommit]) -> None:
         oldest = min(pending.queued_at for pending in batch)
         left_s = oldest + self._send_within_s - asyncio.get_running_loop().time()
-        async with self._pool.connection(within=timedelta(seconds=max(left_s, MIN_ACQUIRE_S))) as connection:
+        within = timedelta(seconds=max(left_s, MIN_ACQUIRE_S))
+        async with self._pool.connection(within=within, limit=None) as connection:  # each statement has its own
             for pending in batch:
                 pending.is_sent = True
             if batch[0].is_bulk:

@@ -10,7 +10,7 @@ import msgspec
 from statewright.entity import Actor
 from statewright.ids import TenantId, make_uuid7, system_clock
 from statewright.operator_acts import Act, ActFilter, ActKey, RecordedAct
-from statewright.storage.pool import SHORT_READ, Pool
+from statewright.storage.pool import Pool
 
 MAX_DETAILS_BYTES: Final = 4096
 """Of one act, as JSON; larger ones are left out, and the act says so."""
@@ -78,14 +78,14 @@ async def fetch_acts(
 ) -> list[RecordedAct]:
     """Up to ``limit`` acts, newest first; those that follow one when ``after`` is its key."""
     at, id_ = (after.at, after.id) if after else (None, None)
-    async with pool.connection(limit=SHORT_READ) as connection:
+    async with pool.connection() as connection:
         rows = await connection.fetch(ACTS, tenant, *_list_arguments(wanted), at, id_, limit)
     return [_to_act(row) for row in rows]
 
 
 async def count_acts(pool: Pool, tenant: TenantId, wanted: ActFilter, *, limit: int) -> int:
     """How many acts there are, counted up to ``limit``."""
-    async with pool.connection(limit=SHORT_READ) as connection:
+    async with pool.connection() as connection:
         count: int = await connection.fetchval(COUNT, tenant, *_list_arguments(wanted), limit)
     return count
 
@@ -126,6 +126,6 @@ REMOVE: Final = """
 
 async def remove_old_acts(pool: Pool, *, older_than: timedelta) -> int:
     """Remove up to ``MAX_BATCH`` acts, of all tenants, that are too old; how many."""
-    async with pool.connection(limit=SHORT_READ) as connection:
+    async with pool.connection() as connection:
         removed: int = await connection.fetchval(REMOVE, older_than // timedelta(microseconds=1), MAX_BATCH)
     return removed

@@ -8,7 +8,7 @@ from msgspec import Struct
 from statewright.entity import Entity, ScheduledTask
 from statewright.ids import EntityId, TenantId
 from statewright.storage.entities import COLUMNS, to_entity
-from statewright.storage.pool import SHORT_READ, Pool
+from statewright.storage.pool import Pool
 from statewright.storage.schedules import COLUMNS as TASK_COLUMNS
 from statewright.storage.schedules import to_task
 
@@ -45,7 +45,7 @@ _decode_rows = msgspec.json.Decoder(tuple[tuple[object, ...], ...]).decode
 
 async def observe_entity(pool: Pool, tenant: TenantId, entity_id: EntityId) -> ObservedEntity | None:
     """The entity as it is now, with its timers; None when there is none (any more)."""
-    async with pool.connection(limit=SHORT_READ) as connection:
+    async with pool.connection() as connection:
         row = await connection.fetchrow(OBSERVE, tenant, entity_id)
     if row is None:
         return None

@@ -255,6 +255,6 @@ async def delete_finished_instances(
     Nothing of them stays. How many there were; fewer than ``limit`` when there are no more. ``task_types``: the types
     of nodes whose work is a user task.
     """
-    async with pool.connection() as connection:
+    async with pool.connection(limit=None) as connection:
         count: int = await connection.fetchval(PURGE, finished_before, tenant, limit, language, list(task_types))
     return count

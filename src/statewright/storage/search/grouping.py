@@ -15,10 +15,10 @@ import asyncpg
 from msgspec import Struct
 
 from statewright.entity import EntityGroup
-from statewright.failures import ScanBudgetExhausted
-from statewright.storage.search.matching import PORTION, judge_rows
+from statewright.storage.search.matching import Candidates, iterate_matches
 from statewright.storage.search.query import SearchDatabase
 from statewright.storage.search.statements import FIRST_ARGUMENT, EntityQuery, Statement, select_versions
+from statewright.storage.versions import VIEW_COLUMNS
 
 Operation = Literal["sum", "avg", "min", "max", "stdev"]
 FieldPath = tuple[str, ...]
@@ -32,7 +32,6 @@ MAX_NUMBER: Final = Decimal(2**1024 - 2**970)
 MAX_NESTING: Final = 256
 """Most containers around a value in any stored document; a longer path leads nowhere."""
 
-CANDIDATE_COLUMNS: Final = "id, state, transaction_id, created_at, valid_from, transition, document"
 GROUP_COLUMNS: Final = "id, state, document"
 
 AGGREGATES: dict[Operation, str] = {"sum": "sum", "avg": "avg", "min": "min", "max": "max", "stdev": "var_samp"}
@@ -83,7 +82,7 @@ async def fetch_groups(
         if condition.is_exact:
             return await _run_grouping(connection, chosen, grouping, added)
         async with connection.transaction(isolation="repeatable_read", readonly=True):
-            candidates = select_versions(query, CANDIDATE_COLUMNS, condition=condition)
+            candidates = select_versions(query, VIEW_COLUMNS, condition=condition)
             ids = await _find_matching(connection, candidates, query, budget=search.scan_budget)
             return await _run_grouping(connection, _restrict_to(chosen, ids), grouping, added)
 
@@ -92,14 +91,8 @@ async def _find_matching(
     connection: asyncpg.Connection, candidates: Statement, query: EntityQuery, *, budget: int
 ) -> list[object]:
     """The ids of the candidates for which the condition holds."""
-    holds, seen, ids = query.search.compile_predicate(), 0, list[object]()
-    cursor = await connection.cursor(candidates.text, *candidates.args)
-    while rows := await cursor.fetch(PORTION):
-        seen += len(rows)
-        if budget and seen > budget:
-            raise ScanBudgetExhausted(budget)
-        ids += [row["id"] async for row, _ in judge_rows(rows, holds)]
-    return ids
+    wanted = Candidates(tenant=query.tenant, statement=candidates, columns=VIEW_COLUMNS, most=budget)
+    return [row["id"] async for row, _ in iterate_matches(connection, wanted, query.search.compile_predicate())]
 
 
 def _restrict_to(chosen: Statement, ids: list[object]) -> Statement:

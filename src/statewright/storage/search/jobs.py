@@ -14,19 +14,20 @@ whatever is written, and in whatever order commits become visible.
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final, cast
+from uuid import UUID
 
 import asyncpg
 from msgspec import Struct
 
-from statewright.entity import EntityView, ModelKey
-from statewright.ids import ModelId, TenantId
+from statewright.entity import ModelKey
+from statewright.ids import EntityId, ModelId, TenantId
 from statewright.searches import JobId, JobStatus, SearchJob
-from statewright.storage.entities import VIEW_COLUMNS, to_view
 from statewright.storage.pool import Pool
 from statewright.storage.read_barrier import wait_until_visible
 from statewright.storage.retention import require_kept
-from statewright.storage.search.matching import PORTION, judge_rows
+from statewright.storage.search.matching import Candidates, iterate_matches
 from statewright.storage.search.statements import FIRST_ARGUMENT, EntityQuery, Statement, select_versions
+from statewright.storage.versions import VIEW_COLUMNS, EntityList, Entry, VersionRef
 
 HITS_PER_PART: Final = 1000
 
@@ -98,30 +99,18 @@ class SearchJobs:
          ORDER BY part
     """
 
-    # LATERAL … LIMIT 1 keeps the planner at one index probe per hit.
-    VERSIONS = f"""
-        SELECT version.*
-          FROM unnest($2::uuid[], $3::bigint[]) WITH ORDINALITY AS hit (entity, at, n)
-         CROSS JOIN LATERAL (
-                (SELECT {VIEW_COLUMNS} FROM entity
-                  WHERE tenant = $1 AND id = hit.entity AND valid_from = hit.at LIMIT 1)
-                 UNION ALL
-                (SELECT {VIEW_COLUMNS} FROM entity_history
-                  WHERE tenant = $1 AND id = hit.entity AND valid_from = hit.at LIMIT 1)
-                 LIMIT 1) AS version
-         ORDER BY hit.n
-    """  # noqa: S608
-
-    async def list_page(self, tenant: TenantId, job: JobId, *, offset: int, size: int) -> list[EntityView]:
+    async def list_page(self, tenant: TenantId, job: JobId, *, offset: int, size: int) -> EntityList:
         """The matches from ``offset`` on, at most ``size`` of them, in order."""
+        if size <= 0:
+            return EntityList(self._pool, tenant, [])
         first = offset // HITS_PER_PART
         async with self._pool.connection() as connection:
             parts = await connection.fetch(self.PARTS, tenant, job, first, (offset + size - 1) // HITS_PER_PART)
-            start = offset - first * HITS_PER_PART
-            entities = [entity for part in parts for entity in part["entities"]][start : start + size]
-            moments = [moment for part in parts for moment in part["versions"]][start : start + size]
-            rows = await connection.fetch(self.VERSIONS, tenant, entities, moments)
-        return [to_view(row) for row in rows]
+        start = offset - first * HITS_PER_PART
+        entities = [entity for part in parts for entity in part["entities"]][start : start + size]
+        moments = [moment for part in parts for moment in part["versions"]][start : start + size]
+        hits: list[Entry] = [VersionRef(EntityId(str(id_)), at) for id_, at in zip(entities, moments, strict=True)]
+        return EntityList(self._pool, tenant, hits, skips_missing=True)
 
     # SKIP LOCKED: processes that claim at the same time share the jobs instead of queueing. Uses search_job_running.
     CLAIM = f"""
@@ -178,7 +167,7 @@ class SearchJobs:
     async def execute(self, job: SearchJob, worker: str, query: EntityQuery) -> int | None:
         """Search, keep what is found and end the job; the number of matches, None when the job was ended before."""
         await wait_until_visible(self._pool, job.instant)
-        async with self._workers.connection() as connection:
+        async with self._workers.connection(limit=None) as connection:
             transaction = connection.transaction()
             await transaction.start()
             is_kept = False
@@ -244,24 +233,25 @@ STORE_PART: Final = "INSERT INTO search_hits (tenant, job, part, entities, versi
 async def _store_judged(
     connection: asyncpg.Connection, job: SearchJob, query: EntityQuery, candidates: Statement
 ) -> int:
-    holds = query.search.compile_predicate()
-    cursor = await connection.cursor(candidates.text, *candidates.args)
-    pending: list[asyncpg.Record] = []
+    wanted = Candidates(tenant=query.tenant, statement=candidates, columns=VIEW_COLUMNS)
+    pending: list[Hit] = []
     parts = 0
-    while rows := await cursor.fetch(PORTION):
-        pending += [row async for row, _ in judge_rows(rows, holds)]
-        while len(pending) >= HITS_PER_PART:
-            await _store_part(connection, job, parts, pending[:HITS_PER_PART])
-            pending, parts = pending[HITS_PER_PART:], parts + 1
+    async for row, _ in iterate_matches(connection, wanted, query.search.compile_predicate()):
+        pending.append((row["id"], row["valid_from"]))
+        if len(pending) == HITS_PER_PART:
+            await _store_part(connection, job, parts, pending)
+            pending, parts = [], parts + 1
     if pending:
         await _store_part(connection, job, parts, pending)
     return parts * HITS_PER_PART + len(pending)
 
 
-async def _store_part(
-    connection: asyncpg.Connection, job: SearchJob, part: int, rows: Sequence[asyncpg.Record]
-) -> None:
-    ids, moments = [row["id"] for row in rows], [row["valid_from"] for row in rows]
+Hit = tuple[UUID, int]
+"""An entity, and the instant of its version that matched."""
+
+
+async def _store_part(connection: asyncpg.Connection, job: SearchJob, part: int, hits: Sequence[Hit]) -> None:
+    ids, moments = [id_ for id_, _ in hits], [at for _, at in hits]
     await connection.execute(STORE_PART, job.tenant, job.id, part, ids, moments)
 
 

@@ -1,6 +1,6 @@
 """Matches of a search in memory: rows judged one by one, and entities put in order."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from typing import Final, Generic, TypeVar
@@ -9,48 +9,81 @@ import asyncpg
 from msgspec import Struct
 
 from statewright.background import MAX_INLINE_BYTES, TimeSlices, run_in_thread
-from statewright.conditions import CompiledSearch, Predicate, TooManyVisits, Visits
+from statewright.conditions import CompiledSearch, Predicate, SortValues, TooManyVisits, Visits
 from statewright.entity import EntityMeta, EntityView
-from statewright.failures import BadRequest
+from statewright.failures import BadRequest, ScanBudgetExhausted
+from statewright.ids import TenantId
 from statewright.jsonval.codec import decode_stored
 from statewright.jsonval.values import JsonValue
+from statewright.storage.search.statements import Statement
+from statewright.storage.versions import cap_documents, fetch_document
 from statewright.turns import TurnExceeded
 
-PORTION: Final = 500
+PORTION: Final = 200
 """Rows judged between two looks at the database."""
 
-Found = TypeVar("Found", bound=EntityView)
+MAX_DOCUMENT_BYTES: Final = MAX_INLINE_BYTES
+"""A longer document is read alone: a portion of them would not fit into memory."""
 
 
-class Match(Struct, Generic[Found], frozen=True):
-    """A matching entity; ``document`` is decoded where judging or sorting had to look into it."""
-
-    entity: Found
-    document: JsonValue = None
+Found = TypeVar("Found")
+Found_co = TypeVar("Found_co", covariant=True)
+Held = TypeVar("Held", bound=EntityView)
 
 
-async def judge_rows(
-    rows: Sequence[asyncpg.Record], holds: Predicate
-) -> AsyncIterator[tuple[asyncpg.Record, JsonValue]]:
-    """The rows that match, with their documents; others get their turn meanwhile. Raises ``BadRequest`` for a
-    condition that looks at too much of a document.
+class Match(Struct, Generic[Found_co], frozen=True):
+    """A matching entity, and what sorting needs of it."""
+
+    entity: Found_co
+    values: SortValues
+
+
+class Candidates(Struct, frozen=True, kw_only=True):
+    """Rows of a tenant of which each is to be judged: a statement that selects them, and its columns, among them those
+    that lifecycle conditions look at. ``most`` is how many may be judged; 0: any number.
     """
+
+    tenant: TenantId
+    statement: Statement
+    columns: str
+    most: int = 0
+
+
+async def iterate_matches(
+    connection: asyncpg.Connection, candidates: Candidates, holds: Predicate
+) -> AsyncGenerator[tuple[asyncpg.Record, JsonValue]]:
+    """The rows that match, with their documents, in the order of the statement; others get their turn meanwhile. The
+    ``document`` of a row is null when it is long.
+
+    The connection must be in a transaction. Raises ``ScanBudgetExhausted``, and ``BadRequest`` for a condition that
+    looks at too much of a document.
+    """
+    statement, seen = candidates.statement, 0
+    text = cap_documents(statement.text, candidates.columns, most=MAX_DOCUMENT_BYTES)
+    cursor = await connection.cursor(text, *statement.args)
     slices = TimeSlices()
-    for row in rows:
-        document, matches = await _judge(row["document"], row_to_meta(row), holds)
-        if matches:
-            yield row, document
-        await slices.yield_if_due()
+    while rows := await cursor.fetch(PORTION):
+        seen += len(rows)
+        if candidates.most and seen > candidates.most:
+            raise ScanBudgetExhausted(candidates.most)
+        for row in rows:
+            stored = row["document"]
+            if stored is None:
+                stored = await fetch_document(connection, candidates.tenant, row)
+            document, matches = await _judge(stored, row_to_meta(row), holds)
+            if matches:
+                yield row, document
+            await slices.yield_if_due()
 
 
-async def judge_entities(entities: Iterable[Found], search: CompiledSearch) -> list[Match[Found]]:
+async def judge_entities(entities: Iterable[Held], search: CompiledSearch) -> list[Match[Held]]:
     """The same of entities that are in memory already."""
-    slices, holds = TimeSlices(), search.compile_predicate()
-    found: list[Match[Found]] = []
+    slices, holds, read_values = TimeSlices(), search.compile_predicate(), search.compile_values()
+    found: list[Match[Held]] = []
     for entity in entities:
         document, matches = await _judge(entity.document, to_meta(entity), holds)
         if matches:
-            found.append(Match(entity, document))
+            found.append(Match(entity, read_values(document, to_meta(entity))))
         await slices.yield_if_due()
     return found
 
@@ -73,17 +106,10 @@ async def _judge(text: str, meta: EntityMeta, holds: Predicate) -> tuple[JsonVal
 
 def sort_matches(matches: Sequence[Match[Found]], search: CompiledSearch) -> list[Found]:
     """The entities in the order of the search."""
-    if not search.order:
-        return sorted((match.entity for match in matches), key=get_id)
-    return [match.entity for match in search.sort(matches, _get_sort_input)]
+    return search.sort([(match.entity, match.values) for match in matches])
 
 
 get_id: Final = attrgetter("id")
-
-
-def _get_sort_input(match: Match[Found]) -> tuple[JsonValue, EntityMeta]:
-    document = decode_stored(match.entity.document) if match.document is None else match.document
-    return document, to_meta(match.entity)
 
 
 def to_meta(entity: EntityView) -> EntityMeta:

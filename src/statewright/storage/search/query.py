@@ -2,7 +2,8 @@
 
 SQL narrows, the predicate of the same plan has the last word (``conditions/sql.py``). With an exact narrowing the rows
 are the result. Otherwise they arrive in portions and are judged here, in slices short enough for everything else on the
-event loop to go on.
+event loop to go on. No more than ``INLINE_BYTES`` of documents are kept; the others are read when they are wanted
+(``storage/versions.py``).
 
 A direct search sorts what it has found, not while it finds: more matches than its limit are a failure, so there are
 never more than that to be sorted. An ``ORDER BY`` around the whole would tempt the planner to walk the index of ids and
@@ -13,26 +14,43 @@ it: statements are planned with their arguments in view, because only then does 
 in ``document -> $3`` and know how many rows a value has.
 """
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Final, Generic
 
 import asyncpg
 from msgspec import Struct
+from msgspec.structs import replace
 
 from statewright.deadlines import Deadlines
-from statewright.entity import Entity, EntityView
-from statewright.failures import ScanBudgetExhausted, SearchResultLimit, SearchTimeout
+from statewright.entity import Entity
+from statewright.failures import SearchResultLimit, SearchTimeout
 from statewright.ids import ModelId, TenantId
 from statewright.storage.connections import DatabaseUrl, add_session_settings
-from statewright.storage.entities import COLUMNS, VIEW_COLUMNS, to_entity, to_view
+from statewright.storage.entities import COLUMNS, to_entity
 from statewright.storage.pool import ACQUIRE_TIMEOUT, ConnectionGuard, Pool
 from statewright.storage.read_barrier import wait_until_visible
 from statewright.storage.retention import require_kept
 from statewright.storage.search.index_catalog import IndexCatalog, Lookup
-from statewright.storage.search.matching import PORTION, Found, Match, get_id, judge_rows, sort_matches
-from statewright.storage.search.statements import EntityQuery, SearchStatement, Statement, StatementCache
+from statewright.storage.search.matching import (
+    Candidates,
+    Found,
+    Match,
+    get_id,
+    iterate_matches,
+    row_to_meta,
+    sort_matches,
+)
+from statewright.storage.search.statements import (
+    INLINE_BYTES,
+    EntityQuery,
+    Projection,
+    SearchStatement,
+    Statement,
+    StatementCache,
+)
+from statewright.storage.versions import VIEW_COLUMNS, EntityList, Entry, to_ref, to_view
 
 SERVER_TIMEOUT_MARGIN: Final = timedelta(seconds=2)
 """By how much the server's own limit is later than ours: it is for the case that our cancellation is lost."""
@@ -46,15 +64,30 @@ class Explanation(Struct, frozen=True, kw_only=True):
     plan: tuple[str, ...]
 
 
-class Projection(Struct, Generic[Found], frozen=True):
-    """What is wanted of the entities that are found."""
+class Reader(Struct, Generic[Found], frozen=True):
+    """Makes what is wanted of what is found: of the rows of an exact statement, or of a row that was judged, whose
+    document is to be kept or not.
+    """
 
-    columns: str
-    from_row: Callable[[asyncpg.Record], Found]
+    projection: Projection
+    from_rows: Callable[[Sequence[asyncpg.Record]], list[Found]]
+    from_match: Callable[[asyncpg.Record, bool], Found]
 
 
-VIEW_PROJECTION: Final = Projection(VIEW_COLUMNS, to_view)
-ENTITY_PROJECTION: Final = Projection(COLUMNS, to_entity)
+def _to_entries(rows: Sequence[asyncpg.Record]) -> list[Entry]:
+    return [to_ref(row) if row["document"] is None else to_view(row) for row in rows]
+
+
+def _to_bare_entity(row: asyncpg.Record, _is_kept: bool = False) -> Entity:
+    return replace(to_entity(row), document="")
+
+
+ENTRIES: Final = Reader(
+    Projection(VIEW_COLUMNS), _to_entries, lambda row, is_kept: to_view(row) if is_kept else to_ref(row)
+)
+BARE_ENTITIES: Final = Reader(
+    Projection(COLUMNS, has_documents=False), lambda rows: [*map(to_entity, rows)], _to_bare_entity
+)
 
 
 def configure_search_sessions(database: DatabaseUrl, *, timeout: timedelta | None = None) -> DatabaseUrl:
@@ -106,34 +139,36 @@ class SearchDatabase:
         self._deadlines = Deadlines()
         self.scan_budget = scan_budget
 
-    def find_views(self, query: EntityQuery, *, limit: int) -> Coroutine[object, object, list[EntityView]]:
+    async def find_views(self, query: EntityQuery, *, limit: int) -> EntityList:
         """All matches in order, as clients see them.
 
         Raises ``SearchResultLimit`` when there are more than ``limit``, ``ScanBudgetExhausted``, ``SearchTimeout``,
         ``StorageUnavailable``.
         """
-        return self._find(query, VIEW_PROJECTION, limit=limit)
+        return EntityList(self.pool, query.tenant, await self._find(query, ENTRIES, limit=limit))
 
-    def find_entities(self, query: EntityQuery, *, limit: int) -> Coroutine[object, object, list[Entity]]:
-        """All matches in order, with everything that is stored of them. Raises as ``find_views`` does."""
-        return self._find(query, ENTITY_PROJECTION, limit=limit)
+    async def find_entities(self, query: EntityQuery, *, limit: int) -> list[Entity]:
+        """All matches by id, with everything that is stored of them but their documents. Raises as ``find_views``
+        does.
+        """
+        return await self._find(query, BARE_ENTITIES, limit=limit)
 
-    async def _find(self, query: EntityQuery, projection: Projection[Found], *, limit: int) -> list[Found]:
+    async def _find(self, query: EntityQuery, reader: Reader[Found], *, limit: int) -> list[Found]:
         catalog = self._catalog
-        statement = self._statements.find(query, projection.columns, await self._find_lookup(query))
+        statement = self._statements.find(query, reader.projection, await self._find_lookup(query))
         if catalog is not None and statement.keeps_plan:
             most = statement.take_kept_limit(limit)
             try:
                 if most:
-                    return await self._execute(catalog.pool, statement, query, projection, limit=most)
+                    return await self._execute(catalog.pool, statement, query, reader, limit=most)
             except asyncpg.UndefinedFunctionError:  # another process has dropped the index
                 catalog.invalidate()
             except SearchResultLimit:
                 if most == limit:
                     raise
                 statement.pause_kept_plan()
-            statement = self._statements.find(query, projection.columns, None)
-        return await self._execute(self.pool, statement, query, projection, limit=limit)
+            statement = self._statements.find(query, reader.projection, None)
+        return await self._execute(self.pool, statement, query, reader, limit=limit)
 
     async def _find_lookup(self, query: EntityQuery) -> Lookup | None:
         """What is known of the indexes of the model; nothing for the past, which has too many kinds of plans."""
@@ -145,12 +180,12 @@ class SearchDatabase:
         return catalog.find_known(query.tenant, query.model)
 
     async def _execute(
-        self, pool: Pool, statement: SearchStatement, query: EntityQuery, projection: Projection[Found], *, limit: int
+        self, pool: Pool, statement: SearchStatement, query: EntityQuery, reader: Reader[Found], *, limit: int
     ) -> list[Found]:
         """The matches in order. One more than the limit is enough to know that there are too many."""
         args = statement.build_args(query, limit + 1)
         if not statement.is_exact:
-            return await self._judge(pool, statement.text, args, query, projection, limit=limit)
+            return await self._judge(pool, Statement(statement.text, tuple(args)), query, reader, limit=limit)
         if statement.recurs:
             rows = await self._fetch_prepared(pool, statement.text, args)
         else:
@@ -158,7 +193,7 @@ class SearchDatabase:
                 rows = await connection.fetch(statement.text, *args)
         if len(rows) > limit:
             raise SearchResultLimit(limit)
-        found = [*map(projection.from_row, rows)]
+        found = reader.from_rows(rows)
         if not query.search.order:
             found.sort(key=get_id)
         return found
@@ -178,7 +213,7 @@ class SearchDatabase:
 
         Raises ``SearchTimeout``, ``StorageUnavailable``.
         """
-        statement = self._statements.find(query, VIEW_COLUMNS, await self._find_lookup(query))
+        statement = self._statements.find(query, ENTRIES.projection, await self._find_lookup(query))
         args = statement.build_args(query, limit + 1)
         options = "ANALYZE, BUFFERS" if analyze else "ANALYZE false"
         async with self.open_connection(query) as connection, connection.transaction(readonly=True):
@@ -205,7 +240,7 @@ class SearchDatabase:
             return
         try:
             with self._deadlines.limit(self._timeout_s):
-                async with (pool or self.pool).connection() as connection:
+                async with (pool or self.pool).connection(limit=None) as connection:
                     yield connection
         except (TimeoutError, asyncpg.QueryCanceledError) as late:
             raise SearchTimeout(self._timeout_s) from late
@@ -218,34 +253,27 @@ class SearchDatabase:
         try:
             with self._deadlines.limit(self._timeout_s):
                 await wait_until_visible(self.pool, instant)
-                async with self._past.connection() as connection:
+                async with self._past.connection(limit=None) as connection:
                     yield connection
                 await require_kept(self.pool, tenant, model, instant)
         except (TimeoutError, asyncpg.QueryCanceledError) as late:
             raise SearchTimeout(self._timeout_s) from late
 
     async def _judge(
-        self,
-        pool: Pool,
-        text: str,
-        args: Sequence[object],
-        query: EntityQuery,
-        projection: Projection[Found],
-        *,
-        limit: int,
+        self, pool: Pool, statement: Statement, query: EntityQuery, reader: Reader[Found], *, limit: int
     ) -> list[Found]:
         """The same of a statement that selects candidates."""
         matches: list[Match[Found]] = []
-        holds = query.search.compile_predicate()
-        seen = 0
+        holds, read_values = query.search.compile_predicate(), query.search.compile_values()
+        candidates = Candidates(
+            tenant=query.tenant, statement=statement, columns=reader.projection.columns, most=self.scan_budget
+        )
+        kept = 0
         async with self.open_connection(query, pool=pool) as connection, connection.transaction(readonly=True):
-            cursor = await connection.cursor(text, *args)
-            while rows := await cursor.fetch(PORTION):
-                seen += len(rows)
-                if self.scan_budget and seen > self.scan_budget:
-                    raise ScanBudgetExhausted(self.scan_budget)
-                async for row, document in judge_rows(rows, holds):
-                    matches.append(Match(projection.from_row(row), document))
-                    if len(matches) > limit:
-                        raise SearchResultLimit(limit)
+            async for row, document in iterate_matches(connection, candidates, holds):
+                is_kept = row["document"] is not None and kept < INLINE_BYTES
+                kept += len(row["document"]) if is_kept else 0
+                matches.append(Match(reader.from_match(row, is_kept), read_values(document, row_to_meta(row))))
+                if len(matches) > limit:
+                    raise SearchResultLimit(limit)
         return sort_matches(matches, query.search)

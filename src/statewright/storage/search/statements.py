@@ -13,6 +13,7 @@ from statewright.conditions import NO_NAMES, CompiledSearch, IndexUse, SqlCondit
 from statewright.ids import EntityId, ModelId, TenantId
 from statewright.lru import LruCache
 from statewright.storage.search.index_catalog import MAX_ROWS, Constants, Lookup
+from statewright.storage.versions import cap_documents
 
 FIRST_ARGUMENT: Final = 3
 """Number of a condition's first argument in the statements here; before it are tenant and model."""
@@ -44,6 +45,21 @@ class Statement(Struct, frozen=True):
     args: tuple[object, ...]
 
 
+INLINE_BYTES: Final = 32 * 1024 * 1024
+"""Of documents as texts that come with the matches of a direct search at most: none that is longer than this divided by
+the limit. The others are read when they are wanted.
+"""
+
+
+class Projection(Struct, frozen=True):
+    """What is wanted of the entities that are found: columns of their versions. Documents are null where they are long;
+    without ``has_documents`` all are empty, and the entities in no order.
+    """
+
+    columns: str
+    has_documents: bool = True
+
+
 class SearchStatement(Struct, kw_only=True):
     """The statement of all searches of a shape, for certain columns.
 
@@ -54,6 +70,7 @@ class SearchStatement(Struct, kw_only=True):
     text: str
     condition: SqlCondition
     order_args: tuple[object, ...]
+    has_documents: bool
     keeps_plan: bool
     is_run: bool
     recurs: bool
@@ -68,7 +85,10 @@ class SearchStatement(Struct, kw_only=True):
     def build_args(self, query: EntityQuery, rows: int) -> list[object]:
         """The arguments that select at most so many matches."""
         args = _build_version_args(query, self.condition, has_constants=self.keeps_plan)
-        return [*args, rows, *self.order_args] if self.is_exact else args
+        if not self.is_exact:
+            return args
+        longest = (INLINE_BYTES // rows,) if self.has_documents else ()
+        return [*args, rows, *longest, *self.order_args]
 
     def take_kept_limit(self, limit: int) -> int:
         """How many matches the kept plan may bring at most, of up to ``limit``; 0 when a plan must be made."""
@@ -96,16 +116,16 @@ class StatementCache:
     def __init__(self) -> None:
         self._statements: LruCache[tuple[Hashable, ...], SearchStatement] = LruCache(MAX_CACHED_CHARS, _count_chars)
 
-    def find(self, query: EntityQuery, columns: str, lookup: Lookup | None) -> SearchStatement:
-        """The statement that selects ``columns``, with what ``lookup`` knows of the model's indexes."""
+    def find(self, query: EntityQuery, projection: Projection, lookup: Lookup | None) -> SearchStatement:
+        """The statement that selects what is wanted, with what ``lookup`` knows of the model's indexes."""
         search = query.search
         shape = None if query.without or query.instant is not None else search.shape
         if shape is None:
-            return _build_statement(query, columns, None if search.is_precompiled else lookup, recurs=False)
-        key = shape, lookup, columns, search.order
+            return _build_statement(query, projection, None if search.is_precompiled else lookup, recurs=False)
+        key = shape, lookup, projection, search.order
         statement = self._statements.get(key)
         if statement is None:
-            statement = _build_statement(query, columns, lookup, recurs=True)
+            statement = _build_statement(query, projection, lookup, recurs=True)
             self._statements.put(key, statement)
         return statement
 
@@ -119,7 +139,9 @@ def select_versions(query: EntityQuery, columns: str, *, condition: SqlCondition
     return Statement(text, tuple(_build_version_args(query, condition, has_constants=False)))
 
 
-def _build_statement(query: EntityQuery, columns: str, lookup: Lookup | None, *, recurs: bool) -> SearchStatement:
+def _build_statement(
+    query: EntityQuery, projection: Projection, lookup: Lookup | None, *, recurs: bool
+) -> SearchStatement:
     search = query.search
     use = None if lookup is None else search.find_index_use(lookup.fields)
     is_run = use is IndexUse.RUN
@@ -127,18 +149,23 @@ def _build_statement(query: EntityQuery, columns: str, lookup: Lookup | None, *,
     constants = None if lookup is None or use is None or (is_run and not recurs) else lookup.constants
     names = NO_NAMES if constants is None else constants.names
     condition = search.compile_sql(first=FIRST_ARGUMENT if constants is None else 1, names=names)
+    columns = projection.columns
+    if condition.is_exact and not projection.has_documents:
+        columns = columns.replace("document", "'' AS document")
     text, count = _build_version_text(query, columns, condition, constants)
     order_args: tuple[object, ...] = ()
     if condition.is_exact:
-        text = f"{text} LIMIT ${count + 1}::bigint"
+        text, order = f"{text} LIMIT ${count + 1}::bigint", ""
         if search.order:  # ids are sorted faster here
-            ordering = search.compile_order_by(first=count + 2, names=names)
-            text = f"SELECT {columns} FROM ({text}) AS match ORDER BY {ordering.text}"  # noqa: S608 - our own names
-            order_args = ordering.args
+            ordering = search.compile_order_by(first=count + 3, names=names)
+            order, order_args = f"ORDER BY {ordering.text}", ordering.args
+        if projection.has_documents:
+            text = cap_documents(text, columns, most=f"${count + 2}::int", order=order)
     return SearchStatement(
         text=text,
         condition=condition,
         order_args=order_args,
+        has_documents=projection.has_documents,
         keeps_plan=constants is not None,
         is_run=is_run,
         recurs=recurs,
