@@ -87,12 +87,13 @@ class SearchFailed(CallFailed):
 
 
 class Refused(CallFailed):
-    """The server refused the request."""
+    """The server refused the request. ``warnings`` are those of the run that failed."""
 
-    def __init__(self, problem: Problem, *, is_busy: bool = False) -> None:
+    def __init__(self, problem: Problem, *, is_busy: bool = False, warnings: tuple[str, ...] = ()) -> None:
         """``is_busy``: the answer asks to be repeated by a header, not in its body."""
         super().__init__(problem.detail or f"{problem.status} {problem.title}".strip())
         self.problem = problem
+        self.warnings = warnings
         self._retryable = is_busy or problem.properties.get("retryable") is True
 
     @property
@@ -180,10 +181,10 @@ MAX_QUOTE_CHARS: Final = 200
 """Characters of an answer that is no problem document which the exception quotes."""
 
 
-def build_error(status: int, body: bytes, *, is_busy: bool = False) -> Refused:
+def build_error(status: int, body: bytes, *, is_busy: bool = False, warnings: tuple[str, ...] = ()) -> Refused:
     """The exception for a response; its body need not be a problem document, since proxies answer, too."""
     problem = _read_problem(status, body)
-    return _select_error_class(problem)(problem, is_busy=is_busy)
+    return _select_error_class(problem)(problem, is_busy=is_busy, warnings=warnings)
 
 
 def _read_problem(status: int, body: bytes) -> Problem:

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from statewright.jsonval.codec import MalformedJson
 from statewright.sdk.errors import Refused, Unreachable, build_error
-from statewright.sdk.operations.calls import Call, HttpResponse, Operation, Pause, Script
+from statewright.sdk.operations.calls import Call, HttpResponse, Operation, Pause, Script, read_warnings
 
 ResultT = TypeVar("ResultT")
 
@@ -121,7 +121,8 @@ def _attempt(call: Call) -> "Exchange[tuple[HttpResponse | Refused | Unreachable
         return reply, 0.0
     wanted_pause = _read_retry_after(reply)
     is_busy = wanted_pause is not None and reply.status in BUSY_STATUSES
-    return build_error(reply.status, reply.body, is_busy=is_busy), wanted_pause or 0.0
+    error = build_error(reply.status, reply.body, is_busy=is_busy, warnings=read_warnings(reply))
+    return error, wanted_pause or 0.0
 
 
 def _may_repeat(call: Call, failure: Refused | Unreachable, policy: RetryPolicy) -> bool:

@@ -173,3 +173,11 @@ INSTANCE = (
     b'{"id": "i", "definitionId": "d", "definitionVersion": 1, "status": "ACTIVE", "currentStepIds": [],'
     b' "variables": {}, "startedAt": "2031-01-01T00:00:00Z"}'
 )
+
+
+def test_a_refusal_has_the_warnings_of_the_run_that_failed() -> None:
+    refusal = problem(400, "WORKFLOW_FAILED")
+    warned = HttpResponse(refusal.status, refusal.body, {"warning": '299 - "processor price: no tariff today"'})
+    with pytest.raises(Refused) as refused:
+        Conversation().hold(WRITE, [warned])
+    assert refused.value.warnings == ("processor price: no tariff today",)
