@@ -75,9 +75,9 @@ def advance(net: Net, language: Language, marking: Marking, event: Event, moment
     _settle(run)
     complete_if_quiescent(run)
     terminate_if_drained(run)
-    advanced = run.to_marking()
-    run.keep_with(advanced)
-    return KernelResult(advanced, tuple(run.effects))
+    result = KernelResult(run.to_marking(), tuple(run.effects))
+    run.keep_with(result.marking)
+    return result
 
 
 def is_waiting(net: Net, marking: Marking) -> bool:

@@ -78,6 +78,7 @@ class KernelRun:
 
     def keep_with(self, marking: Marking) -> None:
         """Keep a large instance with the marking that it is equal to, so that the next event need not look at all."""
+        self.effects = []
         if len(self.tokens) >= MIN_TOKENS_KEPT:
             vars(marking)[_KEPT] = self
 
