@@ -197,3 +197,11 @@ def test_a_unique_key_is_taken_once(client: Client) -> None:
     with pytest.raises(Conflicting) as taken:
         client.create("order", 1, {"sku": "A-1"})
     assert (taken.value.code, taken.value.retryable) == ("UNIQUE_VIOLATION", False)
+
+
+def test_a_write_has_the_warnings_of_its_run(client: Client) -> None:
+    client.models.import_sample("parcel", 1, {"kg": 1})
+    client.models.lock("parcel", 1)
+    made = client.create("parcel", 1, {"kg": 2})
+    assert made.warnings == ("no workflows imported for model — using default workflow",)
+    assert client.transition(made.id, "UPDATE").warnings == ()
