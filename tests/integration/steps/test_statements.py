@@ -49,6 +49,7 @@ HOT = {
     "timers": timers.TAKE,
     "children": children.TAKE,
     "history": instances.HISTORY,
+    "history page": instances.HISTORY_PAGE,
     "last statuses": instances.LAST_STATUSES,
     "commit": COMMIT.compose("progress"),
     "commit everything": COMMIT.compose(*COMMIT.part_names),
