@@ -76,6 +76,11 @@ def test_a_file_that_is_not_there_is_one_line():
     assert told.stderr.startswith("error: nowhere.flow cannot be read")
 
 
+def test_a_file_of_tasks_that_is_not_there_is_told_without_the_path_of_python():
+    told = flows("run", "-", "--tasks", "nowhere.py", text="A → B")
+    assert (told.exit_code, told.stderr.strip()) == (1, "error: nowhere.py cannot be read: there is no such file")
+
+
 def test_run_calls_functions_and_prints_the_result(tasks: str):
     text = "* double → scale (- by: 10 -)"
     told = flows("run", "-", "--tasks", tasks, "--input", '[{"x": 1.5}, {"x": 2}]', text=text)

@@ -173,6 +173,8 @@ def _report_end(instance: "LocalInstance") -> None:
 
 def _load_functions(file: Path, graph: "FlowGraph") -> dict[str, Callable[..., Any]]:
     """The functions of a file for all tasks of a flow, by their base names."""
+    if not file.is_file():
+        fail(f"{file} cannot be read: there is no such file")
     sys.path.insert(0, str(file.resolve().parent))  # so that the file may import its neighbours
     try:
         names = runpy.run_path(str(file))
