@@ -17,10 +17,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Any, Self, TypeVar
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -39,6 +39,9 @@ START_WITHIN_S = 120.0
 STOP_WITHIN_S = 15.0
 
 DOCKER_SOCKETS = (Path("/var/run/docker.sock"), Path("~/.docker/run/docker.sock"))
+
+
+T = TypeVar("T")
 
 
 class Run:
@@ -168,6 +171,25 @@ async def connected(url: str) -> AsyncIterator[asyncpg.Connection]:
         yield connection
     finally:
         await connection.close()
+
+
+@contextmanager
+def kept_open(block: AbstractAsyncContextManager[T]) -> Iterator[T]:
+    """What an asynchronous block yields, for a fixture that lives longer than an event loop."""
+    with asyncio.Runner() as runner:
+        value = runner.run(_entered(block))
+        try:
+            yield value
+        finally:
+            runner.run(_left(block))
+
+
+async def _entered(block: AbstractAsyncContextManager[T]) -> T:
+    return await block.__aenter__()
+
+
+async def _left(block: AbstractAsyncContextManager[Any]) -> None:
+    await block.__aexit__(None, None, None)
 
 
 def docker_answers() -> bool:

@@ -10,11 +10,11 @@ import json
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import asyncpg
 import httpx
@@ -23,8 +23,6 @@ from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, man
 from tests.e2e.program import EXECUTABLE, PATIENCE_S, Program, environment
 from tests.integration.node import Node, Request
 from tests.service import Api, Saved, a_token, eventually
-
-T = TypeVar("T")
 
 IN_TRANSACTION: Mapping[str, Json] = {"SYNC": {"mode": "SYNC"}, "ASYNC_SAME_TX": {"mode": "ASYNC_SAME_TX"}}
 IN_SAVEPOINT: Mapping[str, Json] = {"ASYNC_NEW_TX": {"mode": "ASYNC_NEW_TX"}}
@@ -281,22 +279,3 @@ def told(response: httpx.Response) -> Told:
 def taken(node: Node, cases: Sequence[Case]) -> list[Request]:
     """The callouts of all cases, in the order in which they arrived."""
     return [node.next() for _ in cases]
-
-
-@contextmanager
-def kept_open(block: AbstractAsyncContextManager[T]) -> Iterator[T]:
-    """What an asynchronous block yields, for a fixture that lives longer than an event loop."""
-    with asyncio.Runner() as runner:
-        value = runner.run(_entered(block))
-        try:
-            yield value
-        finally:
-            runner.run(_left(block))
-
-
-async def _entered(block: AbstractAsyncContextManager[T]) -> T:
-    return await block.__aenter__()
-
-
-async def _left(block: AbstractAsyncContextManager[Any]) -> None:
-    await block.__aexit__(None, None, None)

@@ -12,7 +12,7 @@ import pytest
 
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from tests.builders import a_processor
-from tests.database import Template
+from tests.database import Template, kept_open
 from tests.e2e.faults import (
     BEFORE_THE_CALL,
     DONE,
@@ -27,7 +27,6 @@ from tests.e2e.faults import (
     Stage,
     Told,
     by_mode,
-    kept_open,
     taken,
 )
 from tests.e2e.program import started

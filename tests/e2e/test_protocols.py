@@ -14,8 +14,7 @@ import httpx
 import pytest
 
 from tests.certificates import Authority
-from tests.database import Template
-from tests.e2e.faults import kept_open
+from tests.database import Template, kept_open
 from tests.e2e.program import PATIENCE_S, Program, started
 from tests.service import eventually
 

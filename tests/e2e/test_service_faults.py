@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.builders import SAMPLE, a_processor, a_workflow, automated, manual
-from tests.database import Template
+from tests.database import Template, kept_open
 from tests.e2e.faults import (
     BEFORE_THE_CALL,
     CANCELLED,
@@ -36,7 +36,6 @@ from tests.e2e.faults import (
     Stage,
     Told,
     by_mode,
-    kept_open,
     taken,
 )
 from tests.e2e.program import PATIENCE_S, started

@@ -1,7 +1,9 @@
 """Statements of the step engine find their rows by indexes, also with plans made while its tables were empty."""
 
+import asyncio
 import json
 import re
+from collections.abc import Iterator
 
 import pytest
 
@@ -9,7 +11,7 @@ from statewright.storage.commit.statement import CommitStatement
 from statewright.storage.processes import children, instances, jobs, timers
 from statewright.storage.processes.jobs import MAX_PAYLOAD, build_payloads
 from statewright.storage.processes.parts import PROCESS_PARTS
-from tests.database import connected
+from tests.database import Template, connected, kept_open
 
 FILL = """
     INSERT INTO process_job (tenant, id, instance, execution, definition_id, node_id, job_type, retries, created_at,
@@ -56,16 +58,27 @@ HOT = {
 }
 
 
-@pytest.mark.parametrize("filled", ["after", "before"])
+@pytest.fixture(scope="module", params=["empty", "filled"])
+def tables(request: pytest.FixtureRequest, database_template: Template) -> Iterator[str]:
+    """A database whose tables are as they were made, or large and analyzed; statements are only explained there."""
+    with kept_open(database_template.clone()) as database:
+        if request.param == "filled":
+            asyncio.run(fill(database))
+        yield database
+
+
+async def fill(database: str) -> None:
+    async with connected(database) as connection:
+        await connection.execute(FILL)
+        await connection.execute("ANALYZE")
+
+
 @pytest.mark.parametrize("name", HOT)
-async def test_no_statement_scans_a_table_of_the_step_engine(database: str, name: str, filled: str):
+async def test_no_statement_scans_a_table_of_the_step_engine(tables: str, name: str):
     """Whatever the parameters: this is the plan that a connection keeps."""
     statement = HOT[name]
     nothing = ", ".join("NULL" for _ in set(re.findall(r"\$\d+", statement)))
-    async with connected(database) as connection:
-        if filled == "before":
-            await connection.execute(FILL)
-            await connection.execute("ANALYZE")
+    async with connected(tables) as connection:
         await connection.execute("SET plan_cache_mode = force_generic_plan")
         await connection.execute(f"PREPARE hot AS {statement}")
         plan = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN (COSTS off) EXECUTE hot ({nothing})"))
