@@ -6,8 +6,10 @@ import json
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 
 import asyncpg
+import grpc
 import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,7 +17,9 @@ from hypothesis import strategies as st
 
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonValue
+from statewright.proto.cloudevents_pb2 import CloudEvent
 from tests.builders import Json
+from tests.integration.grpc_rpcs.client import Rpcs
 from tests.service import Api, RunningService, a_token, done
 
 EDGES = [
@@ -153,6 +157,65 @@ def test_a_number_beyond_the_limits_is_refused_with_its_path(name: str, numbers:
         assert response.status_code == 400, f"{number[:20]}: {response.status_code} {response.text[:500]}"
         assert "number has" in response.text
         assert path in response.text
+    list_all(numbers, v1)
+
+
+def poll_and_complete(v1: Api, number: str) -> tuple[str, httpx.Response]:
+    """An instance, and the answer to a worker who reports the number for its job."""
+    instance = v1.post("/v1/instances", {"definitionId": "numbers"}).json()["id"]
+    [job] = done(v1.post("/v1/jobs/poll", {"workerId": "w", "jobTypes": ["do"]}))["jobs"]
+    return instance, v1.post(f"/v1/jobs/{job['id']}/complete", f'{{"variables":{{"n":{number}}}}}')
+
+
+def test_a_worker_may_report_numbers_within_the_limits_alone(v1: Api) -> None:
+    for number in EDGES:
+        instance, answer = poll_and_complete(v1, number)
+        assert answer.status_code == 204, answer.text
+        assert number_in(v1.get(f"/v1/instances/{instance}"), "variables", "n") == Decimal(number)
+    for number in BEYOND:
+        _, answer = poll_and_complete(v1, number)
+        assert answer.status_code == 400, answer.text
+        assert "number has" in answer.text
+        assert "n" in answer.text
+    assert v1.get("/v1/instances?limit=100").status_code == 200
+
+
+MODEL = '{"name":"numbers","version":1}'
+EVENTS: dict[str, Callable[[str, str], str]] = {
+    "EntityCreateRequest": lambda _, n: f'"dataFormat":"JSON","payload":{{"model":{MODEL},"data":{{"n":{n}}}}}',
+    "EntityUpdateRequest": lambda id_, n: f'"dataFormat":"JSON","payload":{{"entityId":"{id_}","data":{{"n":{n}}}}}',
+    "EntityPatchRequest": lambda id_, n: (
+        f'"patchFormat":"MERGE_PATCH","payload":{{"entityId":"{id_}","patch":{{"n":{n}}},"ifMatch":"*"}}'
+    ),
+    "EntitySearchRequest": lambda _, n: f'"model":{MODEL},"condition":{condition(n)}',
+}
+
+
+def refusal_of(send: Callable[[], list[CloudEvent]]) -> str:
+    """What is said of a request that is refused, be it by a status."""
+    try:
+        [answer] = send()
+    except grpc.RpcError as refused:
+        return str(refused)
+    return answer.text_data if '"success":false' in answer.text_data else "it was taken"
+
+
+@pytest.mark.parametrize("kind", EVENTS)
+def test_over_grpc_numbers_have_the_same_limits(
+    kind: str, numbers: Api, v1: Api, service: RunningService, tenant: str
+) -> None:
+    entity = numbers.create({"n": 1}, model="numbers/1").id
+    rpcs = Rpcs(service.grpc, a_token(tenant))
+
+    def send(number: str) -> list[CloudEvent]:
+        text = f'{{"id":"p",{EVENTS[kind](entity, number)}}}'
+        return rpcs.send(CloudEvent(id="ce", type=kind, text_data=text))
+
+    for number in EDGES:
+        assert all('"success":true' in answer.text_data for answer in send(number)), number[:20]
+    assert len(rpcs.ask("EntityGetAllRequest", model={"name": "numbers", "version": 1}, pageSize=100)) >= 1
+    for number in BEYOND:
+        assert "number has" in refusal_of(partial(send, number))
     list_all(numbers, v1)
 
 

@@ -104,7 +104,19 @@ def _decode_body(raw: bytes) -> JsonValue:
         raise ProcessBadRequest(f"invalid request body: {malformed}") from None
 
 
+NOUNS: Final = {
+    "object": "an object",
+    "array": "an array",
+    "string": "a text",
+    "number": "a number",
+    "int": "an integer",
+    "bool": "true or false",
+    "null": "null",
+}
+"""What the types of JSON, and those that members want, are called in a sentence."""
+
+
 def _build_type_error(value: JsonValue, name: str, wanted: WantedType) -> ProcessBadRequest:
     is_number = isinstance(value, int | Decimal) and not isinstance(value, bool)
-    found = f"number {value}" if is_number else json_type(value)
-    return ProcessBadRequest(f"invalid request body: json: cannot unmarshal {found} into {name} of type {wanted}")
+    found = f"the number {value}" if is_number else NOUNS[json_type(value)]
+    return ProcessBadRequest(f"invalid request body: {name} must be {NOUNS[wanted]}, not {found}")
