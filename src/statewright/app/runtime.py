@@ -21,6 +21,7 @@ from statewright.services.index_builder import IndexBuilder
 from statewright.services.ops.audit import OpsAuditSweeper
 from statewright.services.ops.members import ConnectedMembers
 from statewright.services.ops.metrics import OpsMetrics
+from statewright.services.ops.queues import JobCounts
 from statewright.services.processes.hosting import ProcessHosts
 from statewright.services.retention import Pruner
 from statewright.services.runtime import Extensions, Runtime
@@ -94,8 +95,9 @@ def _assemble(settings: Settings, database: DatabaseUrl, pools: Pools, node: Clu
     )
     runtime.extensions.add(build_administration(settings, pools.shared))
     host_languages(runtime)
-    runtime.extensions.add(ConnectedMembers(node.members, node.peer_table))
+    runtime.extensions.add(ConnectedMembers(node.id, node.members, node.peer_table))
     runtime.extensions.add(OpsMetrics())
+    runtime.extensions.add(JobCounts(pools.shared))
     runtime.extensions.add(OpsAuditSweeper(pools.shared, retention=settings.ops_audit_retention))
     return runtime
 

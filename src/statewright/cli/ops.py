@@ -53,6 +53,45 @@ def explain(
 
 @ops.command()
 @with_client
+def members(
+    client: "Client",
+    tag: Annotated[list[str] | None, typer.Option(help="Declares the tag; repeatable.", show_default=False)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List calculation members, and workers that hold jobs."""
+    wanted = {name.lower() for name in tag or ()}
+    listed = [each for each in _list(client, "/members", {}) if not wanted or wanted & {*each.get("tags", ())}]
+    if as_json:
+        print_document(listed)
+        return
+    numbers = ("inFlight", "succeeded", "failed", "timedOut")
+    rows: list[list[object]] = []
+    for each in listed:
+        offered = ", ".join(each.get("tags") or each.get("jobTypes", ()))
+        counted = [each.get(name, "") for name in numbers]
+        rows.append([each["id"], each["kind"].lower(), offered, each.get("node", ""), *counted])
+    print_table(("id", "kind", "tags or job types", "node", "in flight", "succeeded", "failed", "timed out"), rows)
+
+
+@ops.command()
+@with_client
+def queues(
+    client: "Client",
+    without_worker: Annotated[bool, typer.Option("--without-worker", help="Only what nobody can take.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List job types with unfinished jobs."""
+    listed = _list(client, "/queues", {"withoutWorker": "true"} if without_worker else {})
+    if as_json:
+        print_document(listed)
+        return
+    names = ("name", "depth", "inFlight", "held", "oldestAgeSeconds", "workers", "wanted")
+    headers = ("job type", "waiting", "in flight", "held", "oldest (s)", "workers", "wanted")
+    print_table(headers, [["" if each[name] is None else each[name] for name in names] for each in listed])
+
+
+@ops.command()
+@with_client
 def audit(
     client: "Client",
     action: Annotated[str | None, typer.Option(help="Such as `entity.restore`.", show_default=False)] = None,
@@ -72,6 +111,16 @@ def audit(
 def _get(client: "Client", path: str, query: dict[str, str | None]) -> Json:
     given = {name: value for name, value in query.items() if value is not None}
     return client.request("GET", f"{ROOT}{path}", query=given, at_root=True, only_asks=True)
+
+
+def _list(client: "Client", path: str, query: dict[str, str | None]) -> list[Json]:
+    """All items of a list."""
+    page = _get(client, path, {**query, "limit": "1000"})
+    items: list[Json] = list(page["items"])
+    while "nextCursor" in page:
+        page = _get(client, path, {**query, "limit": "1000", "cursor": page["nextCursor"]})
+        items += page["items"]
+    return items
 
 
 def _print_criterion(criterion: Json, indent: str) -> None:

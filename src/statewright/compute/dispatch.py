@@ -5,7 +5,14 @@ import time
 from collections.abc import Collection
 from typing import Final, get_args
 
-from statewright.compute.callout import Callout, CalloutKind, CalloutResult, members_busy_failure, no_member_failure
+from statewright.compute.callout import (
+    Callout,
+    CalloutKind,
+    CalloutResult,
+    CalloutTimeout,
+    members_busy_failure,
+    no_member_failure,
+)
 from statewright.compute.members import Members
 from statewright.histogram import Histogram
 
@@ -44,6 +51,9 @@ class Dispatcher:
         begun = time.monotonic()
         try:
             return await pending.reply
+        except CalloutTimeout:
+            member.timed_out += 1
+            raise
         finally:
             self.times[callout.kind].observe(time.monotonic() - begun)
             member.cancel(pending)

@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from statewright.compute.callout import Callout, CalloutResult, CalloutTimeout, member_lost_failure
 from statewright.deadlines import Deadlines
-from statewright.ids import TenantId
+from statewright.ids import TenantId, system_clock
 
 MAX_OUTBOX_MESSAGES: Final = 10_000
 """Messages that may wait in the outbox of one member."""
@@ -151,6 +151,12 @@ class Member:
         self.outbox = Outbox(outbox_limit)
         self.turn = 0
         """When it was last chosen, as a count of choices; zero for never."""
+        self.connected_at = system_clock()
+        """In epoch microseconds."""
+        self.succeeded = 0
+        """Callouts that it answered with success; ``failed`` are the others that it answered."""
+        self.failed = 0
+        self.timed_out = 0
         self._pending: dict[str, PendingCallout] = {}
         self._deadlines = deadlines
 
@@ -178,7 +184,9 @@ class Member:
         (docs/reference/grpc.md#late-answers).
         """
         pending = self._pending.get(request_id)
-        if pending is not None:
+        if pending is not None and not pending.reply.done():
+            self.succeeded += reply.success
+            self.failed += not reply.success
             pending.resolve(reply)
 
     def cancel(self, pending: PendingCallout) -> None:

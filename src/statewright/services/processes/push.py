@@ -45,6 +45,9 @@ from statewright.storage.processes.jobs import PushRoute
 
 ANSWER_TIMEOUT: Final = timedelta(seconds=30)
 LEASE_TIMEOUT: Final = ANSWER_TIMEOUT + timedelta(seconds=10)
+PUSHED_BY: Final = "push-"
+"""What the names of workers begin with that push jobs to members."""
+
 MAX_JOBS_PER_MEMBER: Final = 16
 """Jobs that one member may have under way."""
 
@@ -81,7 +84,7 @@ class Pusher(Generic[P, I]):
         self._queue = get_own_queue(host)
         self._members = members
         self._callouts = callouts
-        self._worker = f"push-{uuid4()}"
+        self._worker = f"{PUSHED_BY}{uuid4()}"
         self._busy: Counter[tuple[TenantId, PushRoute]] = Counter()
         self._under_way: set[asyncio.Task[None]] = set()
         self._woken = asyncio.Event()

@@ -4,13 +4,14 @@ from typing import Final
 
 from statewright.api.http.ops.audit import AUDIT
 from statewright.api.http.ops.explain import EXPLAIN
+from statewright.api.http.ops.queues import QUEUES
 from statewright.api.http.ops.route import OpsRoute
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
 
 VERSION: Final = "1.0"
 
-FEATURES: Final = ("audit", "explain")
+FEATURES: Final = ("audit", "explain", "members", "queues")
 """The parts of the API that this program has, as clients look for them."""
 
 
@@ -35,4 +36,5 @@ OPS_ROUTES: Final[tuple[OpsRoute, ...]] = (
     ),
     *AUDIT,
     *EXPLAIN,
+    *QUEUES,
 )

@@ -1,0 +1,121 @@
+"""Workers and queues as clients read them (docs/reference/operations.md#members,
+docs/reference/operations.md#queues).
+"""
+
+from typing import Final
+
+from statewright.api.http.ops.lists import PAGING, build_list_response, read_page_request
+from statewright.api.http.ops.route import OpsRoute
+from statewright.api.http.request import Request
+from statewright.api.http.response import Response, encode_json
+from statewright.api.http.router import Query
+from statewright.failures import InvalidParameter
+from statewright.instants import to_rfc3339
+from statewright.services.ops import queues
+from statewright.services.ops.members import Worker, WorkerKind
+from statewright.services.ops.queues import NameKey, Queue, WorkerFilter
+
+KINDS: Final[dict[str, WorkerKind]] = {"STREAM": "STREAM", "POLL": "POLL"}
+JOB_TYPE: Final = "JOB_TYPE"
+
+MEMBER_FILTERS: Final = (
+    Query("tag", "string", "declares the tag", repeatable=True),
+    Query("kind", "string", "`STREAM` or `POLL`", repeatable=True),
+    Query("node", "string", "id of the node it is connected to", repeatable=True),
+)
+QUEUE_FILTERS: Final = (Query("withoutWorker", "boolean", "only queues whose jobs nobody can take"),)
+
+
+async def list_members(request: Request) -> Response:
+    """The calculation members of all nodes, and workers that hold jobs."""
+    kinds = request.query_all("kind")
+    if not set(kinds) <= KINDS.keys():
+        raise InvalidParameter("kind")
+    wanted = WorkerFilter(
+        tags=frozenset(tag.lower() for tag in request.query_all("tag")) or None,
+        kinds=frozenset(KINDS[kind] for kind in kinds) or None,
+        nodes=frozenset(request.query_all("node")) or None,
+    )
+    page = read_page_request(request, MEMBER_FILTERS, NameKey)
+    found = await queues.list_workers(request.runtime, request.caller, wanted, page)
+    return build_list_response(request, MEMBER_FILTERS, found, _describe_worker)
+
+
+async def list_queues(request: Request) -> Response:
+    """The job types that have unfinished jobs."""
+    page = read_page_request(request, QUEUE_FILTERS, NameKey)
+    found = await queues.list_queues(
+        request.runtime, request.caller, page, without_worker=request.query_flag("withoutWorker")
+    )
+    return build_list_response(request, QUEUE_FILTERS, found, _describe_queue)
+
+
+async def get_queue(request: Request) -> Response:
+    """The queue of a job type, which may be empty."""
+    name = request.path_params["jobType"]
+    if "\0" in name:
+        raise InvalidParameter("jobType")
+    return Response(encode_json(_describe_queue(await queues.get_queue(request.runtime, request.caller, name))))
+
+
+def _describe_worker(worker: Worker) -> dict[str, object]:
+    optional: dict[str, object] = {
+        "node": worker.node,
+        "tags": sorted(worker.tags) if worker.kind == "STREAM" else None,
+        "jobTypes": worker.job_types if worker.kind == "POLL" else None,
+        "connectedAt": None if worker.connected_at is None else to_rfc3339(worker.connected_at),
+        "lastSeenAt": None if worker.last_seen_at is None else to_rfc3339(worker.last_seen_at),
+        "inFlight": worker.in_flight,
+    }
+    if worker.calls is not None:
+        calls = worker.calls
+        optional |= {"succeeded": calls.succeeded, "failed": calls.failed, "timedOut": calls.timed_out}
+    known = {name: value for name, value in optional.items() if value is not None}
+    return {"id": worker.id, "kind": worker.kind} | known
+
+
+def _describe_queue(queue: Queue) -> dict[str, object]:
+    shown: dict[str, object] = {
+        "kind": JOB_TYPE,
+        "name": queue.name,
+        "depth": queue.depth,
+        "inFlight": queue.in_flight,
+        "held": queue.held,
+        "oldestAgeSeconds": None if queue.oldest_age_us is None else queue.oldest_age_us // 1_000_000,
+        "workers": queue.workers,
+        "wanted": queue.wanted,
+    }
+    return shown | {"isLowerBound": True} if queue.is_lower_bound else shown
+
+
+QUEUES: Final = (
+    OpsRoute(
+        method="GET",
+        path="/ops/v1/members",
+        endpoint=list_members,
+        id="listMembers",
+        summary="The calculation members of all nodes, and workers that hold jobs, by id",
+        query=(*MEMBER_FILTERS, *PAGING),
+        reply="OpsMembers",
+        problems=("BAD_REQUEST",),
+    ),
+    OpsRoute(
+        method="GET",
+        path="/ops/v1/queues",
+        endpoint=list_queues,
+        id="listQueues",
+        summary="The job types that have unfinished jobs, by name",
+        query=(*QUEUE_FILTERS, *PAGING),
+        reply="OpsQueues",
+        problems=("BAD_REQUEST",),
+    ),
+    OpsRoute(
+        method="GET",
+        path="/ops/v1/queues/JOB_TYPE/{jobType}",
+        endpoint=get_queue,
+        id="getQueue",
+        summary="The queue of a job type; an empty one where there are no jobs",
+        reply="OpsQueue",
+        problems=("BAD_REQUEST",),
+    ),
+)

@@ -1,0 +1,110 @@
+"""Workers and queues (docs/reference/operations.md#members, docs/reference/operations.md#queues)."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from statewright.ids import TenantId
+from statewright.services.ops.queues import JobCounts
+from tests.builders import SAMPLE, a_processor, a_workflow, manual
+from tests.integration.node import a_node
+from tests.integration.ops.builders import ops_api, walk
+from tests.integration.steps_http.conftest import definition, polled, started, step, uploaded
+from tests.service import Api, RunningService, done, eventually, refused
+
+
+@pytest.fixture
+def ops(service: RunningService, tenant: str) -> Api:
+    return ops_api(service, tenant)
+
+
+@pytest.fixture
+def v1(api: Api, service: RunningService) -> Api:
+    return replace(api, url=service.root)
+
+
+def start_jobs(v1: Api, count: int, job_type: str = "mail", definition_id: str = "errand") -> None:
+    uploaded(v1, definition(definition_id, step("work", "SERVICE_TASK", "end", jobType=job_type)))
+    for _ in range(count):
+        started(v1, definition_id)
+
+
+def test_jobs_without_a_worker_are_waiting(ops: Api, v1: Api) -> None:
+    start_jobs(v1, 3)
+    [queue] = done(ops.get("/queues?withoutWorker=true"))["items"]
+    assert queue.pop("oldestAgeSeconds") >= 0
+    expected = {"depth": 3, "inFlight": 0, "held": 0, "workers": 0, "wanted": 3}
+    assert queue == {"kind": "JOB_TYPE", "name": "mail", **expected}
+    assert done(ops.get("/queues/JOB_TYPE/mail"))["depth"] == 3
+
+
+def test_leased_jobs_are_wanted_and_their_worker_is_listed(ops: Api, v1: Api) -> None:
+    start_jobs(v1, 2)
+    assert len(polled(v1, "mail", worker="w-7", maxJobs=10)) == 2
+    queue = done(ops.get("/queues/JOB_TYPE/mail"))
+    assert (queue["depth"], queue["inFlight"], queue["wanted"], queue["workers"]) == (0, 2, 2, 1)
+    assert queue["oldestAgeSeconds"] is None
+    [worker] = done(ops.get("/members"))["items"]
+    assert (worker["id"], worker["kind"], worker["jobTypes"], worker["inFlight"]) == ("w-7", "POLL", ["mail"], 2)
+    assert done(ops.get("/queues?withoutWorker=true"))["items"] == []
+
+
+def test_an_unknown_queue_is_empty(ops: Api) -> None:
+    queue = done(ops.get("/queues/JOB_TYPE/nothing%20here"))
+    assert (queue["name"], queue["depth"], queue["wanted"], queue["workers"]) == ("nothing here", 0, 0, 0)
+
+
+def test_queues_of_other_tenants_are_not_told(ops: Api, v1: Api, service: RunningService, tenant: str) -> None:
+    start_jobs(v1, 1)
+    other = ops_api(service, f"{tenant}-x")
+    assert done(other.get("/queues")) == {"items": []}
+    assert done(other.get("/queues/JOB_TYPE/mail"))["depth"] == 0
+
+
+def test_pages_of_queues_follow_each_other(ops: Api, v1: Api) -> None:
+    for number in range(3):
+        start_jobs(v1, 1, f"type-{number}", f"errand-{number}")
+    assert [queue["name"] for queue in walk(ops, "/queues", limit=1)] == ["type-0", "type-1", "type-2"]
+    assert done(ops.get("/queues?count=true&limit=1"))["total"] == 3
+
+
+def test_members_are_listed_with_their_tags_and_calls(api: Api, ops: Api, service: RunningService, tenant: str) -> None:
+    processor = a_processor(tags="mail", mode="ASYNC_NEW_TX", responseTimeoutMs=50)
+    api.a_model(a_workflow(HERE=[manual("GO", to="HERE", processors=[processor])]))
+    entity = api.create().id
+    with a_node(service, tenant, "Mail", "print") as node:
+        [member] = done(ops.get("/members"))["items"]
+        assert (member["kind"], member["tags"], member["inFlight"]) == ("STREAM", ["mail", "print"], 0)
+        assert member["node"] == service.parts.node.id
+        api.update(entity, SAMPLE, fire="GO")  # nobody answers
+        node.next()
+        [member] = done(ops.get("/members"))["items"]
+        assert (member["succeeded"], member["failed"], member["timedOut"]) == (0, 0, 1)
+    eventually(lambda: done(ops.get("/members")) == {"items": []})
+
+
+def test_filters_select_members(ops: Api, service: RunningService, tenant: str) -> None:
+    with a_node(service, tenant, "mail"), a_node(service, tenant, "print"):
+
+        def count(query: str) -> int:
+            return len(done(ops.get(f"/members?{query}"))["items"])
+
+        assert (count("tag=MAIL"), count("tag=mail&tag=print"), count("tag=none")) == (1, 2, 0)
+        assert (count("kind=STREAM"), count("kind=POLL"), count("node=elsewhere")) == (2, 0, 0)
+        assert refused(ops.get("/members?kind=x"), 400, "BAD_REQUEST")["properties"]["parameter"] == "kind"
+
+
+def test_a_member_with_the_tag_takes_jobs_of_the_type(ops: Api, service: RunningService, tenant: str) -> None:
+    with a_node(service, tenant, "mail"):
+        assert done(ops.get("/queues/JOB_TYPE/Mail"))["workers"] == 1
+
+
+def test_requests_that_meet_are_counted_by_one_statement(service: RunningService, tenant: str) -> None:
+    counts = service.parts.runtime.extensions.get(JobCounts)
+
+    async def ask() -> list[object]:
+        return list(await asyncio.gather(*[counts.fetch(TenantId(tenant)) for _ in range(20)]))
+
+    first, *others = asyncio.run_coroutine_threadsafe(ask(), service.loop).result()
+    assert all(other is first for other in others)
