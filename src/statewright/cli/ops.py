@@ -6,10 +6,12 @@ from urllib.parse import quote
 import typer
 
 from statewright.cli.client import with_client
-from statewright.cli.documents import AsJson, print_document, print_table
+from statewright.cli.documents import AsJson, format_document, print_document, print_table
 
 if TYPE_CHECKING:
     from statewright.sdk import Client
+
+EntityId = Annotated[str, typer.Argument(help="The id of the entity.", metavar="ID")]
 
 Json = Any  # what a service answers is checked where it is used
 
@@ -25,7 +27,7 @@ ops = typer.Typer(
 @with_client
 def explain(
     client: "Client",
-    entity: Annotated[str, typer.Argument(help="The id of the entity.", metavar="ID")],
+    entity: EntityId,
     at: Annotated[
         str | None,
         typer.Option("--at", help="The instant to look at; now when absent.", metavar="RFC3339", show_default=False),
@@ -88,6 +90,47 @@ def queues(
     names = ("name", "depth", "inFlight", "held", "oldestAgeSeconds", "workers", "wanted")
     headers = ("job type", "waiting", "in flight", "held", "oldest (s)", "workers", "wanted")
     print_table(headers, [["" if each[name] is None else each[name] for name in names] for each in listed])
+
+
+@ops.command()
+@with_client
+def versions(client: "Client", entity: EntityId, as_json: AsJson = False) -> None:
+    """List the versions of an entity, newest first."""
+    listed = _list(client, f"/entities/{quote(entity, safe='')}/versions", {})
+    if as_json:
+        print_document(listed)
+        return
+    rows = [
+        (each["at"], each["transactionId"], each["state"], each["transition"], each["attributedTo"]["id"])
+        for each in listed
+    ]
+    print_table(("at", "transaction", "state", "transition", "by"), rows)
+
+
+@ops.command()
+@with_client
+def diff(
+    client: "Client",
+    entity: EntityId,
+    older: Annotated[
+        str | None,
+        typer.Option("--from", help="A transaction, an instant, or `previous`.", metavar="VERSION", show_default=False),
+    ] = None,
+    newer: Annotated[
+        str | None,
+        typer.Option("--to", help="A transaction, an instant, or `current`.", metavar="VERSION", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what changed between two versions of an entity; without options, by the last one."""
+    found = _get(client, f"/entities/{quote(entity, safe='')}/diff", {"from": older, "to": newer})
+    if as_json:
+        print_document(found)
+        return
+    typer.echo(f"{found['state']['from'] or '(nothing)'} -> {found['state']['to']}")
+    for operation in found["patch"]:
+        value = f" {format_document(operation['value'])}" if "value" in operation else ""
+        typer.echo(f"{operation['op']} {operation['path']}{value}")
 
 
 @ops.command()

@@ -5,7 +5,7 @@ A class says which status and code its kind has, and whether the request may be 
 module turns a failure into a response.
 """
 
-from statewright.failures.entities import Conflict, EntityModified, EntityNotFound, HistoryPruned
+from statewright.failures.entities import Conflict, EntityModified, EntityNotFound, HistoryPruned, VersionNotFound
 from statewright.failures.failure import Failure, Property, list_kinds
 from statewright.failures.identity import (
     ClientNotFound,
@@ -166,6 +166,7 @@ __all__ = [
     "UnsupportedKeyType",
     "UnsupportedMediaType",
     "ValidationFailed",
+    "VersionNotFound",
     "WorkflowFailed",
     "WorkflowNotFound",
     "list_kinds",

@@ -30,6 +30,12 @@ class Conflict(Failure):
         super().__init__(message)
 
 
+class VersionNotFound(Failure):
+    """The entity has no such version, or keeps it no longer."""
+
+    code, status = "VERSION_NOT_FOUND", 404
+
+
 class HistoryPruned(Failure):
     """Versions of the asked instant have been removed by the retention of history; both instants in epoch microseconds.
 

@@ -227,3 +227,12 @@ def test_an_entity_is_explained(prizes: Run) -> None:
 
 def test_acts_of_operators_are_for_operators(prizes: Run) -> None:
     assert "FORBIDDEN" in prizes("ops", "audit", code=1).stderr
+
+
+def test_operators_see_workers_queues_and_versions(prizes: Run) -> None:
+    entity = prizes("entities", "create", "prize/1", "-", given=json.dumps(SAMPLE)).stdout.strip()
+    prizes("transitions", "fire", entity, "APPROVE")
+    assert "APPROVED" in prizes("ops", "versions", entity).stdout
+    assert prizes("ops", "diff", entity).stdout == "NEW -> APPROVED\n"
+    assert json.loads(prizes("ops", "members", "--json").stdout) == []
+    assert json.loads(prizes("ops", "queues", "--without-worker", "--json").stdout) == []

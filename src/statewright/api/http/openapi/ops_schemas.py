@@ -28,6 +28,24 @@ def _define_list(items: str) -> Document:
 
 _TIMER: Final = define_open_object("dueAt attempts", transition=TEXT, dueAt=INSTANT, attempts=INT32)
 
+_VERSION_MEMBERS: Final = (
+    "transactionId at until state transition changeType attributedTo executedBy workflow workflowRevision bytes current"
+)
+_VERSION: Final[Document] = {
+    "transactionId": UUID,
+    "at": INSTANT,
+    "until": allow_null(INSTANT),
+    "state": TEXT,
+    "transition": TEXT,
+    "changeType": {"type": "string", "enum": ["CREATE", "UPDATE", "DELETE"]},
+    "attributedTo": _ACTOR,
+    "executedBy": _ACTOR,
+    "workflow": TEXT,
+    "workflowRevision": INT64,
+    "bytes": INT32,
+    "current": FLAG,
+}
+
 OPS_SCHEMAS: Final[Document] = {
     "OpsDescription": define_open_object(
         "version features principal tenant",
@@ -119,5 +137,21 @@ OPS_SCHEMAS: Final[Document] = {
         isLowerBound=FLAG,
     ),
     "OpsQueues": _define_list("OpsQueue"),
+    "OpsVersion": define_open_object(_VERSION_MEMBERS, **_VERSION),
+    "OpsVersions": _define_list("OpsVersion"),
+    "OpsVersionDocument": define_open_object(
+        f"{_VERSION_MEMBERS} document", **_VERSION, document={"type": ["object", "array", "null"]}
+    ),
+    "OpsDifference": define_open_object(
+        "from to state patch",
+        **{"from": allow_null(UUID)},
+        to=UUID,
+        state=define_open_object("from to", **{"from": allow_null(TEXT)}, to=TEXT),
+        patch=define_array(
+            define_open_object(
+                "op path", op={"type": "string", "enum": ["add", "remove", "replace"]}, path=TEXT, value={}
+            )
+        ),
+    ),
     "OpsActs": _define_list("OpsAct"),
 }

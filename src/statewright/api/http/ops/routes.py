@@ -6,12 +6,13 @@ from statewright.api.http.ops.audit import AUDIT
 from statewright.api.http.ops.explain import EXPLAIN
 from statewright.api.http.ops.queues import QUEUES
 from statewright.api.http.ops.route import OpsRoute
+from statewright.api.http.ops.versions import VERSIONS
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
 
 VERSION: Final = "1.0"
 
-FEATURES: Final = ("audit", "explain", "members", "queues")
+FEATURES: Final = ("audit", "explain", "members", "queues", "versions")
 """The parts of the API that this program has, as clients look for them."""
 
 
@@ -37,4 +38,5 @@ OPS_ROUTES: Final[tuple[OpsRoute, ...]] = (
     *AUDIT,
     *EXPLAIN,
     *QUEUES,
+    *VERSIONS,
 )

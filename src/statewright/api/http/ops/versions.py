@@ -1,0 +1,128 @@
+"""Versions of entities as clients read them (docs/reference/operations.md#versions)."""
+
+from typing import Final
+
+from statewright.api.http.ops.lists import PAGING, build_list_response, read_page_request
+from statewright.api.http.ops.route import OpsRoute
+from statewright.api.http.request import Request, uuid_text
+from statewright.api.http.response import Response, encode_json
+from statewright.api.http.router import Query
+from statewright.background import run_by_size
+from statewright.ids import TransactionId
+from statewright.instants import from_rfc3339, to_rfc3339
+from statewright.jsonval.codec import decode_stored, encode_large
+from statewright.services.ops import versions
+from statewright.services.ops.versions import Version, VersionFilter, VersionKey, VersionName
+
+FILTERS: Final = (
+    Query("state", "string", "in this state", repeatable=True),
+    Query("atFrom", "string", "written then or later", "date-time"),
+    Query("atTo", "string", "written before", "date-time"),
+)
+LISTING: Final = tuple(query for query in PAGING if query.name != "count")
+
+_BASE: Final = "/ops/v1/entities/{entityId}"
+
+
+async def list_versions(request: Request) -> Response:
+    """The versions of an entity, newest first."""
+    wanted = VersionFilter(
+        states=request.query_all("state") or None,
+        since=request.query_instant("atFrom"),
+        before=request.query_instant("atTo"),
+    )
+    page = read_page_request(request, FILTERS, VersionKey)
+    found = await versions.list_versions(request.runtime, request.caller, request.entity_id(), wanted, page)
+    return build_list_response(request, FILTERS, found, _describe)
+
+
+async def get_version(request: Request) -> Response:
+    """One version with its document."""
+    transaction = TransactionId(uuid_text("transactionId", request.path_params["transactionId"]))
+    found = await versions.get_version(request.runtime, request.caller, request.entity_id(), transaction)
+    text = found.document
+    document = b"null" if text is None else await run_by_size(len(text), lambda: encode_large(decode_stored(text)))
+    head = encode_json(_describe(found.version)).rstrip()
+    return Response(b'%b,"document":%b}\n' % (head[:-1], document))
+
+
+async def compare_versions(request: Request) -> Response:
+    """What changed between two versions."""
+    newer = _read_name(request, "to", "current")
+    older = _read_name(request, "from", "previous")
+    found = await versions.compare(request.runtime, request.caller, request.entity_id(), older=older, newer=newer)
+    before = found.older
+    body: dict[str, object] = {
+        "from": None if before is None else before.transaction,
+        "to": found.newer.transaction,
+        "state": {"from": None if before is None else before.state, "to": found.newer.state},
+        "patch": found.patch,
+    }
+    return Response(await run_by_size(found.size, lambda: encode_json(body)))
+
+
+def _read_name(request: Request, name: str, default: VersionName) -> VersionName:
+    text = request.query(name)
+    if text is None:
+        return default
+    if text == "current":
+        return "current"
+    if text == "previous":
+        return "previous"
+    instant = from_rfc3339(text)
+    if instant is not None:
+        return instant
+    return TransactionId(uuid_text(name, text))
+
+
+def _describe(version: Version) -> dict[str, object]:
+    return {
+        "transactionId": version.transaction,
+        "at": to_rfc3339(version.at),
+        "until": None if version.until is None else to_rfc3339(version.until),
+        "state": version.state,
+        "transition": version.transition,
+        "changeType": version.change,
+        "attributedTo": {"id": version.attributed.id, "kind": version.attributed.kind},
+        "executedBy": {"id": version.executor.id, "kind": version.executor.kind},
+        "workflow": version.workflow,
+        "workflowRevision": version.workflow_revision,
+        "bytes": version.stored_bytes,
+        "current": version.is_current,
+    }
+
+
+VERSIONS: Final = (
+    OpsRoute(
+        method="GET",
+        path=f"{_BASE}/versions",
+        endpoint=list_versions,
+        id="listVersions",
+        summary="The versions of an entity, newest first, also of a deleted one",
+        query=(*FILTERS, *LISTING),
+        reply="OpsVersions",
+        problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),
+    ),
+    OpsRoute(
+        method="GET",
+        path=f"{_BASE}/versions/{{transactionId}}",
+        endpoint=get_version,
+        id="getVersion",
+        summary="The version that a transaction wrote, with its document",
+        reply="OpsVersionDocument",
+        problems=("BAD_REQUEST", "ENTITY_NOT_FOUND", "VERSION_NOT_FOUND"),
+    ),
+    OpsRoute(
+        method="GET",
+        path=f"{_BASE}/diff",
+        endpoint=compare_versions,
+        id="compareVersions",
+        summary="What changed between two versions, as a JSON Patch",
+        query=(
+            Query("from", "string", "a transaction, an instant, `current` or `previous`, which is the default"),
+            Query("to", "string", "likewise; `current` when absent"),
+        ),
+        reply="OpsDifference",
+        problems=("BAD_REQUEST", "ENTITY_NOT_FOUND", "VERSION_NOT_FOUND", "HISTORY_PRUNED"),
+    ),
+)
