@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from statewright.ids import TenantId
 from statewright.sdk import Context, Node
 from statewright.sdk.tokens import Token
 from tests.service import PATIENCE_S, Api, RunningService, a_token
@@ -35,20 +36,25 @@ def connected(
 ) -> Iterator[None]:
     """The node is a member of the tenant while the block runs."""
     token = token or a_token(tenant, "node", user_roles=None, scopes=["ROLE_M2M"])
-    before = service.parts.members.count
+
+    def count_members() -> int:
+        """Of this tenant: those of others come and go meanwhile."""
+        return len(service.parts.members.list_members(TenantId(tenant)))
+
+    before = count_members()
     loop = asyncio.new_event_loop()
     task = loop.create_task(node.serve(service.grpc, token=token, api=api or service.url))
     thread = threading.Thread(target=lambda: loop.run_until_complete(asyncio.wait([task])), daemon=True)
     thread.start()
-    until(lambda: service.parts.members.count > before)
+    until(lambda: count_members() > before)
     try:
         yield
     finally:
-        connected_now = service.parts.members.count
+        connected_now = count_members()
         loop.call_soon_threadsafe(task.cancel)
         thread.join(PATIENCE_S)
         loop.close()
-        until(lambda: service.parts.members.count < connected_now)
+        until(lambda: count_members() < connected_now)
 
 
 def until(fact: Callable[[], bool]) -> None:
