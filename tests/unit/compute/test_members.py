@@ -183,3 +183,15 @@ async def test_members_that_are_about_to_be_sent_away_are_chosen_no_more():
     assert members.select(ACME, ["billing"]) is None
     assert not members.has_other(ACME, ["billing"], avoiding=())
     assert list(members.iterate_all()) == [member]
+
+
+async def test_a_member_counts_its_answers_and_no_late_ones():
+    members = Members()
+    member = join(members)
+    for success in (True, True, False):
+        pending = member.send(a_callout())
+        for _ in range(2):  # the second answer is ignored
+            member.answer(pending.callout.request_id, CalloutResult(success=success))
+        member.cancel(pending)
+        member.answer(pending.callout.request_id, CalloutResult(success=True))
+    assert (member.succeeded, member.failed, member.timed_out) == (2, 1, 0)

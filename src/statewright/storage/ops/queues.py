@@ -43,23 +43,26 @@ class JobCensus(Struct, frozen=True, kw_only=True):
 
 
 QUEUES: Final = """
-    SELECT job_type, count(*) AS jobs,
-           count(*) FILTER (WHERE lock_expires_at IS NULL AND NOT held) AS depth,
-           count(*) FILTER (WHERE lock_expires_at IS NOT NULL AND NOT held) AS in_flight,
-           count(*) FILTER (WHERE held) AS held,
-           now_us() - min(created_at) FILTER (WHERE lock_expires_at IS NULL AND NOT held) AS oldest_age_us,
-           array_agg(DISTINCT tags) AS routes
-      FROM (SELECT job_type, lock_expires_at, held, created_at, tags
-              FROM process_job WHERE tenant = $1 LIMIT $2) AS counted
+    -- Grouped by hash, with the tags: one sort of so many jobs would take as long as all the rest.
+    SELECT job_type, sum(jobs)::bigint AS jobs, sum(depth)::bigint AS depth, sum(in_flight)::bigint AS in_flight,
+           sum(held)::bigint AS held, now_us() - min(oldest) AS oldest_age_us, array_agg(tags) AS routes
+      FROM (SELECT job_type, tags, count(*) AS jobs,
+                   count(*) FILTER (WHERE lock_expires_at IS NULL AND NOT held) AS depth,
+                   count(*) FILTER (WHERE lock_expires_at IS NOT NULL AND NOT held) AS in_flight,
+                   count(*) FILTER (WHERE held) AS held,
+                   min(created_at) FILTER (WHERE lock_expires_at IS NULL AND NOT held) AS oldest
+              FROM (SELECT job_type, tags, lock_expires_at, held, created_at
+                      FROM process_job WHERE tenant = $1 LIMIT $2) AS counted
+             GROUP BY job_type, tags) AS route
      GROUP BY job_type
      ORDER BY job_type
 """
 
 HOLDERS: Final = """
+    -- Leased jobs are few, and have an index of their own.
     SELECT worker, array_agg(DISTINCT job_type) AS job_types, count(*) AS leases, max(locked_at) AS last_lease_at
-      FROM (SELECT worker, job_type, lock_expires_at, locked_at
-              FROM process_job WHERE tenant = $1 LIMIT $2) AS counted
-     WHERE lock_expires_at IS NOT NULL
+      FROM (SELECT worker, job_type, locked_at
+              FROM process_job WHERE tenant = $1 AND lock_expires_at IS NOT NULL LIMIT $2) AS leased
      GROUP BY worker
      ORDER BY worker
 """
