@@ -11,8 +11,10 @@ from datetime import timedelta
 from random import Random
 from time import monotonic
 from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 from statewright import logs
+from statewright.disposal import Disposer
 from statewright.logs import Log
 from statewright.turns import TurnExceeded
 
@@ -38,6 +40,20 @@ async def run_by_size(size: int, compute: Callable[[], _Result]) -> _Result:
     if size <= MAX_INLINE_BYTES:
         return compute()
     return await asyncio.get_running_loop().run_in_executor(_executor, compute)
+
+
+_disposers: WeakKeyDictionary[asyncio.AbstractEventLoop, Disposer] = WeakKeyDictionary()
+
+
+def free_in_parts(value: object, size: int) -> None:
+    """Have a value of a text of so many bytes freed by a thread, if it is large, as soon as it is not used any more."""
+    if size <= MAX_INLINE_BYTES or not isinstance(value, list | dict):
+        return
+    loop = asyncio.get_running_loop()
+    disposer = _disposers.get(loop)
+    if disposer is None:
+        disposer = _disposers[loop] = Disposer(_executor.submit)
+    disposer.add(value)
 
 
 _operations = ThreadPoolExecutor(max_workers=2, thread_name_prefix="long-operation")

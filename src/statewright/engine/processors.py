@@ -7,7 +7,7 @@ from typing import assert_never
 from msgspec import UNSET, Struct
 
 from statewright import logs
-from statewright.background import run_by_size
+from statewright.background import free_in_parts, run_by_size
 from statewright.compute.callout import CalloutResult, CalloutTimeout
 from statewright.engine import events
 from statewright.engine.callouts import CalloutDispatcher, build_processor_spec
@@ -179,9 +179,11 @@ async def apply_reply(processor: Processor, reply: CalloutResult, draft: EntityD
     if reply.data is UNSET:
         return draft
     try:
-        return await run_by_size(len(reply.data), partial(draft.with_document, reply.data))
+        changed = await run_by_size(len(reply.data), partial(draft.with_document, reply.data))
     except MalformedJson as defect:
         raise _build_failure(processor, f"the returned document cannot be used: {defect}") from defect
+    free_in_parts(changed.document, len(reply.data))
+    return changed
 
 
 def _require_success(run: Run, processor: Processor, reply: CalloutResult) -> CalloutResult:

@@ -105,6 +105,8 @@ def canonicalise(raw: bytes | str) -> tuple[JsonValue, bytes]:
         text = _ENCODER.encode(value)
         if _is_faithful(data, value, text):
             return value, text
+    except MalformedJson:  # of a large text, which is not to be read again as a whole
+        raise
     except (msgspec.DecodeError, UnicodeError, RecursionError, ValueError):
         return _canonicalise_slowly(raw)  # which says what is wrong
     return _canonicalise_slowly(raw)

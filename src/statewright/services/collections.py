@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from statewright import logs
-from statewright.background import MAX_INLINE_BYTES, TimeSlices, run_by_size
+from statewright.background import MAX_INLINE_BYTES, TimeSlices, free_in_parts, run_by_size
 from statewright.engine import events
 from statewright.engine.engine import CreateEntity, UpdateEntity
 from statewright.engine.run import record
@@ -223,6 +223,7 @@ async def _validate_item(runtime: Runtime, unit: UnitOfWork, item: NewItem) -> t
         raise ModelNotFound("model not found")
     definition = await get_locked_definition(runtime, unit.tenant, item.key)
     document = await run_by_size(item.size, item.document)
+    free_in_parts(document.value, item.size)
     definition = await validate_and_stage(runtime, unit, definition, document)
     require_complete_keys(definition, document.value)
     return definition, CreateEntity(id=runtime.ids.new_entity_id(), document=document.value, text=document.text)

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.background import run_by_size
+from statewright.background import free_in_parts, run_by_size
 from statewright.engine.engine import CreateEntity, UpdateEntity, list_declared_transitions
 from statewright.engine.run import check_if_match
 from statewright.engine.segments import may_segment_on_create, may_segment_on_update
@@ -187,6 +187,7 @@ async def patch(
         definition = await get_governing_definition(runtime, caller, entity)
         size += len(entity.document)
         document = await run_by_size(size, lambda: to_document(change(decode_stored(entity.document)), size))
+        free_in_parts(document.value, size)
         definition = await validate_and_stage(runtime, unit, definition, document, strictly=True)
         require_complete_keys(definition, document.value)
         request = UpdateEntity(
@@ -273,6 +274,7 @@ async def fire_transition(runtime: Runtime, caller: Caller, entity_id: EntityId,
         definition = await get_governing_definition(runtime, caller, entity)
         text = entity.document
         document = await run_by_size(len(text), partial(decode_stored, text))
+        free_in_parts(document, len(text))
         request = UpdateEntity(entity=entity, document=document, text=text, transition=transition)
         run = runtime.engine.update(unit, definition.model, request)
         may_segment = may_segment_on_update(definition.model, entity, transition)

@@ -7,7 +7,8 @@ from functools import partial
 import msgspec
 from msgspec import Struct
 
-from statewright.background import run_by_size
+from statewright.background import MAX_INLINE_BYTES, run_by_size
+from statewright.disposal import take_apart
 from statewright.entity import ModelKey, Principal
 from statewright.failures import (
     BadRequest,
@@ -246,6 +247,14 @@ def _read_and_merge(converter: str, media: str, body: bytes, stored: str) -> Imp
     """What the body of an import makes of a stored schema, empty when there is none. Raises ``BadRequest``."""
     before = _decode_schema(stored) if stored else None
     value = _decode_import(converter, media, body)
+    try:
+        return _merge_value(converter, value, before)
+    finally:  # also when it fails: frames of the failure would be the last to refer to it
+        if isinstance(value, list | dict) and len(body) > MAX_INLINE_BYTES:
+            take_apart([value])
+
+
+def _merge_value(converter: str, value: JsonValue, before: SchemaNode | None) -> ImportedModel:
     unique_keys = None
     if converter in IMPORTS and isinstance(value, dict) and "currentState" in value and "model" in value:
         unique_keys, value = _parse_unique_keys(value), value["model"]

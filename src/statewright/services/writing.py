@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from statewright.background import MAX_INLINE_BYTES, run_by_size
+from statewright.background import MAX_INLINE_BYTES, free_in_parts, run_by_size
 from statewright.entity import ModelKey
 from statewright.failures import BadRequest, Failure, ModelNotLocked, RunCutOff
 from statewright.ids import EntityId, TenantId, TransactionId
@@ -51,7 +51,9 @@ def read_document(raw: bytes | str, media: str) -> Document:
 
 async def read_document_by_size(raw: bytes, media: str) -> Document:
     """:func:`read_document`, off the event loop when the body is large."""
-    return await run_by_size(len(raw), partial(read_document, raw, media))
+    document = await run_by_size(len(raw), partial(read_document, raw, media))
+    free_in_parts(document.value, len(raw))
+    return document
 
 
 def to_document(value: JsonValue, size: int = 0) -> Document:

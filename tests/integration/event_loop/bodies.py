@@ -83,7 +83,7 @@ _DOCUMENTS: Final[dict[str, Callable[[int], bytes]]] = {
     "cut-off-arrays": lambda size: repeat('{"v":[', "[]", "", size),
     "long-numbers": lambda size: repeat('{"v":[', "7" * 4000, "]}", size),
 }
-_QUICK: Final = {"numbers", "escapes"}
+_QUICK: Final = {"numbers", "escapes", "cut-off-arrays"}
 """Quick enough to be as large as they may be in every run."""
 
 DOCUMENTS: Final = tuple(_DOCUMENTS)

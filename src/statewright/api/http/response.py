@@ -27,6 +27,7 @@ from statewright.api.http.asgi import (
     cancel_on_disconnect,
 )
 from statewright.background import MAX_INLINE_BYTES, TimeSlices, run_by_size
+from statewright.disposal import take_apart
 from statewright.entity import EntityView, ModelKey
 from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import decode_stored, encode, encode_large
@@ -285,7 +286,12 @@ def _describe_failed(refused: FailedChunk) -> dict[str, object]:
 def _encode_document(stored: str) -> bytes:
     """A stored document with its keys in order."""
     value = decode_stored(stored)
-    return encode(value) if len(stored) <= MAX_INLINE_BYTES else encode_large(value)
+    if len(stored) <= MAX_INLINE_BYTES:
+        return encode(value)
+    encoded, values = encode_large(value), [value] if isinstance(value, list | dict) else []
+    del value
+    take_apart(values)
+    return encoded
 
 
 def _quote(text: str) -> str:

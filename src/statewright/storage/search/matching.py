@@ -8,7 +8,7 @@ from typing import Final, Generic, TypeVar
 import asyncpg
 from msgspec import Struct
 
-from statewright.background import MAX_INLINE_BYTES, TimeSlices, run_in_thread
+from statewright.background import MAX_INLINE_BYTES, TimeSlices, free_in_parts, run_in_thread
 from statewright.conditions import CompiledSearch, Predicate, SortValues, TooManyVisits, Visits
 from statewright.entity import EntityMeta, EntityView
 from statewright.failures import BadRequest, ScanBudgetExhausted
@@ -99,9 +99,11 @@ async def _judge(text: str, meta: EntityMeta, holds: Predicate) -> tuple[JsonVal
         if len(text) <= MAX_INLINE_BYTES:
             with suppress(TurnExceeded):
                 return decode_and_judge(Visits(within_turn=True))
-        return await run_in_thread(lambda: decode_and_judge(Visits()))
+        document, matches = await run_in_thread(lambda: decode_and_judge(Visits()))
     except TooManyVisits as error:
         raise BadRequest(f"{error}, in the entity {meta.id}") from error
+    free_in_parts(document, len(text))
+    return document, matches
 
 
 def sort_matches(matches: Sequence[Match[Found]], search: CompiledSearch) -> list[Found]:

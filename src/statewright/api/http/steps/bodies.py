@@ -12,7 +12,7 @@ import msgspec
 
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response
-from statewright.background import run_by_size, run_in_thread
+from statewright.background import free_in_parts, run_by_size, run_in_thread
 from statewright.failures import BodyTooLarge, ProcessBadRequest
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.members import MemberReader, WantedType
@@ -92,7 +92,9 @@ class RequestMembers(MemberReader):
 
 async def read_members(raw: bytes) -> RequestMembers:
     """The members of a body. Raises ``ProcessBadRequest``."""
-    return RequestMembers(await run_by_size(len(raw), partial(_decode_body, raw)))
+    value = await run_by_size(len(raw), partial(_decode_body, raw))
+    free_in_parts(value, len(raw))
+    return RequestMembers(value)
 
 
 def _decode_body(raw: bytes) -> JsonValue:
