@@ -192,6 +192,19 @@ async def _left(block: AbstractAsyncContextManager[Any]) -> None:
     await block.__aexit__(None, None, None)
 
 
+@contextmanager
+def filled_clone(template: Template, script: str) -> Iterator[str]:
+    """The URL of a clone in which a script was run, for tests that only look at it."""
+
+    async def fill(database: str) -> None:
+        async with connected(database) as connection:
+            await connection.execute(script)
+
+    with kept_open(template.clone()) as database:
+        asyncio.run(fill(database))
+        yield database
+
+
 def docker_answers() -> bool:
     """Whether there is a Docker engine; a quick look, since mostly there is none."""
     if "DOCKER_HOST" not in os.environ and not any(path.expanduser().exists() for path in DOCKER_SOCKETS):

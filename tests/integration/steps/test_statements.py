@@ -1,6 +1,5 @@
 """Statements of the step engine find their rows by indexes, also with plans made while its tables were empty."""
 
-import asyncio
 import json
 import re
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from statewright.storage.commit.statement import CommitStatement
 from statewright.storage.processes import children, instances, jobs, timers
 from statewright.storage.processes.jobs import MAX_PAYLOAD, build_payloads
 from statewright.storage.processes.parts import PROCESS_PARTS
-from tests.database import Template, connected, kept_open
+from tests.database import Template, connected, filled_clone
 
 FILL = """
     INSERT INTO process_job (tenant, id, instance, execution, definition_id, node_id, job_type, retries, created_at,
@@ -35,6 +34,7 @@ FILL = """
       FROM generate_series(1, 20000) AS n;
     INSERT INTO process_child (tenant, id, parent, definition_id, variables, not_before)
     SELECT 'acme', gen_random_uuid(), gen_random_uuid(), 'd', '{}', n FROM generate_series(1, 20000) AS n;
+    ANALYZE;
 """
 
 COMMIT = CommitStatement(PROCESS_PARTS)
@@ -61,16 +61,9 @@ HOT = {
 @pytest.fixture(scope="module", params=["empty", "filled"])
 def tables(request: pytest.FixtureRequest, database_template: Template) -> Iterator[str]:
     """A database whose tables are as they were made, or large and analyzed; statements are only explained there."""
-    with kept_open(database_template.clone()) as database:
-        if request.param == "filled":
-            asyncio.run(fill(database))
+    script = FILL if request.param == "filled" else "SELECT"
+    with filled_clone(database_template, script) as database:
         yield database
-
-
-async def fill(database: str) -> None:
-    async with connected(database) as connection:
-        await connection.execute(FILL)
-        await connection.execute("ANALYZE")
 
 
 @pytest.mark.parametrize("name", HOT)

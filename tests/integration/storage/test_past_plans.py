@@ -6,6 +6,7 @@ On larger tables a scan costs more and an index as much as here, so a planner th
 ``benchmarks/history.py`` measures a million entities with ten versions each.
 """
 
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -17,7 +18,7 @@ from statewright.storage.connections import connect, parse_database_url
 from statewright.storage.search.grouping import GROUP_COLUMNS
 from statewright.storage.search.query import configure_past_sessions
 from statewright.storage.search.statements import EntityQuery, select_versions
-from tests.database import connected
+from tests.database import Template, connected, filled_clone
 from tests.integration.storage.test_statements import NIL, SOMEBODY, plan_of
 
 PAST_SIZE = """
@@ -43,14 +44,17 @@ PAST_SIZE = """
 of the whole history, with statistics that know all of it."""
 
 
+@pytest.fixture(scope="module")
+def tables(database_template: Template) -> Iterator[str]:
+    with filled_clone(database_template, PAST_SIZE) as database:
+        yield database
+
+
 @pytest.mark.parametrize("instant", [50_000, 500_000, 999_000])
 @pytest.mark.parametrize("page", [0, 100])
-async def test_a_page_of_the_past_is_found_by_ids_and_its_versions_are_looked_up(
-    database: str, instant: int, page: int
-):
+async def test_a_page_of_the_past_is_found_by_ids_and_its_versions_are_looked_up(tables: str, instant: int, page: int):
     """Also with the generic plan that a session has after a few calls, which knows neither instant nor page."""
-    async with connected(database) as connection:
-        await connection.execute(PAST_SIZE)
+    async with connected(tables) as connection:
         arguments = ("acme", SOMEBODY, 20, 20 * page, instant, NIL)
         plans = [await plan_of(connection, entities.PAGE_AT, *arguments)]
         await connection.execute("SET plan_cache_mode = force_generic_plan")
@@ -65,13 +69,12 @@ async def test_a_page_of_the_past_is_found_by_ids_and_its_versions_are_looked_up
 
 
 @pytest.mark.parametrize("instant", [50_000, 500_000, 999_000])
-async def test_the_whole_past_of_a_model_is_read_by_index(database: str, instant: int):
+async def test_the_whole_past_of_a_model_is_read_by_index(tables: str, instant: int):
     """Searches and grouped statistics at an instant; on their own sessions, which plan with the arguments in view."""
     query = EntityQuery(tenant=TenantId("acme"), model=ModelId(SOMEBODY), search=EVERYTHING, instant=instant)
     statement = select_versions(query, GROUP_COLUMNS)
-    connection = await connect(configure_past_sessions(parse_database_url(database), timeout=timedelta(seconds=60)))
+    connection = await connect(configure_past_sessions(parse_database_url(tables), timeout=timedelta(seconds=60)))
     try:
-        await connection.execute(PAST_SIZE)
         plan = await plan_of(connection, statement.text, *statement.args)
     finally:
         await connection.close()

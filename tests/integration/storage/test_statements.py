@@ -13,7 +13,7 @@ from statewright import storage
 from statewright.storage import audit, entities, models, retention
 from statewright.storage.commit.statement import CommitStatement
 from statewright.storage.processes.parts import PROCESS_PARTS
-from tests.database import connected
+from tests.database import Template, connected, filled_clone
 
 STATEMENT = re.compile(r"\s*(--[^\n]*\n\s*)*(WITH|SELECT|INSERT|UPDATE|DELETE|LISTEN|NOTIFY|CALL|TABLE)\b")
 
@@ -94,11 +94,16 @@ FILL = """
 """
 
 
+@pytest.fixture(scope="module")
+def tables(database_template: Template) -> Iterator[str]:
+    with filled_clone(database_template, FILL) as database:
+        yield database
+
+
 @pytest.mark.parametrize("name", HOT)
-async def test_hot_statements_scan_no_table(database: str, name: str):
+async def test_hot_statements_scan_no_table(tables: str, name: str):
     """On tables of some size with fresh statistics; on empty ones a scan is what a planner should choose."""
     statement, arguments = HOT[name]
-    async with connected(database) as connection:
-        await connection.execute(FILL)
+    async with connected(tables) as connection:
         plan = await plan_of(connection, statement, *arguments)
     assert "Seq Scan" not in plan, plan
