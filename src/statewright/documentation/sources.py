@@ -64,6 +64,7 @@ SOURCES: Final[Mapping[str, Source]] = {
     "guides": Source("help/guides.md"),
     "guides.authentication": Source("guides/authentication.md"),
     "guides.backup": Source("guides/backup.md"),
+    "guides.flows": Source("guides/flows.md"),
     "guides.nodes": Source("guides/nodes.md"),
     "guides.operations": Source("guides/operations.md"),
     "guides.postgresql": Source("guides/postgresql.md"),

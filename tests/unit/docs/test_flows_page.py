@@ -1,4 +1,4 @@
-"""The examples of docs/reference/flows.md do what their comments say."""
+"""The examples of docs/reference/flows.md and docs/guides/flows.md do what their comments say."""
 
 import re
 from collections import defaultdict
@@ -10,8 +10,9 @@ from statewright.flows import Invocation, LocalInstance, compile_graph, compile_
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonValue
 
-PAGE = Path(__file__).parents[3] / "docs" / "reference" / "flows.md"
-EXAMPLES = re.findall(r"```flow\n(.*?)```", PAGE.read_text(), re.DOTALL)
+DOCS = Path(__file__).parents[3] / "docs"
+PAGES = DOCS / "reference" / "flows.md", DOCS / "guides" / "flows.md"
+EXAMPLES = [text for page in PAGES for text in re.findall(r"```flow\n(.*?)```", page.read_text(), re.DOTALL)]
 
 
 def read_comments(text: str, verb: str) -> dict[str, list[JsonValue]]:
