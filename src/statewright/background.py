@@ -56,6 +56,12 @@ def free_in_parts(value: object, size: int) -> None:
     disposer.add(value)
 
 
+def has_large_values() -> bool:
+    """Whether values that were handed to ``free_in_parts`` are still in use."""
+    disposer = _disposers.get(asyncio.get_running_loop())
+    return disposer is not None and disposer.is_holding
+
+
 _operations = ThreadPoolExecutor(max_workers=2, thread_name_prefix="long-operation")
 """Apart from large input, which must not wait for what definitions compute."""
 

@@ -30,6 +30,11 @@ class Disposer:
         self._values: list[tuple[Container, int]] = []
         self._is_due = False
 
+    @property
+    def is_holding(self) -> bool:
+        """Whether there are values that are not freed yet."""
+        return bool(self._values)
+
     def add(self, value: Container) -> None:
         """Free a value in parts when it is not used any more."""
         self._values.append((value, MAX_LOOKS))

@@ -3,7 +3,8 @@
 What lives when the service is ready is frozen: no collection looks at it again. Young objects are looked at as they
 come. Old ones wait for a full collection, which CPython starts by itself only when so many objects have become old that
 a service would not see one in days; with the default thresholds full collections would triple the p99 of a read. So one
-is made about every minute, and less often when it takes long.
+is made about every minute, and less often when it takes long. It looks at every container, and everything else stands
+still meanwhile; so it waits as long as there are large documents in memory, which may have millions of them.
 """
 
 import gc
@@ -14,7 +15,7 @@ from time import perf_counter
 from typing import Final
 
 from statewright import logs
-from statewright.background import repeat, run_in_background
+from statewright.background import has_large_values, repeat, run_in_background
 
 log = logs.logger(__name__)
 
@@ -31,6 +32,10 @@ MAX_SHARE: Final = 0.0005
 """Of all time, that full collections may take."""
 
 
+MAX_DELAY_S: Final = 600.0
+"""For which large documents put a full collection off: some service always works on one."""
+
+
 def tune_garbage_collection() -> None:
     """To be called when everything that stays is there."""
     gc.collect()
@@ -39,17 +44,28 @@ def tune_garbage_collection() -> None:
 
 
 class FullCollections:
-    """Full collections, not more often than they may be. ``clock`` gives seconds."""
+    """Full collections, not more often than they may be. ``clock`` gives seconds; ``is_crowded`` says whether there are
+    large documents in memory.
+    """
 
-    def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = perf_counter, is_crowded: Callable[[], bool] = has_large_values
+    ) -> None:
         self._clock = clock
+        self._is_crowded = is_crowded
         self._next_at = 0.0
+        self._delayed_since: float | None = None
 
     async def collect(self) -> None:
-        """Collect all garbage, unless the last time took so long that it is too soon."""
+        """Collect all garbage, unless the last time took so long that it is too soon, or now would take too long."""
         begun = self._clock()
         if begun < self._next_at:
             return
+        if self._is_crowded():
+            self._delayed_since = begun if self._delayed_since is None else self._delayed_since
+            if begun - self._delayed_since < MAX_DELAY_S:
+                return
+        self._delayed_since = None
         found = gc.collect()
         taken = self._clock() - begun
         self._next_at = begun + taken / MAX_SHARE
