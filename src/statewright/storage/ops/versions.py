@@ -4,9 +4,11 @@ from typing import Annotated, Final
 
 import asyncpg
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
-from statewright.entity import Actor, ChangeType
+from statewright.entity import ChangeType, Entity
 from statewright.ids import EntityId, TenantId, TransactionId
+from statewright.storage.entities import COLUMNS, to_entity
 from statewright.storage.pool import Pool
 from statewright.storage.read_barrier import wait_until_visible
 
@@ -18,23 +20,27 @@ class VersionKey(Struct, frozen=True, array_like=True):
 
 
 class Version(Struct, frozen=True, kw_only=True):
-    """One version without its document. ``until`` is when it was superseded, None for the last one; ``stored_bytes``
-    is what the document takes, mostly compressed. Instants in epoch microseconds.
+    """One version. ``entity`` has no document; ``until`` is when it was superseded, None for the last one;
+    ``stored_bytes`` is what the document takes, mostly compressed. Instants in epoch microseconds.
     """
 
-    transaction: TransactionId
-    at: int
+    entity: Entity
     until: int | None
-    created_at: int
-    state: str
-    transition: str
-    workflow: str
-    workflow_revision: int
-    attributed: Actor
-    executor: Actor
     stored_bytes: int
-    change: ChangeType
+    is_deletion: bool
     is_current: bool
+
+    @property
+    def at(self) -> int:
+        """When it was written."""
+        return self.entity.updated_at
+
+    @property
+    def change(self) -> ChangeType:
+        """What wrote it."""
+        if self.is_deletion:
+            return "DELETE"
+        return "CREATE" if self.entity.created_at == self.entity.updated_at else "UPDATE"
 
 
 class VersionDocument(Struct, frozen=True):
@@ -52,19 +58,18 @@ class VersionFilter(Struct, frozen=True, kw_only=True):
     before: int | None = None
 
 
-_COLUMNS: Final = """transaction_id, valid_from, created_at, state, transition, workflow, workflow_revision,
-             attributed_id, attributed_kind, executor_id, executor_kind,
-             coalesce(pg_column_size(document), 0) AS stored_bytes, document IS NULL AS deleted"""
-
 _VERSIONS: Final = f"""
-    SELECT {_COLUMNS}, NULL::bigint AS until, true AS is_current, document FROM entity WHERE tenant = $1 AND id = $2
+    SELECT {COLUMNS}, NULL::bigint AS until, true AS is_current FROM entity WHERE tenant = $1 AND id = $2
      UNION ALL
-    SELECT {_COLUMNS}, nullif(valid_to, 9223372036854775807) AS until, false AS is_current, document
+    SELECT {COLUMNS}, nullif(valid_to, 9223372036854775807) AS until, false AS is_current
       FROM entity_history WHERE tenant = $1 AND id = $2
 """  # noqa: S608 - the column list is a constant
 
-_LISTED: Final = """transaction_id, valid_from, created_at, state, transition, workflow, workflow_revision,
-           attributed_id, attributed_kind, executor_id, executor_kind, stored_bytes, deleted, until, is_current"""
+_ABOUT: Final = (
+    "coalesce(pg_column_size(document), 0) AS stored_bytes, document IS NULL AS is_deletion, until, is_current"
+)
+
+_LISTED: Final = f"{COLUMNS.replace('document', 'NULL AS document')}, {_ABOUT}"
 
 LIST: Final = f"""
     SELECT {_LISTED}
@@ -77,7 +82,7 @@ LIST: Final = f"""
 """  # noqa: S608
 
 ONE: Final = f"""
-    SELECT {_LISTED}, document
+    SELECT {COLUMNS}, {_ABOUT}
       FROM ({_VERSIONS}) AS version
      WHERE ($3::uuid IS NULL OR transaction_id = $3) AND valid_from <= coalesce($4::bigint, 9223372036854775807)
      ORDER BY valid_from DESC
@@ -114,19 +119,10 @@ async def find_version(
 
 
 def _to_version(row: asyncpg.Record) -> Version:
-    kind: ChangeType = "DELETE" if row["deleted"] else "CREATE" if row["valid_from"] == row["created_at"] else "UPDATE"
     return Version(
-        transaction=TransactionId(str(row["transaction_id"])),
-        at=row["valid_from"],
+        entity=replace(to_entity(row), document=""),
         until=row["until"],
-        created_at=row["created_at"],
-        state=row["state"],
-        transition=row["transition"],
-        workflow=row["workflow"],
-        workflow_revision=row["workflow_revision"],
-        attributed=Actor(row["attributed_id"], row["attributed_kind"]),
-        executor=Actor(row["executor_id"], row["executor_kind"]),
         stored_bytes=row["stored_bytes"],
-        change=kind,
+        is_deletion=row["is_deletion"],
         is_current=row["is_current"],
     )

@@ -53,9 +53,9 @@ async def compare_versions(request: Request) -> Response:
     found = await versions.compare(request.runtime, request.caller, request.entity_id(), older=older, newer=newer)
     before = found.older
     body: dict[str, object] = {
-        "from": None if before is None else before.transaction,
-        "to": found.newer.transaction,
-        "state": {"from": None if before is None else before.state, "to": found.newer.state},
+        "from": None if before is None else before.entity.transaction_id,
+        "to": found.newer.entity.transaction_id,
+        "state": {"from": None if before is None else before.entity.state, "to": found.newer.entity.state},
         "patch": found.patch,
     }
     return Response(await run_by_size(found.size, lambda: encode_json(body)))
@@ -76,17 +76,18 @@ def _read_name(request: Request, name: str, default: VersionName) -> VersionName
 
 
 def _describe(version: Version) -> dict[str, object]:
+    entity = version.entity
     return {
-        "transactionId": version.transaction,
+        "transactionId": entity.transaction_id,
         "at": to_rfc3339(version.at),
         "until": None if version.until is None else to_rfc3339(version.until),
-        "state": version.state,
-        "transition": version.transition,
+        "state": entity.state,
+        "transition": entity.transition,
         "changeType": version.change,
-        "attributedTo": {"id": version.attributed.id, "kind": version.attributed.kind},
-        "executedBy": {"id": version.executor.id, "kind": version.executor.kind},
-        "workflow": version.workflow,
-        "workflowRevision": version.workflow_revision,
+        "attributedTo": {"id": entity.attributed.id, "kind": entity.attributed.kind},
+        "executedBy": {"id": entity.executor.id, "kind": entity.executor.kind},
+        "workflow": entity.workflow,
+        "workflowRevision": entity.workflow_revision,
         "bytes": version.stored_bytes,
         "current": version.is_current,
     }
