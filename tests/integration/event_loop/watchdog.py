@@ -17,7 +17,7 @@ from typing import Final
 MAX_HOLD_S: Final = 0.05
 """What no request may exceed (docs/reference/entities.md#limits)."""
 
-ATTEMPTS: Final = 4
+ATTEMPTS: Final = 8
 """The best one counts: a turn that was long because caches were cold or neighbours noisy is not long again."""
 
 _COMPUTING_THREADS: Final = ("large-input", "long-operation")
