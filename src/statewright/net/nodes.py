@@ -6,7 +6,7 @@ tokens go afterwards?). How data reaches an activity and what its result changes
 """
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -134,6 +134,9 @@ class BoundaryTimer(Struct, frozen=True, kw_only=True):
     interrupting: bool = False
 
 
+_ANSWERED_FROM_OUTSIDE: Final = (HumanTask, Wait)
+
+
 class Node(Struct, frozen=True, kw_only=True):
     """Where tokens arrive, an activity is done, and tokens leave."""
 
@@ -161,7 +164,7 @@ class Node(Struct, frozen=True, kw_only=True):
     @property
     def waits_for_outside(self) -> bool:
         """Whether an instance waits for the outside world, not for a worker, while it is here."""
-        return isinstance(self.activity, HumanTask | Wait)
+        return isinstance(self.activity, _ANSWERED_FROM_OUTSIDE)
 
 
 class Net(Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ What is made and closed in one step is a single row that is born closed.
 """
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -63,6 +63,11 @@ class RowChanges(Struct, frozen=True, kw_only=True):
     """Whether the instance's jobs and timers, new ones included, are held from now on; ``None``: as before."""
 
 
+# Tuples: every advance asks for each effect, and a union would be made anew each time.
+_TIMER_ENDS: Final = (FireTimer, DisarmTimer)
+_HOLDS: Final = (HoldWork, ReleaseWork)
+
+
 def compute_row_changes(effects: tuple[Effect, ...]) -> RowChanges:
     """The changes that effects amount to."""
     jobs = {effect.task: effect for effect in effects if isinstance(effect, EnqueueTask)}
@@ -70,7 +75,7 @@ def compute_row_changes(effects: tuple[Effect, ...]) -> RowChanges:
     timers = {effect.timer: effect for effect in effects if isinstance(effect, ArmTimer)}
     closed_jobs = {effect.task: effect for effect in effects if isinstance(effect, CloseTask)}
     closed_tasks = {effect.task: effect for effect in effects if isinstance(effect, CloseHumanTask)}
-    ended = dict.fromkeys(effect.timer for effect in effects if isinstance(effect, FireTimer | DisarmTimer))
+    ended = dict.fromkeys(effect.timer for effect in effects if isinstance(effect, _TIMER_ENDS))
     return RowChanges(
         new_jobs=tuple(NewJob(job, _job_status(closed_jobs, task)) for task, job in jobs.items()),
         closed_jobs=tuple(closing for task, closing in closed_jobs.items() if task not in jobs),
@@ -93,7 +98,7 @@ def _task_status(closed: dict[WorkId, CloseHumanTask], task: WorkId) -> NewTaskS
 
 def _is_held(effects: tuple[Effect, ...]) -> bool | None:
     """The last word counts: a retry that fails at once releases and holds again."""
-    words = [isinstance(effect, HoldWork) for effect in effects if isinstance(effect, HoldWork | ReleaseWork)]
+    words = [isinstance(effect, HoldWork) for effect in effects if isinstance(effect, _HOLDS)]
     return words[-1] if words else None
 
 

@@ -242,15 +242,17 @@ def _build_instance_line(advance: Advance[P, I], instance_id: EntityId) -> Seque
     return (line,)
 
 
+_WORK_EFFECTS: Final = (EnqueueTask, OpenHumanTask)
+"""What begins work. A tuple: every advance asks several times, and a union would be made anew each time."""
+
+
 def _build_execution_rows(advance: Advance[P, I], instance_id: EntityId) -> list[ExecutionRow]:
     """New lines and the ends of earlier ones. Snapshots of the same variables are encoded once."""
     raw = _make_encoder()
     get_node_type = partial(advance.language.get_node_type, advance.process)
     lines = compute_history_changes(get_node_type, advance.applied.instance.id, advance.applied.effects, advance.at)
     work: dict[str, str] = {
-        effect.execution: effect.task
-        for effect in advance.applied.effects
-        if isinstance(effect, EnqueueTask | OpenHumanTask)
+        effect.execution: effect.task for effect in advance.applied.effects if isinstance(effect, _WORK_EFFECTS)
     }
     rows = [_build_execution_row(line, instance_id, work.get(line.id), raw) for line in lines.new]
     rows += [

@@ -142,14 +142,24 @@ class Waits(StagedPart, frozen=True, kw_only=True, omit_defaults=True):
     definitions: Sequence[DefinitionRow] = ()
 
     @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to write, as in most advances."""
+        return not (
+            self.tasks
+            or self.closed_tasks
+            or self.timers
+            or self.ended_timers
+            or self.children
+            or self.started_children
+            or self.held
+            or self.released
+            or self.definitions
+        )
+
+    @property
     def size(self) -> int:
         sources = sum(len(definition.source) for definition in self.definitions)
         return sources + sum(len(memoryview(child.variables)) for child in self.children)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to write."""
-        return not any(getattr(self, field) for field in self.__struct_fields__ if field not in ("tenant", "language"))
 
 
 PROGRESS: Final = build_staged_part("progress", read_sections("statewright.storage.processes", "progress.sql"))
