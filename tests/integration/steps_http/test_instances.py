@@ -2,6 +2,7 @@
 docs/reference/steps.md#user-tasks-and-signals, docs/reference/steps.md#retrying-a-failed-instance).
 """
 
+import random
 import re
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -166,6 +167,22 @@ def test_lists_are_filtered_and_the_newest_is_first(v1: Api) -> None:
     assert found("pageSize=1&page=1") == [b]
     page = done(v1.get("/v1/instances?pageSize=2"))
     assert (page["total"], page["page"], page["pageSize"], len(page["items"])) == (3, 0, 2, 2)
+
+
+def test_a_page_of_large_instances_is_whole_and_comes_in_parts(v1: Api) -> None:
+    """Six times what is read at once: random texts, which do not get smaller when they are stored."""
+    uploaded(v1, WORK)
+    dice = random.Random(1)
+    texts = [dice.randbytes(500_000).hex() for _ in range(12)]
+    ids = [started(v1, "work", variables={"text": text})["id"] for text in texts]
+    small = started(v1, "work", variables={"text": "small"})["id"]
+    response = v1.get("/v1/instances?pageSize=100")
+    assert "content-length" not in response.headers, "nobody holds it as a whole"
+    page = done(response)
+    assert (page["total"], page["page"], page["pageSize"]) == (13, 0, 100)
+    assert [item["id"] for item in page["items"]] == [small, *reversed(ids)]
+    assert [item["variables"]["text"] for item in page["items"]] == ["small", *reversed(texts)]
+    assert "content-length" in v1.get("/v1/instances?pageSize=1").headers
 
 
 @pytest.mark.parametrize(

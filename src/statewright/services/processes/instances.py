@@ -1,6 +1,6 @@
 """Instances: start, read, list, history."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import Final, Generic, cast
 from uuid import UUID
 
@@ -96,11 +96,58 @@ async def list_instances(
     documents, total = await stored.fetch_instances(
         host.runtime.pool, caller.tenant, host.language.name, matching, offset=asked.offset, limit=asked.size
     )
-    items = await run_by_size(
+    return InstancePage(
+        items=await _read_instances(host, documents), page=asked.number, page_size=asked.size, total=total
+    )
+
+
+class StreamedPage(Struct, Generic[I], frozen=True, kw_only=True):
+    """A page of instances, the newest first, which are read while they are asked for."""
+
+    portions: AsyncIterator[tuple[I, ...]]
+    is_small: bool
+    """Whether all are in the first portion."""
+    page: int
+    page_size: int
+    total: int
+
+
+async def stream_instances(
+    host: ProcessHost[P, I], caller: Caller, matching: InstanceFilter, *, page: int = 0, page_size: int = 0
+) -> StreamedPage[I]:
+    """As ``list_instances``, a few megabytes at a time. Each instance is as it is when it is read; one that was removed
+    meanwhile is left out.
+    """
+    asked = normalize_page(page, page_size)
+    listed, total = await stored.fetch_abridged_instances(
+        host.runtime.pool, caller.tenant, host.language.name, matching, offset=asked.offset, limit=asked.size
+    )
+    return StreamedPage(
+        portions=_iterate_portions(host, caller, listed),
+        is_small=all(one.document is not None for one in listed),
+        page=asked.number,
+        page_size=asked.size,
+        total=total,
+    )
+
+
+async def _iterate_portions(
+    host: ProcessHost[P, I], caller: Caller, listed: Sequence[ListedInstance]
+) -> AsyncGenerator[tuple[I, ...]]:
+    documents = [one.document for one in listed if one.document is not None]
+    later = [one.id for one in listed if one.document is None]
+    del listed
+    while documents:
+        yield await _read_instances(host, documents)
+        documents, count = await stored.fetch_documents(host.runtime.pool, caller.tenant, later) if later else ([], 0)
+        later = later[count:]
+
+
+async def _read_instances(host: ProcessHost[P, I], documents: Sequence[str]) -> tuple[I, ...]:
+    return await run_by_size(
         sum(map(len, documents)),
         lambda: tuple(host.language.instance_from_document(read_object(document)) for document in documents),
     )
-    return InstancePage(items=items, page=asked.number, page_size=asked.size, total=total)
 
 
 class AbridgedInstance(Struct, frozen=True, kw_only=True):

@@ -15,10 +15,11 @@ from statewright.services.processes import instances as hosted
 from statewright.services.processes.advancing import parse_instance_id
 from statewright.services.processes.background import PurgeResult
 from statewright.services.processes.documents import refuse_unstorable
-from statewright.services.processes.instances import InstancePage, StartRequest, build_not_found
+from statewright.services.processes.instances import InstancePage, StartRequest, StreamedPage, build_not_found
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.steps import definitions, find_steps
 from statewright.steps import Instance, Process, cancel_instance, draw_instance, retry_step, signal_step
+from statewright.storage.processes.instances import InstanceFilter
 
 INSTANCE_NOT_FOUND: Final = "workflow instance not found"
 """What tasks, signals and retries say of an unknown instance."""
@@ -54,6 +55,21 @@ async def list_instances(
         page=page,
         page_size=page_size,
     )
+
+
+async def stream_instances(
+    runtime: Runtime,
+    caller: Caller,
+    *,
+    definition_id: str = "",
+    status: str = "",
+    business_key: str = "",
+    page: int = 0,
+    page_size: int = 0,
+) -> StreamedPage[Instance]:
+    """The same, a few megabytes at a time (``processes.instances.stream_instances``)."""
+    matching = InstanceFilter(definition_id=definition_id, status=status, business_key=business_key)
+    return await hosted.stream_instances(find_steps(runtime), caller, matching, page=page, page_size=page_size)
 
 
 class History(Struct, frozen=True, kw_only=True):

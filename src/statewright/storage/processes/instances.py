@@ -77,6 +77,28 @@ async def fetch_abridged_instances(
     return [ListedInstance(**{**row, "id": str(row["id"])}) for row in rows], total
 
 
+DOCUMENTS: Final = f"""
+    SELECT number, document
+      FROM (SELECT wanted.number, current.document,
+                   sum(current.bytes) OVER (ORDER BY wanted.number) - current.bytes < {MAX_LIST_BYTES} AS fits
+              FROM unnest($2::uuid[]) WITH ORDINALITY AS wanted (id, number)
+             CROSS JOIN LATERAL (
+                    SELECT document, pg_column_size(document) AS bytes FROM entity
+                     WHERE entity.tenant = $1 AND entity.id = wanted.id LIMIT 1) AS current) AS measured
+     WHERE fits
+     ORDER BY number
+"""  # noqa: S608 - a constant
+
+
+async def fetch_documents(pool: Pool, tenant: TenantId, ids: Sequence[str]) -> tuple[list[str], int]:
+    """The documents of the first of some instances, as many as come to ``MAX_LIST_BYTES``, and how many of the ids that
+    were. Instances that are gone have no document.
+    """
+    async with pool.connection() as connection:
+        rows = await connection.fetch(DOCUMENTS, tenant, ids)
+    return [row["document"] for row in rows], rows[-1]["number"] if rows else len(ids)
+
+
 async def fetch_instances(
     pool: Pool, tenant: TenantId, language: str, wanted: InstanceFilter, *, offset: int, limit: int
 ) -> tuple[list[str], int]:

@@ -2,19 +2,27 @@
 docs/reference/steps.md#user-tasks-and-signals, docs/reference/steps.md#retrying-a-failed-instance).
 """
 
+from collections.abc import AsyncGenerator
 from datetime import timedelta
 from typing import Final
 
 from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response
 from statewright.api.http.steps import parameters
-from statewright.api.http.steps.bodies import NO_CONTENT, read, read_lenient, read_optional, reply, reply_by_size
+from statewright.api.http.steps.bodies import (
+    NO_CONTENT,
+    encode_items,
+    read,
+    read_lenient,
+    read_optional,
+    reply,
+    reply_by_size,
+)
 from statewright.failures import Forbidden, ProcessBadRequest
-from statewright.jsonval.values import JsonValue
 from statewright.net import parse_delay
-from statewright.services.processes.instances import StartRequest
+from statewright.services.processes.instances import StartRequest, StreamedPage
 from statewright.services.steps import instances
-from statewright.steps import render_history_item, render_instance
+from statewright.steps import Instance, render_history_item, render_instance
 
 ADMIN: Final = "ROLE_ADMIN"
 
@@ -35,7 +43,7 @@ async def start_instance(request: Request) -> Response:
 
 async def list_instances(request: Request) -> Response:
     """A page of instances."""
-    found = await instances.list_instances(
+    found = await instances.stream_instances(
         request.runtime,
         request.caller,
         definition_id=parameters.read_text(request, "definitionId"),
@@ -44,8 +52,17 @@ async def list_instances(request: Request) -> Response:
         page=parameters.read_number(request, "page"),
         page_size=parameters.read_number(request, "pageSize"),
     )
-    items: list[JsonValue] = [render_instance(instance) for instance in found.items]
-    return await reply_by_size({"items": items, "total": found.total, "page": found.page, "pageSize": found.page_size})
+    parts = _stream_page(found)
+    return Response(b"".join([part async for part in parts]) if found.is_small else parts)
+
+
+async def _stream_page(found: StreamedPage[Instance]) -> AsyncGenerator[bytes]:
+    head = b'{"items":['
+    async for portion in found.portions:
+        yield head + await encode_items([render_instance(instance) for instance in portion])
+        head = b","
+    numbers = b'],"total":%d,"page":%d,"pageSize":%d}\n' % (found.total, found.page, found.page_size)
+    yield numbers if head == b"," else head + numbers
 
 
 async def get_instance(request: Request) -> Response:
