@@ -185,6 +185,25 @@ def test_a_page_of_large_instances_is_whole_and_comes_in_parts(v1: Api) -> None:
     assert "content-length" in v1.get("/v1/instances?pageSize=1").headers
 
 
+def test_a_history_of_large_values_is_whole_and_comes_in_parts(v1: Api) -> None:
+    names = [f"s{number}" for number in range(12)]
+    steps = [
+        step(name, "TRANSFORMATION", then, transformations={"n": "${n + 1}"})
+        for name, then in zip(names, [*names[1:], "end"], strict=True)
+    ]
+    uploaded(v1, definition("long", *steps))
+    text = random.Random(1).randbytes(500_000).hex()
+    instance = started(v1, "long", variables={"text": text, "n": 0})["id"]
+    response = v1.get(f"/v1/instances/{instance}/history")
+    assert "content-length" not in response.headers, "nobody holds it as a whole"
+    lines = done(response)["items"]
+    assert [line["stepId"] for line in lines] == [*names, "end"]
+    assert [line["inputSnapshot"]["n"] for line in lines[:12]] == list(range(12))
+    assert all(line["inputSnapshot"]["text"] == text for line in lines[:12])
+    small = started(v1, "long", variables={"text": "", "n": 0})["id"]
+    assert "content-length" in v1.get(f"/v1/instances/{small}/history").headers
+
+
 @pytest.mark.parametrize(
     ("body", "reason"), [('{"reason": "by mistake"}', "by mistake"), ("", ""), ("{", ""), ("[]", "")]
 )

@@ -1,6 +1,7 @@
 """Instances: start, read, list, history."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Final, Generic, cast
 from uuid import UUID
 
@@ -25,6 +26,10 @@ from statewright.storage.processes.instances import InstanceFilter, ListedInstan
 
 MAX_BUSINESS_KEY_CHARS: Final = 512
 """Characters of a business key, which is in an index."""
+
+
+HISTORY_PORTION: Final = 1000
+"""Lines of a history that are read at once, unless their values are large."""
 
 
 class StartRequest(Struct, frozen=True, kw_only=True):
@@ -213,6 +218,23 @@ async def list_history(host: ProcessHost[P, I], caller: Caller, instance_id: str
     if not lines:
         raise build_not_found(instance_id)
     return await _to_executions(id_, lines)
+
+
+async def stream_history(
+    host: ProcessHost[P, I], caller: Caller, instance_id: str
+) -> AsyncGenerator[tuple[Execution, ...]]:
+    """As ``list_history``, a few megabytes at a time."""
+    id_, offset, total = parse_instance_id(instance_id, build_not_found(instance_id)), 0, 1
+    while offset < total:
+        lines, total = await stored.fetch_execution_page(
+            host.runtime.pool, caller.tenant, host.language.name, id_, offset=offset, limit=HISTORY_PORTION
+        )
+        whole = list(takewhile(lambda line: not line.are_values_omitted, lines))
+        del lines
+        if not whole:
+            raise build_not_found(instance_id)  # it never was, or was removed meanwhile
+        offset += len(whole)
+        yield await _to_executions(id_, whole)
 
 
 class HistoryPage(Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 (docs/reference/steps.md#operations).
 """
 
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Final
 
@@ -88,6 +89,21 @@ async def get_history(runtime: Runtime, caller: Caller, instance_id: str) -> His
     published = await definitions.get_version(runtime, caller, found.definition_id, found.definition_version)
     lines = await hosted.list_history(find_steps(runtime), caller, instance_id)
     return History(process=published.process, lines=lines)
+
+
+class StreamedHistory(Struct, frozen=True, kw_only=True):
+    """A history whose lines are read while they are asked for."""
+
+    process: Process
+    portions: AsyncIterator[tuple[Execution, ...]]
+
+
+async def stream_history(runtime: Runtime, caller: Caller, instance_id: str) -> StreamedHistory:
+    """The same, a few megabytes at a time."""
+    found = await get_instance(runtime, caller, instance_id)
+    published = await definitions.get_version(runtime, caller, found.definition_id, found.definition_version)
+    portions = hosted.stream_history(find_steps(runtime), caller, instance_id)
+    return StreamedHistory(process=published.process, portions=portions)
 
 
 async def cancel(runtime: Runtime, caller: Caller, instance_id: str, reason: str = "") -> Instance:

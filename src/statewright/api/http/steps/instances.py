@@ -2,7 +2,7 @@
 docs/reference/steps.md#user-tasks-and-signals, docs/reference/steps.md#retrying-a-failed-instance).
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from datetime import timedelta
 from typing import Final
 
@@ -22,6 +22,7 @@ from statewright.failures import Forbidden, ProcessBadRequest
 from statewright.net import parse_delay
 from statewright.services.processes.instances import StartRequest, StreamedPage
 from statewright.services.steps import instances
+from statewright.services.steps.instances import StreamedHistory
 from statewright.steps import Instance, render_history_item, render_instance
 
 ADMIN: Final = "ROLE_ADMIN"
@@ -74,8 +75,26 @@ async def get_instance(request: Request) -> Response:
 
 async def list_history(request: Request) -> Response:
     """The entries into steps."""
-    found = await instances.get_history(request.runtime, request.caller, request.path_params["id"])
-    return await reply_by_size({"items": [render_history_item(line, found.process) for line in found.lines]})
+    found = await instances.stream_history(request.runtime, request.caller, request.path_params["id"])
+    parts = _stream_history(found)
+    begun = [await anext(parts), await anext(parts), await anext(parts, b"")]
+    return Response(_join(begun, parts) if begun[-1] else b"".join(begun))
+
+
+async def _stream_history(found: StreamedHistory) -> AsyncGenerator[bytes]:
+    """A part for each portion, and the end."""
+    head = b'{"items":['
+    async for portion in found.portions:
+        yield head + await encode_items([render_history_item(line, found.process) for line in portion])
+        head = b","
+    yield b"]}\n"
+
+
+async def _join(begun: list[bytes], parts: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
+    while begun:
+        yield begun.pop(0)
+    async for part in parts:
+        yield part
 
 
 async def draw_instance(request: Request) -> Response:
