@@ -16,7 +16,7 @@ from tests.integration.flows.conftest import Flows, done
 from tests.unit.flows.cases import Actors, Case, read_cases
 from tests.unit.flows.test_conformance import split_stretches
 
-RUNS = [*read_cases("runs.txt"), *read_cases("more_runs.txt")]
+RUNS = [*read_cases("runs.txt"), *read_cases("more_runs.txt"), *read_cases("stops.txt")]
 
 
 def invoke(graph: FlowGraph, job: Json) -> Invocation:
@@ -38,18 +38,37 @@ def plain(value: object) -> Json:
     return json.loads(encode(value))  # type: ignore[arg-type]
 
 
-def work(flows: Flows, graph: FlowGraph, actors: Actors) -> None:
-    """Do all jobs, the oldest first, until there are none."""
-    types = {str(node.base) for node in graph.nodes if node.kind == "task"} | {"resource:read", "resource:write"}
-    while jobs := flows.poll(*types):
-        for job in jobs:
-            try:
-                output = actors.do(invoke(graph, job))
-            except TaskError as error:
-                flows.fail(job, str(error))
-            else:
-                wire = plain(output)
-                flows.complete(job, wire if isinstance(wire, dict | list) else {"$output": wire})
+class Worker:
+    """Does the jobs of one graph, the oldest first."""
+
+    def __init__(self, flows: Flows, graph: FlowGraph, actors: Actors) -> None:
+        self._flows, self._graph, self._actors = flows, graph, actors
+        names = {str(node.base) for node in graph.nodes if node.kind == "task"}
+        self._types = names | {"resource:read", "resource:write"}
+        self._claimed: list[Json] = []
+
+    def find(self) -> list[Json]:
+        """Jobs that are claimed but not done; others are claimed when there are none."""
+        self._claimed = self._claimed or self._flows.poll(*self._types)
+        return self._claimed
+
+    def forget(self) -> None:
+        """Jobs that were withdrawn."""
+        self._claimed = []
+
+    def do_one(self) -> None:
+        job = self.find().pop(0)
+        try:
+            output = self._actors.do(invoke(self._graph, job))
+        except TaskError as error:
+            self._flows.fail(job, str(error))
+        else:
+            wire = plain(output)
+            self._flows.complete(job, wire if isinstance(wire, dict | list) else {"$output": wire})
+
+    def do_all(self) -> None:
+        while self.find():
+            self.do_one()
 
 
 def by_node(asked: list[str]) -> dict[str, list[str]]:
@@ -64,13 +83,17 @@ def by_node(asked: list[str]) -> dict[str, list[str]]:
 def expect(instance: Json, lines: list[tuple[str, str]]) -> None:
     """An instance that came to what the table says."""
     expected = dict(lines)
+    if "stop" in expected:
+        assert instance["status"] == "TERMINATED"
     if "fails" in expected:
-        assert instance["status"] == "FAILED"
+        assert instance["status"] == ("TERMINATED" if "stop" in expected else "FAILED")
         failed = [(str(place["node"]), place["reason"]) for place in instance["failedNodes"]]
         wanted = [value.partition(" ") for key, value in lines if key == "fails"]
         assert len(failed) == len(wanted)
         for node, _, reason in wanted:
             assert any(one == node and reason in why for one, why in failed), failed
+    elif "stop" in expected:
+        assert "failedNodes" not in instance
     elif "stalls" in expected:
         assert instance["status"] == "FAILED"
         assert instance["failureReason"] == f"STALLED: values wait for others at {expected['stalls']}"
@@ -81,17 +104,31 @@ def expect(instance: Json, lines: list[tuple[str, str]]) -> None:
         assert instance.get("warning", "") == expected.get("warns", "")
 
 
+def answer_and_stop(flows: Flows, instance: Json, worker: Worker, stop: str) -> None:
+    """Do some jobs, then terminate, by ``at once`` without waiting for those that run."""
+    count, _, at_once = stop.partition(" ")
+    for _ in range(int(count)):
+        worker.do_one()
+    flows.do(instance, "terminate")
+    if at_once:
+        flows.do(instance, "terminate")
+        worker.forget()
+
+
 @pytest.mark.parametrize("case", RUNS, ids=lambda case: case.title)
 def test_a_hosted_flow_runs_as_the_table_says(flows: Flows, case: Case):
     graph, actors = compile_text(case.text), Actors(case.get("tasks"))
     settings = {"maxVisits": int(case.get("visits", "1000")), "concurrency": int(case.get("limit", "100"))}
     instance = flows.run(case.text, json.loads(case.get("input", "{}")), **settings)
+    worker = Worker(flows, graph, actors)
     for number, lines in enumerate(split_stretches(case)):
         actors.asked = []
         if number:
             actors.change(lines[0][1])
             flows.do(instance, "restart")
-        work(flows, graph, actors)
+        elif stop := case.get("stop"):
+            answer_and_stop(flows, instance, worker, stop)
+        worker.do_all()
         assert by_node(actors.asked) == by_node([value for key, value in lines if key == "run"])
         expect(flows.read(instance), lines)
 
