@@ -1,18 +1,21 @@
 """The commit statement takes a column, and an optional part, that it has never heard of."""
 
+from asyncio import Future
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Self
 
 import asyncpg
 import msgspec
 import pytest
 
-from statewright.failures import Conflict, UniqueViolation
+from statewright.failures import BadRequest, Conflict
 from statewright.ids import EntityId
 from statewright.storage.columns import EntityColumns, StagedRow, Text
 from statewright.storage.commit.group_commit import GroupCommit
+from statewright.storage.commit.pending import PendingCommit
 from statewright.storage.commit.statement import CommitStatement, Part, build_staged_part
-from statewright.storage.commit.submission import Applied, StagedPart, Submission, UniqueKeyTaken
+from statewright.storage.commit.submission import Applied, PartRefused, StagedPart, Submission
 from statewright.storage.connections import parse_database_url
 from statewright.storage.pool import Pool
 from tests.database import connected
@@ -72,6 +75,13 @@ class Notes(StagedPart, frozen=True, kw_only=True):
     entity: EntityId
     texts: Sequence[str]
 
+    @property
+    def names(self) -> Sequence[str]:
+        return [self.entity]
+
+    def merge(self, inner: Self) -> Self:
+        return msgspec.structs.replace(self, texts=[*self.texts, *inner.texts])
+
 
 NOTES = build_staged_part(
     "notes",
@@ -89,10 +99,10 @@ notes_written AS (
     INSERT INTO note (entity, text, at) SELECT entity, unnest(texts), applied.at FROM noted JOIN applied USING (t)
 ),
 """,
-        "refusal": "       CASE WHEN moments.t IN (SELECT t FROM noted WHERE 'rude' = ANY (texts)) THEN 'rude' END,\n",
+        "refusal": "  CASE WHEN moments.t IN (SELECT t FROM noted WHERE 'rude' = ANY (texts)) THEN 'rude:a: b' END,\n",
     },
 )
-POLITE_NOTES = msgspec.structs.replace(NOTES, refusals={"rude": UniqueKeyTaken()})
+POLITE_NOTES = msgspec.structs.replace(NOTES, refusals={"rude": PartRefused(BadRequest)})
 
 
 @asynccontextmanager
@@ -127,10 +137,31 @@ async def test_another_part_may_refuse_a_transaction(store: Store):
         unit = noting.unit()
         await rewrite(unit, entity, {"n": 1})
         unit.parts["notes"] = Notes(entity=entity, texts=["rude"])
-        with pytest.raises(UniqueViolation):
+        with pytest.raises(BadRequest, match=r"^a: b$"):
             await unit.commit()
         assert await scalar(store, "SELECT count(*) FROM note") == 0
         assert await scalar(store, "SELECT count(*) FROM entity_history WHERE id = $1", entity) == 0
+
+
+async def test_what_nested_units_stage_for_a_part_is_merged(store: Store):
+    async with with_notes(store) as noting:
+        entity = await noting.created({"n": 0})
+        async with noting.unit() as unit:
+            await rewrite(unit, entity, {"n": 1})
+            for text in ("a", "b"):
+                async with unit.open_savepoint() as savepoint:
+                    savepoint.parts["notes"] = Notes(entity=entity, texts=[text])
+                    assert next(savepoint.find_parts("notes")) is savepoint.parts["notes"]
+                    await savepoint.commit()
+            async with unit.open_savepoint() as dropped:
+                dropped.parts["notes"] = Notes(entity=entity, texts=["c"])
+            await unit.commit()
+        assert await fetch(store, "SELECT text FROM note ORDER BY text") == [("a",), ("b",)]
+
+
+async def test_transactions_with_a_name_of_a_part_in_common_share_no_batch():
+    notes = {"notes": Notes(entity=EntityId("e"), texts=[])}
+    assert ("notes", "e") in PendingCommit(Submission(rows=[], parts=notes), Future(), 0.0).keys
 
 
 def test_a_part_that_no_transaction_needs_is_left_out():

@@ -9,7 +9,7 @@ when it commits (docs/adr/0003).
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -36,7 +36,7 @@ class Overlay:
     """What one unit has read and staged.
 
     ``label`` is the id under which its audit events are filed: that of the run's first segment. ``parts`` are what it
-    writes by optional parts of the commit statement, by their names; only in an overlay that is not nested.
+    writes by optional parts of the commit statement, by their names.
     """
 
     def __init__(
@@ -153,7 +153,6 @@ class Overlay:
 
     def merge(self, inner: "Overlay") -> None:
         """Take over what a nested one has staged. Raises ``Conflict`` and ``UniqueViolation``."""
-        assert not inner.parts, "parts are staged in units that are not nested"  # noqa: S101
         for entity_id in inner._writes:
             if self._find_write(entity_id) is not inner._outer_writes.get(entity_id):
                 raise Conflict
@@ -167,6 +166,8 @@ class Overlay:
         for key, events in inner.events.items():
             self.events.setdefault(key, []).extend(events)
         self.tasks.merge(inner.tasks)
+        for name, staged in inner.parts.items():
+            self.parts[name] = self.parts[name].merge(staged) if name in self.parts else staged
 
     def mark_committed(self, segment: TransactionId) -> None:
         """Begin anew: what was staged is stored, by ``segment``."""
@@ -204,6 +205,14 @@ class Overlay:
             model_locks=self._collect_model_locks(),
             parts=self.parts,
         )
+
+    def find_parts(self, name: str) -> Iterator[StagedPart]:
+        """What is staged under a name here and in the overlays around it, the innermost first."""
+        overlay: Overlay | None = self
+        while overlay is not None:
+            if (staged := overlay.parts.get(name)) is not None:
+                yield staged
+            overlay = overlay._outer
 
     def _is_labelled(self, write: Write) -> bool:
         return write.entity.entry_transaction_id == self.label

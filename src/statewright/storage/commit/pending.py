@@ -37,6 +37,8 @@ class PendingCommit:
         self.keys = {(row.tenant, row.id) for row in rows} | claimed
         if submission.growth:
             self.keys |= {(growth.tenant, f"@{growth.model}") for growth in submission.growth}
+        if submission.parts:
+            self.keys |= {(part, name) for part, staged in submission.parts.items() for name in staged.names}
         self.blocked_since: float | None = None
         self.is_sent = False
         self.is_bulk = not submission.tasks and not submission.parts and is_bulk(rows)

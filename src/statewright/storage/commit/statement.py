@@ -8,6 +8,20 @@ out of the statement.
 Parts that this package knows (unique keys, scheduled tasks, models of new entities) are ``CORE_PARTS``. Others are
 given to ``GroupCommit`` where the service is put together; a transaction stages rows for them by name
 (``UnitOfWork.parts``), and this package does not look into them.
+
+To add a part:
+
+1. Write its SQL file. A CTE that locks rows belongs into the section ``reads``, and locks them in the order of their
+   key: entities come first, then tasks, then the rows of other parts in the order in which the parts are given.
+   ``[conditions]`` keeps a transaction from being applied; ``[refusal]`` then says why, as a text. What the text says
+   before its first colon is looked up in ``Part.refusals``; the rest is handed to ``PartRefused.build_failure``.
+2. Beside it, declare a ``StagedPart`` with the fields that the SQL reads, and make the ``Part`` with
+   ``build_staged_part``. Its ``names`` keep transactions apart that write the same row, ``merge`` is what joined
+   requests need to stage rows of it.
+3. Add the part where the runtime is assembled (``app/runtime.py``), and stage it: ``unit.parts[NAME.name] = …``.
+
+A batch in which nobody has staged the part is sent as if there were no such part: same text, same parameters. A part
+that looks at every transaction has an ``encode`` of its own, which gives None as long as there is nothing to look for.
 """
 
 import re
@@ -19,7 +33,7 @@ from typing import Final
 import asyncpg
 import msgspec
 from msgspec import Struct
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from statewright.background import run_by_size
 from statewright.failures import Conflict, Failure, ModelNotFound, ModelNotLocked
@@ -33,6 +47,7 @@ from statewright.storage.commit.submission import (
     Busy,
     ModelLock,
     ModelLockLost,
+    PartRefused,
     Refusal,
     StagedPart,
     Stale,
@@ -94,7 +109,7 @@ PACKAGE: Final = "statewright.storage.commit"
 class Part(Struct, frozen=True, kw_only=True):
     """A part of the statement.
 
-    ``refusals`` are the values of its section ``refusal``, and what each of them means.
+    ``refusals`` are the values of its section ``refusal``, up to a colon, and what each of them means.
     """
 
     name: str
@@ -109,10 +124,11 @@ def read_sections(package: str, file: str) -> dict[str, str]:
     return {name: text.rstrip("\n") + "\n" for name, text in zip(pieces[::2], pieces[1::2], strict=True)}
 
 
-def build_staged_part(name: str, sections: Mapping[str, str]) -> Part:
+def build_staged_part(name: str, sections: Mapping[str, str], refusals: Mapping[str, Refusal] | None = None) -> Part:
     """A part that writes what transactions have staged under its name.
 
     Its parameter is a list of objects: ``t``, the number of the transaction, and ``part``, the staged fields.
+    ``refusals`` as in ``Part``.
     """
 
     def encode(batch: Sequence[Submission]) -> str | None:
@@ -123,7 +139,7 @@ def build_staged_part(name: str, sections: Mapping[str, str]) -> Part:
         ]
         return _encode(numbered).decode() if numbered else None
 
-    return Part(name=name, sections=sections, encode=encode)
+    return Part(name=name, sections=sections, encode=encode, refusals=refusals or {})
 
 
 class _Numbered(Struct, frozen=True):
@@ -213,8 +229,13 @@ class CommitStatement:
             elif busy:
                 attempts[number] = before or Busy()
             else:
-                attempts[number] = Applied(at) if refusal is None else self._refusals[refusal]
+                attempts[number] = Applied(at) if refusal is None else self._read_refusal(refusal)
         return [attempts[number] for number in range(len(batch))]
+
+    def _read_refusal(self, text: str) -> Refusal:
+        name, _, reason = text.partition(":")
+        refusal = self._refusals[name]
+        return replace(refusal, reason=reason) if isinstance(refusal, PartRefused) else refusal
 
     async def apply_growing(self, connection: asyncpg.Connection, submission: Submission) -> Attempt:
         """Apply a submission together with what its documents teach their models, or nothing of it."""

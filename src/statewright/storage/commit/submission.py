@@ -1,12 +1,13 @@
 """What a transaction wants written, how that is made of its writes, reads, events and tasks, and what became of it."""
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final, Self
 
 import msgspec
 from msgspec import Struct
 
 from statewright.entity import AuditEvent, Entity
+from statewright.failures import Failure
 from statewright.ids import EntityId, ModelId, TenantId, TransactionId
 from statewright.storage.columns import StagedRow
 from statewright.storage.commit.growth import Growth
@@ -32,6 +33,19 @@ class StagedPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def size(self) -> int:
         """About how many characters it is, to tell large transactions."""
         return 0
+
+    @property
+    def names(self) -> Sequence[str]:
+        """What no two transactions of a batch may write, by names of the part's own; one of two waits for the next
+        batch.
+        """
+        return ()
+
+    def merge(self, inner: Self) -> Self:
+        """What is staged when a nested unit of work has ended well that staged ``inner``. A part whose rows are staged
+        by owners of transactions only need not know.
+        """
+        raise NotImplementedError(f"{type(self).__name__} is staged in units that are not nested")
 
 
 class Submission(Struct, frozen=True, kw_only=True):
@@ -76,11 +90,20 @@ class ModelLockLost(Struct, frozen=True):
     reason: str
 
 
+class PartRefused(Struct, frozen=True):
+    """Nothing was written: an optional part of the statement does not allow it, for the reason that its section
+    ``refusal`` gave behind a colon. ``build_failure`` makes of the reason what the client is told.
+    """
+
+    build_failure: Callable[[str], Failure]
+    reason: str = ""
+
+
 class Busy(Struct, frozen=True):
     """Nothing was written: another session has locked an entity. Trying again later makes sense."""
 
 
-Refusal = UniqueKeyTaken | ModelLockLost
+Refusal = UniqueKeyTaken | ModelLockLost | PartRefused
 Verdict = Applied | Stale | Refusal
 Attempt = Verdict | Busy
 """What became of a submission that may be tried again."""

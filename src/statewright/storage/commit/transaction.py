@@ -19,7 +19,14 @@ from statewright.storage.columns import StagedRow
 from statewright.storage.commit.group_commit import GroupCommit
 from statewright.storage.commit.overlay import Overlay
 from statewright.storage.commit.statement import LOST_REASONS
-from statewright.storage.commit.submission import Applied, ModelLockLost, Stale, Submission, UniqueKeyTaken
+from statewright.storage.commit.submission import (
+    Applied,
+    ModelLockLost,
+    PartRefused,
+    Stale,
+    Submission,
+    UniqueKeyTaken,
+)
 from statewright.storage.entities import EntityReader
 
 
@@ -141,6 +148,9 @@ class Transaction:
             case ModelLockLost(reason):
                 self._notify_model_change(overlay.tenant, (model for _, model, _ in submission.model_locks))
                 failure = LOST_REASONS[reason]()
+                raise failure
+            case PartRefused(build_failure, reason):
+                failure = build_failure(reason)
                 raise failure
             case Stale(entities):
                 raise overlay.build_conflict(entities)
