@@ -179,6 +179,12 @@ class RunCollector(Collector):
         for labels, count in metrics.failures:
             failed.add_metric(labels, count.value)
         yield failed
+        retries = CounterMetricFamily(
+            "statewright_callout_retries", "Callouts that were tried again", labels=["kind", "cause", "outcome"]
+        )
+        for told, times in metrics.retries.items():
+            retries.add_metric(told, times)
+        yield retries
 
 
 class TargetCollector(Collector):

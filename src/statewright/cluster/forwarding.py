@@ -123,12 +123,13 @@ class ClusterDispatcher:
             )
         except grpc.aio.AioRpcError as broken:
             log.warning("dispatch_forward_failed", node=member.node, status=broken.code().name, detail=broken.details())
-            raise ForwardFailed(written=broken.code() is not grpc.StatusCode.UNAUTHENTICATED) from broken
+            written = broken.code() is not grpc.StatusCode.UNAUTHENTICATED
+            raise ForwardFailed(written=written, member_id=member.id) from broken
         except asyncio.CancelledError:
             if self._is_task_cancelled():
                 raise
             log.warning("dispatch_forward_failed", node=member.node, status="NODE_GONE")
-            raise ForwardFailed from None
+            raise ForwardFailed(member_id=member.id) from None
         finally:
             self._peer_table.end(member)
         try:

@@ -118,6 +118,7 @@ def encode_failure(failure: Failure) -> pb.DispatchReply:
             message.kind, message.written = pb.MemberFailure.TIMEOUT, True
         case ComputeMemberDisconnected():
             message.kind, message.written = pb.MemberFailure.DISCONNECTED, failure.written
+            message.member_id = failure.member_id
         case _:
             message.kind = pb.MemberFailure.OTHER
     return pb.DispatchReply(failure=message)
@@ -138,6 +139,7 @@ def decode_result(answer: pb.DispatchReply, callout: Callout, member: RemoteMemb
         reason=reply.reason if reply.HasField("reason") else None,
         result=decode(reply.result) if reply.result else None,
         result_kind=reply.result_kind if reply.HasField("result_kind") else None,
+        member_id="" if reply.success else member.id,
     )
 
 
@@ -147,5 +149,5 @@ def _decode_failure(message: pb.MemberFailure, callout: Callout, member: RemoteM
     if message.kind == pb.MemberFailure.TIMEOUT:
         return CalloutTimeout(callout, member_id=message.member_id or member.id, written=message.written)
     if message.kind == pb.MemberFailure.DISCONNECTED:
-        return member_lost_failure(callout, written=message.written)
+        return member_lost_failure(callout, written=message.written, member_id=message.member_id or member.id)
     return WorkflowFailed(message.message)

@@ -51,6 +51,7 @@ class CalloutResult(Struct, frozen=True, kw_only=True):
     ``data`` is the JSON text of a processor's new document, not validated yet; ``UNSET`` when it changes nothing.
     ``matches`` and ``reason`` are a criterion's, ``result`` and ``result_kind`` a function's. ``error`` is the member's
     own text, None when it gave none; ``retryable`` is false when the member says that a retry is useless.
+    ``member_id`` is known of failures only.
     """
 
     success: bool
@@ -62,6 +63,7 @@ class CalloutResult(Struct, frozen=True, kw_only=True):
     reason: str | None = None
     result: JsonValue = None
     result_kind: str | None = None
+    member_id: str = ""
 
 
 class CalloutTimeout(DispatchTimeout):
@@ -96,6 +98,7 @@ def members_busy_failure(callout: Callout) -> NoComputeMember:
     return NoComputeMember(f'every matching calculation member is busy: tags "{callout.tags_text}"')
 
 
-def member_lost_failure(callout: Callout, *, written: bool) -> ComputeMemberDisconnected:
+def member_lost_failure(callout: Callout, *, written: bool, member_id: str = "") -> ComputeMemberDisconnected:
     """The failure when the member's stream ended before its result; ``written``: whether it may have the request."""
-    return ComputeMemberDisconnected(f"compute member disconnected during {callout.kind} dispatch", written=written)
+    message = f"compute member disconnected during {callout.kind} dispatch"
+    return ComputeMemberDisconnected(message, written=written, member_id=member_id)

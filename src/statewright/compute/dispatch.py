@@ -5,6 +5,8 @@ import time
 from collections.abc import Collection
 from typing import Final, get_args
 
+from msgspec.structs import replace
+
 from statewright.compute.callout import (
     Callout,
     CalloutKind,
@@ -50,7 +52,8 @@ class Dispatcher:
         pending = member.send(callout)
         begun = time.monotonic()
         try:
-            return await pending.reply
+            reply = await pending.reply
+            return reply if reply.success else replace(reply, member_id=member.id)
         except CalloutTimeout:
             member.timed_out += 1
             raise

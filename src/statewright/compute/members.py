@@ -83,7 +83,7 @@ class PendingCallout:
 
     def fail_disconnected(self) -> None:
         """Fail the callout because the member's stream ended."""
-        self.fail(member_lost_failure(self.callout, written=self._taken))
+        self.fail(member_lost_failure(self.callout, written=self._taken, member_id=self.member_id))
 
     def stop_deadline(self) -> None:
         """Remove the deadline, since the wait for the result is over."""

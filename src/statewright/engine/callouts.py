@@ -2,6 +2,7 @@
 (docs/reference/workflows.md#requests-to-members).
 """
 
+import asyncio
 from collections.abc import Awaitable, Collection
 from typing import Protocol
 
@@ -13,6 +14,7 @@ from statewright.conditions import Function
 from statewright.engine.metrics import RunMetrics
 from statewright.engine.run import EntityDraft, Run
 from statewright.engine.unit import Unit
+from statewright.failures import DispatchTimeout
 from statewright.ids import IdSource
 from statewright.workflow import Processor, ScheduleFunction, Transition
 
@@ -106,15 +108,17 @@ class CalloutDispatcher(Struct, frozen=True, kw_only=True):
         transition: Transition | None,
         *,
         avoiding: Collection[str] = (),
+        within_s: float | None = None,
     ) -> CalloutResult:
         """The result of a callout inside the run's transaction, which its callbacks may join.
 
-        ``transition`` is None while a workflow is being selected. Raises what ``CalloutTransport.dispatch`` raises.
+        ``transition`` is None while a workflow is being selected; ``within_s`` bounds the wait beside the limit that
+        the member has. Raises what ``CalloutTransport.dispatch`` raises.
         """
         token = self.tokens.issue_token(run.unit)
         callout = self._build_callout(spec, run, draft, transition, transaction_id=run.unit.id, token=token)
         async with run.unit.release_gate():
-            return await self._dispatch(callout, run, avoiding)
+            return await self._dispatch(callout, run, avoiding, within_s)
 
     async def ask_outside(
         self,
@@ -124,20 +128,33 @@ class CalloutDispatcher(Struct, frozen=True, kw_only=True):
         transition: Transition | None,
         *,
         avoiding: Collection[str] = (),
+        within_s: float | None = None,
     ) -> CalloutResult:
         """The result of a callout outside any transaction; its callbacks are requests of their own.
 
         Raises what ``CalloutTransport.dispatch`` raises.
         """
         callout = self._build_callout(spec, run, draft, transition, transaction_id="", token=None)
-        return await self._dispatch(callout, run, avoiding)
+        return await self._dispatch(callout, run, avoiding, within_s)
 
-    async def _dispatch(self, callout: Callout, run: Run, avoiding: Collection[str]) -> CalloutResult:
+    async def _dispatch(
+        self, callout: Callout, run: Run, avoiding: Collection[str], within_s: float | None
+    ) -> CalloutResult:
         with self.metrics.observe_callout(run.model.key, callout.kind, callout.name, callout.tags) as observed:
-            result = await self.transport.dispatch(callout, avoiding=avoiding)
+            if within_s is None:
+                result = await self.transport.dispatch(callout, avoiding=avoiding)
+            else:
+                result = await self._dispatch_within(callout, avoiding, within_s)
             if not result.success:
                 observed.refuse()
             return result
+
+    async def _dispatch_within(self, callout: Callout, avoiding: Collection[str], within_s: float) -> CalloutResult:
+        try:
+            async with asyncio.timeout(within_s):
+                return await self.transport.dispatch(callout, avoiding=avoiding)
+        except TimeoutError as late:
+            raise DispatchTimeout(f"{callout.kind} dispatch timed out: the time for all attempts is over") from late
 
     def _build_callout(
         self,

@@ -1,5 +1,6 @@
 """Evaluating criteria: in memory, or by a calculation member (docs/reference/workflows.md#criteria)."""
 
+from collections.abc import Awaitable
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -9,11 +10,13 @@ from msgspec import Struct
 from statewright.background import run_in_thread
 from statewright.compute.callout import CalloutResult
 from statewright.conditions import EvaluationError, Function, Visits
+from statewright.engine.attempts import RepeatedCallout
 from statewright.engine.callouts import CalloutDispatcher, build_criterion_spec
 from statewright.engine.models import Model
 from statewright.engine.run import EntityDraft, Run
 from statewright.turns import TurnExceeded
 from statewright.workflow import Criterion, Transition
+from statewright.workflow.retries import RetryRule
 
 NO_REASON: Final = "criterion did not match"
 """What the audit trail says of a criterion that does not hold when its member gave no reason
@@ -62,13 +65,39 @@ class CriterionEvaluator(Struct, frozen=True, kw_only=True):
     async def _ask(
         self, run: Run, draft: EntityDraft, function: Function, transition: Transition | None
     ) -> CriterionResult:
-        spec = build_criterion_spec(function, target="TRANSITION" if transition else "WORKFLOW")
-        reply = await self.dispatcher.ask(spec, run, draft, transition)
+        rule = transition.criterion_retry if transition else run.workflow.criterion_retry
+        reply = await self._ask_by_rule(run, draft, function, transition, rule)
         run.tell_warnings("criteria", function.name, reply.warnings)
         if not reply.success:
             raise EvaluationError(f"criteria dispatch failed: {reply.error or 'criteria returned failure'}")
         reason = None if reply.matches else _truncate_reason(reply)
         return CriterionResult(reply.matches, reason, reply.warnings)
+
+    def _ask_by_rule(
+        self,
+        run: Run,
+        draft: EntityDraft,
+        function: Function,
+        transition: Transition | None,
+        rule: RetryRule | None,
+    ) -> Awaitable[CalloutResult]:
+        spec, dispatcher = (
+            build_criterion_spec(function, target="TRANSITION" if transition else "WORKFLOW"),
+            self.dispatcher,
+        )
+        if rule is None:
+            return dispatcher.ask(spec, run, draft, transition)
+        repeated = RepeatedCallout(
+            attempt=lambda run, *, avoiding, within_s: dispatcher.ask(
+                spec, run, draft, transition, avoiding=avoiding, within_s=within_s
+            ),
+            rule=rule,
+            kind="criteria",
+            name=function.name,
+            joins=True,
+            metrics=dispatcher.metrics,
+        )
+        return repeated.ask(run)
 
 
 def evaluate_in_memory(model: Model, criterion: Criterion, draft: EntityDraft, visits: Visits) -> bool:

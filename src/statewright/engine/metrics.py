@@ -4,10 +4,11 @@ Counted as it happens: a transition that a conflict undoes has fired, too. How m
 bounded; see :mod:`statewright.labels`.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from statewright.compute.callout import CalloutKind
 from statewright.entity import ModelKey
@@ -16,6 +17,9 @@ from statewright.histogram import Histogram
 from statewright.labels import Count, LabelTable
 
 BOUNDS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+RetryOutcome: TypeAlias = Literal["succeeded", "failed", "out_of_time"]
+"""What a repeated attempt came to; the last: the time for all attempts ended in the pause before it."""
 
 REFUSED: Final = "refused"
 """Why a callout failed: its function said so."""
@@ -49,6 +53,8 @@ class RunMetrics:
         """Times of callouts by model, kind, name of the function, and tags."""
         self.failures: LabelTable[Count] = LabelTable(limit, Count, self._is_wanted)
         """Failed callouts by the same, and by why."""
+        self.retries: Counter[tuple[CalloutKind, str, RetryOutcome]] = Counter()
+        """Repeated attempts by kind of callout, by why the one before failed, and by what they came to."""
 
     def count_transition(self, model: ModelKey, name: str) -> None:
         """A transition has fired."""

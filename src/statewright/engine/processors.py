@@ -1,6 +1,5 @@
 """The pipeline of processors of a firing transition (docs/reference/workflows.md#execution-modes)."""
 
-import asyncio
 from functools import partial
 from typing import assert_never
 
@@ -8,13 +7,15 @@ from msgspec import UNSET, Struct
 
 from statewright import logs
 from statewright.background import free_in_parts, run_by_size
-from statewright.compute.callout import CalloutResult, CalloutTimeout
+from statewright.compute.callout import CalloutResult
 from statewright.engine import events
+from statewright.engine.attempts import RepeatedCallout
 from statewright.engine.callouts import CalloutDispatcher, build_processor_spec
 from statewright.engine.run import EntityDraft, Run
 from statewright.failures import ComputeMemberDisconnected, DispatchTimeout, Failure, NoComputeMember, WorkflowFailed
 from statewright.jsonval.codec import MalformedJson
 from statewright.workflow import Processor, Transition
+from statewright.workflow.retries import NOTHING_DONE, PERHAPS_DONE, RetryRule
 
 log = logs.logger(__name__)
 
@@ -24,6 +25,19 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
 
     attempts: int = 3
     delay_ms: int = 500
+
+    def to_rule(self, *, separate: bool) -> RetryRule:
+        """As a rule; ``separate``: of a callout between two segments, whose author promised that it may be repeated."""
+        delay_s = self.delay_ms / 1000
+        return RetryRule(
+            attempts=self.attempts,
+            delay_s=delay_s,
+            max_delay_s=delay_s,
+            factor=1,
+            jitter=0,
+            total_s=None,
+            causes=NOTHING_DONE | PERHAPS_DONE if separate else NOTHING_DONE,
+        )
 
 
 class ProcessorRunner(Struct, frozen=True, kw_only=True):
@@ -149,25 +163,22 @@ class ProcessorRunner(Struct, frozen=True, kw_only=True):
         """The result of the first attempt that may not be repeated, or of the last one (decision W7)."""
         spec = build_processor_spec(processor)
         separate = processor.mode == "COMMIT_BEFORE_DISPATCH"
-        ask = self.dispatcher.ask_outside if separate and not processor.starts_new_tx else self.dispatcher.ask
-        attempts_left = self.retry.attempts if processor.config.retry == "FIXED" else 1
-        avoided: list[str] = []
-        while True:
-            attempts_left -= 1
-            try:
-                return await ask(spec, run, draft, transition, avoiding=avoided)
-            except (NoComputeMember, ComputeMemberDisconnected, DispatchTimeout) as failure:
-                if not attempts_left or not (separate or was_never_delivered(failure)):
-                    raise
-                avoided += [failure.member_id] if isinstance(failure, CalloutTimeout) else []
-            await asyncio.sleep(self.retry.delay_ms / 1000)
-
-
-def was_never_delivered(failure: Failure) -> bool:
-    """Whether the request certainly never reached a member, so that another attempt repeats nothing."""
-    return isinstance(failure, NoComputeMember) or (
-        isinstance(failure, ComputeMemberDisconnected) and not failure.written
-    )
+        joins = not separate or processor.starts_new_tx
+        ask = self.dispatcher.ask if joins else self.dispatcher.ask_outside
+        rule = processor.retry or (self.retry.to_rule(separate=separate) if processor.config.retry == "FIXED" else None)
+        if rule is None:
+            return await ask(spec, run, draft, transition)
+        repeated = RepeatedCallout(
+            attempt=lambda run, *, avoiding, within_s: ask(
+                spec, run, draft, transition, avoiding=avoiding, within_s=within_s
+            ),
+            rule=rule,
+            kind="processor",
+            name=processor.name,
+            joins=joins,
+            metrics=self.dispatcher.metrics,
+        )
+        return await repeated.ask(run)
 
 
 async def apply_reply(processor: Processor, reply: CalloutResult, draft: EntityDraft) -> EntityDraft:

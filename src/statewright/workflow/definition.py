@@ -18,6 +18,7 @@ from statewright.conditions import Condition, MalformedCondition, parse
 from statewright.conditions.wire import parse_tags
 from statewright.jsonval.values import JsonValue
 from statewright.workflow.contracts import Contract
+from statewright.workflow.retries import NOTHING_DONE, PERHAPS_DONE, RetryRule, read_retry
 
 
 class Criterion(Struct, frozen=True, kw_only=True):
@@ -110,6 +111,7 @@ class Processor(Struct, frozen=True, kw_only=True):
 
     ``execution_mode`` is the declared text, maybe empty. ``start_new_tx_beside`` is ``startNewTxOnDispatch`` given
     next to it, where older documents have it, rather than in ``config`` (decision W6); ``None`` when not given there.
+    ``retry`` is derived from the annotations.
     """
 
     type: str = ""
@@ -118,6 +120,12 @@ class Processor(Struct, frozen=True, kw_only=True):
     start_new_tx_beside: bool | None = None
     config: ProcessorConfig = ProcessorConfig()
     annotations: JsonValue = None
+    retry: RetryRule | None = None
+
+    def __post_init__(self) -> None:
+        if self.annotations is not None:
+            causes = NOTHING_DONE | PERHAPS_DONE if self.mode == "COMMIT_BEFORE_DISPATCH" else NOTHING_DONE
+            force_setattr(self, "retry", read_retry(self.annotations, causes=causes))
 
     @property
     def mode(self) -> ExecutionMode:
@@ -170,7 +178,7 @@ class Transition(Struct, frozen=True, kw_only=True):
     """A way out of a state (docs/reference/workflows.md#transition).
 
     ``null_criterion`` tells an explicit ``"criterion": null`` from an absent one; both mean that there is no guard.
-    ``annotations`` and ``criterion_annotations``: ``None`` when there are none.
+    ``annotations`` and ``criterion_annotations``: ``None`` when there are none. ``criterion_retry`` is derived.
     """
 
     name: str
@@ -183,6 +191,10 @@ class Transition(Struct, frozen=True, kw_only=True):
     schedule: Schedule | None = None
     annotations: JsonValue = None
     criterion_annotations: JsonValue = None
+    criterion_retry: RetryRule | None = None
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "criterion_retry", read_retry(self.criterion_annotations))
 
     @property
     def commits_segment(self) -> bool:
@@ -220,7 +232,7 @@ class Workflow(Struct, frozen=True, kw_only=True):
 
     ``version`` is kept as imported. ``states`` is in the order of the names. ``has_schedules`` is derived: whether any
     transition is scheduled, disabled ones included (docs/reference/workflows.md#arming). So is ``segmenting_states``:
-    where a cascade may come to a ``COMMIT_BEFORE_DISPATCH`` processor.
+    where a cascade may come to a ``COMMIT_BEFORE_DISPATCH`` processor, and ``criterion_retry``.
     """
 
     version: str
@@ -236,8 +248,10 @@ class Workflow(Struct, frozen=True, kw_only=True):
     states: Mapping[str, State]
     has_schedules: bool = False
     segmenting_states: frozenset[str] = frozenset()
+    criterion_retry: RetryRule | None = None
 
     def __post_init__(self) -> None:
+        force_setattr(self, "criterion_retry", read_retry(self.criterion_annotations))
         transitions = (transition for state in self.states.values() for transition in state.transitions)
         force_setattr(self, "has_schedules", any(t.schedule is not None for t in transitions))
         force_setattr(self, "segmenting_states", _find_segmenting_states(self.states.values()))

@@ -11,6 +11,7 @@ from typing import Final
 from statewright.conditions.json_schema import Ref, describe_conditions
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.workflow.definition import EXECUTION_MODES
+from statewright.workflow.retries import RETRY_CAUSES
 from statewright.workflow.structure import MAX_NAME_BYTES
 
 SCHEMA_ID: Final = "urn:statewright:schema:workflows"
@@ -65,10 +66,32 @@ def describe_workflows(ref: Ref) -> Mapping[str, JsonObject]:
         "ScheduleFunction": _describe_schedule_function(),
         "Annotations": {
             "type": ["object", "null"],
-            "description": "for tools: kept and exported, never interpreted; 65,536 bytes of compact JSON at most",
-            "properties": {"displayName": {}, "description": {}},
+            "description": "for tools: kept and exported; 65,536 bytes of compact JSON at most",
+            "properties": {"displayName": {}, "description": {}, "statewright": _describe_own_annotations()},
         },
     }
+
+
+def _describe_own_annotations() -> JsonObject:
+    duration: JsonObject = {"type": "string", "description": "an ISO 8601 duration, at most PT10M"}
+    return _describe_object(
+        "what the service itself reads",
+        {
+            "retry": _describe_object(
+                "of processors and function criteria: when a callout is tried again",
+                {
+                    "attempts": {"type": "integer", "minimum": 1, "maximum": 20, "default": 3},
+                    "delay": duration | {"default": "PT0.5S"},
+                    "maxDelay": duration | {"default": "PT30S"},
+                    "totalTime": duration | {"default": "PT60S"},
+                    "factor": {"type": "number", "minimum": 1, "maximum": 10, "default": 2},
+                    "jitter": {"type": "number", "minimum": 0, "maximum": 1, "description": "0.2 by default"},
+                    "failover": {"type": "boolean", "default": True},
+                    "on": {"type": "array", "items": {"enum": list(RETRY_CAUSES)}},
+                },
+            )
+        },
+    )
 
 
 def _describe_import(ref: Ref) -> JsonObject:

@@ -7,11 +7,14 @@ Each rule yields its violations lazily: an import reports the first one only. Th
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from msgspec import Struct
+
 from statewright.jsonval.codec import encode
 from statewright.jsonval.quoting import quote_name
 from statewright.jsonval.values import JsonValue
 from statewright.workflow.contracts import Contract
 from statewright.workflow.definition import EXECUTION_MODES, Processor, Schedule, State, Transition, Workflow
+from statewright.workflow.own_annotations import find_own_violations, is_asked
 
 MAX_NAME_BYTES: Final = 256
 """Longest name of a workflow, state, transition or processor, in UTF-8
@@ -136,27 +139,39 @@ MAX_ANNOTATION_BYTES: Final = 65_536
 
 def find_annotation_violations(workflow: Workflow) -> Iterator[str]:
     """Messages about annotations that are no object, or too large, in document order."""
-    for place, annotations in _list_annotations(workflow):
+    for each in _list_annotations(workflow):
+        annotations = each.value
         if annotations is None:
             continue
         if not isinstance(annotations, dict):
-            yield f"{place}: annotations must be a JSON object"
+            yield f"{each.place}: annotations must be a JSON object"
         elif (size := len(encode(annotations))) > MAX_ANNOTATION_BYTES:
-            yield f"{place}: annotations size {size} bytes exceeds the {MAX_ANNOTATION_BYTES}-byte limit"
+            yield f"{each.place}: annotations size {size} bytes exceeds the {MAX_ANNOTATION_BYTES}-byte limit"
+        for violation in find_own_violations(annotations, takes_retry=each.takes_retry):
+            yield f"{each.place}: annotations.{violation}"
 
 
-def _list_annotations(workflow: Workflow) -> Iterator[tuple[str, JsonValue]]:
-    place = locate_workflow(workflow)
-    yield place, workflow.annotations
-    yield f"{place} criterionAnnotations", workflow.criterion_annotations
+class _Annotations(Struct, frozen=True):
+    """Annotations, and where they are; ``takes_retry``: they are of something that a member is asked for."""
+
+    place: str
+    value: JsonValue
+    takes_retry: bool = False
+
+
+def _list_annotations(workflow: Workflow) -> Iterator[_Annotations]:
+    place, asks = locate_workflow(workflow), is_asked(workflow.criterion)
+    yield _Annotations(place, workflow.annotations)
+    yield _Annotations(f"{place} criterionAnnotations", workflow.criterion_annotations, asks)
     for state in workflow.states.values():
-        yield locate_state(workflow, state), state.annotations
+        yield _Annotations(locate_state(workflow, state), state.annotations)
         for transition in state.transitions:
-            place = locate_transition(workflow, state, transition)
-            yield place, transition.annotations
-            yield f"{place} criterionAnnotations", transition.criterion_annotations
+            place, asks = locate_transition(workflow, state, transition), is_asked(transition.criterion)
+            yield _Annotations(place, transition.annotations)
+            yield _Annotations(f"{place} criterionAnnotations", transition.criterion_annotations, asks)
             for processor in transition.processors:
-                yield locate_processor(workflow, state, transition, processor), processor.annotations
+                place_of_processor = locate_processor(workflow, state, transition, processor)
+                yield _Annotations(place_of_processor, processor.annotations, takes_retry=True)
 
 
 def locate_workflow(workflow: Workflow) -> str:
