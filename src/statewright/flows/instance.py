@@ -68,6 +68,11 @@ class FlowInstance(Struct, frozen=True, kw_only=True):
         return None
 
     @property
+    def awaited_by(self) -> str | None:
+        """Nor waited for."""
+        return None
+
+    @property
     def input(self) -> JsonValue:
         """What it was started with."""
         return self.marking.data.get(INPUT, {})

@@ -41,6 +41,8 @@ class FlowProcesses:
 
     name = "flows"
     merges_results = True
+    children = None
+    log = None
     models = LanguageModels(instance=INSTANCE, definition=DEFINITION, namespace="flows/")
 
     def compile_source(self, source: str, version: int) -> FlowProcess:

@@ -48,7 +48,12 @@ class ProcessInstance(Protocol):
 
     @property
     def parent_instance_id(self) -> str | None:
-        """The instance whose end started this one."""
+        """The instance that started this one."""
+        ...
+
+    @property
+    def awaited_by(self) -> str | None:
+        """The execution of the parent that goes on when this one has ended; ``None``: nobody waits for it."""
         ...
 
 
@@ -85,6 +90,22 @@ class NewInstance(Struct, frozen=True, kw_only=True):
     business_key: str = ""
     """Empty: none."""
     parent_instance_id: str | None = None
+    awaited_by: str | None = None
+    """The execution of the parent that waits for its end."""
+
+
+class ChildOutcome(Struct, frozen=True, kw_only=True):
+    """How an awaited instance ended: with ``output``, or without success for ``reason``."""
+
+    output: JsonValue = None
+    reason: str | None = None
+
+
+class LogEvent(Struct, frozen=True):
+    """An event of the log of an instance. Numbers rise by one from 1, and are never given twice."""
+
+    number: int
+    event: JsonObject
 
 
 class AuditEntry(Struct, frozen=True):
@@ -194,6 +215,28 @@ class ProcessRecords(Protocol[P_contra, I]):
         ...
 
 
+class ChildOperations(Protocol[P_contra, I]):
+    """Instances that wait for others of the same language."""
+
+    def describe_outcome(self, process: P_contra, instance: I) -> ChildOutcome:
+        """What one that has ended means to its parent."""
+        ...
+
+    def end_child(
+        self, process: P_contra, instance: I, execution: str, outcome: ChildOutcome, moment: Moment
+    ) -> Applied[I] | Rejection:
+        """The awaited instance of an execution has ended. Without effect when nothing waits for it any more."""
+        ...
+
+
+class InstanceLog(Protocol[P_contra, I]):
+    """A log of everything that happened in an instance, beside its history and its audit trail."""
+
+    def list_events(self, process: P_contra, before: I | None, applied: Applied[I], at: int) -> Sequence[LogEvent]:
+        """The events of an operation, in order; ``before`` ``None``: the instance is new."""
+        ...
+
+
 class LanguageModels(Struct, frozen=True, kw_only=True):
     """The built-in models of a language.
 
@@ -235,4 +278,14 @@ class ProcessLanguage(
         """Whether results of jobs that come while their instance is being changed may be applied by one advance, and
         so make one version.
         """
+        ...
+
+    @property
+    def children(self) -> ChildOperations[P, I] | None:
+        """``None``: its instances wait for no others."""
+        ...
+
+    @property
+    def log(self) -> InstanceLog[P, I] | None:
+        """``None``: its instances have no log of their own."""
         ...

@@ -54,6 +54,11 @@ class Instance(Struct, frozen=True, kw_only=True):
         return self.marking.reason
 
     @property
+    def awaited_by(self) -> str | None:
+        """Always ``None``: no instance waits for another."""
+        return None
+
+    @property
     def is_terminal(self) -> bool:
         """Whether nothing but a manual retry of a failed instance can happen any more."""
         return self.status not in IN_FLIGHT

@@ -121,6 +121,8 @@ class StepProcesses:
     name = "steps"
     merges_results = False
     """Each result is a version of its own."""
+    children = None
+    log = None
     models = LanguageModels(
         instance=INSTANCE, definition=DEFINITION, user_task=USER_TASK, task_types=("USER_TASK",), namespace=""
     )

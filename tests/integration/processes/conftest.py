@@ -20,14 +20,18 @@ from statewright.jsonval.values import JsonObject
 from statewright.services.builtin import FireRequest
 from statewright.services.processes import advancing, definitions, instances, jobs
 from statewright.services.processes.background import LeaseSweeper
+from statewright.services.processes.child_ends import build_end_teller
 from statewright.services.processes.definitions import NewDefinition
 from statewright.services.processes.hosting import ProcessHost, find_host
 from statewright.services.processes.installing import install_language
 from statewright.services.processes.jobs import ClaimedJob, JobClaim
 from statewright.services.processes.queues import get_own_queue
+from statewright.services.processes.successors import build_successor_starter
 from statewright.services.processes.timers import TimerScanner
+from statewright.services.processes.writing import to_entity_id
 from statewright.services.runtime import Caller, Extensions, Runtime
 from statewright.settings import Secret, Settings
+from statewright.storage.processes.log import fetch_events
 from tests.database import Template
 from tests.integration.processes.errands import ERRAND, ERRANDS, Errand, Plan, cancel
 from tests.integration.steps.conftest import Watch, a_caller
@@ -68,9 +72,9 @@ class Office:
     def host(self) -> ProcessHost[Plan, Errand]:
         return find_host(self.runtime, ERRANDS)
 
-    async def draw(self, id_: str = "errand", limit: int = 10, ask: str = "fetch") -> None:
+    async def draw(self, id_: str = "errand", limit: int = 10, ask: str = "fetch", **more: str) -> None:
         """Store a definition."""
-        plan = {"id": id_, "ask": ask, "lift": "lift", "limit": limit, "within": "PT1H"}
+        plan = {"id": id_, "ask": ask, "lift": "lift", "limit": limit, "within": "PT1H", **more}
 
         def build_document(version: int, at: int) -> JsonObject:
             return {"id": id_, "version": version}
@@ -101,6 +105,26 @@ class Office:
 
     async def sweep(self) -> int:
         return await LeaseSweeper(self.runtime, interval=timedelta(seconds=1)).run_once()
+
+    async def cancel(self, errand: Errand) -> None:
+        id_ = to_entity_id(errand.id)
+        await advancing.advance(self.host, self.caller, id_, cancel, kind="errand.cancel", unknown=UNKNOWN)
+
+    async def start_children(self) -> int:
+        """Start instances that others wait for and whose node did not; those are due after a while."""
+        return await build_successor_starter(self.runtime, scan_interval=timedelta(seconds=1)).run_once()
+
+    async def tell_ends(self) -> int:
+        """Tell parents that their children have ended, where the node did not on which they did."""
+        return await build_end_teller(self.runtime, scan_interval=timedelta(seconds=1)).run_once()
+
+    async def log(self, errand: Errand) -> list[tuple[int, str]]:
+        events = await fetch_events(self.runtime.pool, self.caller.tenant, to_entity_id(errand.id), after=0, limit=99)
+        return [(event.number, json.loads(event.event)["node"]) for event in events]
+
+    async def children(self, definition: str) -> list[Errand]:
+        found = await instances.list_instances(self.host, self.caller, definition_id=definition)
+        return list(found.items)
 
     async def scan(self) -> int:
         return (await TimerScanner(self.runtime, scan_interval=timedelta(seconds=1)).run_once()).fired

@@ -1,7 +1,8 @@
 """A toy language: somebody is sent on an errand, and what is brought back decides whether a second one is needed.
 
 A definition is ``{"id", "ask", "lift", "limit", "within"}``. The job ``ask`` tells a weight; above the limit a second
-job, ``lift``, follows. When the first is not done within the time, the errand ends late.
+job, ``lift``, follows. When the first is not done within the time, the errand ends late. With ``"after"`` it waits for
+an errand of another definition first. The log of an errand has the nodes that it came to.
 """
 
 import json
@@ -20,6 +21,7 @@ from statewright.net import (
     BoundaryTimer,
     Completed,
     Delay,
+    ExecutionId,
     KernelResult,
     Language,
     Marking,
@@ -29,6 +31,7 @@ from statewright.net import (
     NodeId,
     Problem,
     Routing,
+    SubNet,
     Task,
     TimerId,
     Visit,
@@ -39,13 +42,15 @@ from statewright.net import (
     parse_delay,
     start,
 )
-from statewright.net.effects import ChangePhase, CloseHumanTask, OpenHumanTask, RecordEntry
-from statewright.net.events import Cancelled, Event, TaskCompleted, TaskFailed, TimerFired
+from statewright.net.effects import ChangePhase, CloseHumanTask, Effect, OpenHumanTask, RecordEntry
+from statewright.net.events import Cancelled, ChildEnded, Event, TaskCompleted, TaskFailed, TimerFired
 from statewright.processes.language import (
     Applied,
     AuditEntry,
+    ChildOutcome,
     JobPlace,
     LanguageModels,
+    LogEvent,
     NewInstance,
     ProcessLanguage,
     Rejection,
@@ -56,7 +61,19 @@ OWNER = "the errand office"
 ERRAND = BuiltinModel(
     key=ModelKey("Errand", 1),
     owner=OWNER,
-    sample={"id": "x", "definition": "d", "version": 1, "at": 1, "ended": 1, "key": "k", "data": {}, "marking": {}},
+    sample={
+        "id": "x",
+        "definition": "d",
+        "version": 1,
+        "at": 1,
+        "ended": 1,
+        "key": "k",
+        "logged": 1,
+        "parent": "p",
+        "by": "e",
+        "data": {},
+        "marking": {},
+    },
     states={"RUNNING": {name: state for state, name in ENDS.items()}, "COMPLETED": {}, "FAILED": {}, "CANCELLED": {}},
     client_transitions=frozenset({"cancel"}),
     open_paths=("$.data", "$.marking"),
@@ -85,6 +102,8 @@ class Errand(Struct, frozen=True, kw_only=True):
     completed_at: int | None = None
     business_key: str | None = None
     parent_instance_id: str | None = None
+    awaited_by: str | None = None
+    logged: int = 0
 
     @property
     def status(self) -> str:
@@ -113,16 +132,44 @@ class Data(Language):
         return {**data, **changes}
 
 
+class Followers:
+    """Errands that wait for others."""
+
+    def describe_outcome(self, process: Plan, instance: Errand) -> ChildOutcome:
+        if instance.status == "COMPLETED":
+            return ChildOutcome(output={"brought": instance.marking.data.get("weight")})
+        return ChildOutcome(reason=instance.marking.reason or instance.status)
+
+    def end_child(
+        self, process: Plan, instance: Errand, execution: str, outcome: ChildOutcome, moment: Moment
+    ) -> Applied[Errand]:
+        ended = ChildEnded(ExecutionId(execution), outcome.output, outcome.reason)
+        return _advance(process, instance, ended, moment)
+
+
+class Logbook:
+    """The nodes that errands came to."""
+
+    def list_events(
+        self, process: Plan, before: Errand | None, applied: Applied[Errand], at: int
+    ) -> Sequence[LogEvent]:
+        sent = _list_entries(applied.effects)
+        first = applied.instance.logged - len(sent) + 1
+        return [LogEvent(number, {"node": node}) for number, node in enumerate(sent, first)]
+
+
 class Errands:
     """The language, for the host."""
 
     name = "errands"
     merges_results = False
+    children = Followers()
+    log = Logbook()
     models = LanguageModels(instance=ERRAND, definition=PLAN, user_task=CHORE, namespace="errands/")
 
     def compile_source(self, source: str, version: int) -> Plan:
         plan = json.loads(source)
-        ask, lift, done, late = map(NodeId, ("ask", "lift", "done", "late"))
+        after, ask, lift, done, late = map(NodeId, ("after", "ask", "lift", "done", "late"))
         timer = BoundaryTimer(delay=parse_delay(plan["within"]) or Delay(0, 0), target=late, interrupting=True)
         choice = Routing(arcs=(Arc(lift, str(plan["limit"])), Arc(done)))
         nodes = (
@@ -131,7 +178,11 @@ class Errands:
             Node(id=done, ends=True),
             Node(id=late, ends=True),
         )
-        return Plan(plan["id"], version, plan["limit"], Net(nodes={node.id: node for node in nodes}, entries=(ask,)))
+        first = (ask,)
+        if "after" in plan:
+            nodes += (Node(id=after, activity=SubNet(plan["after"]), routing=Routing(arcs=(Arc(ask),))),)
+            first = (after,)
+        return Plan(plan["id"], version, plan["limit"], Net(nodes={node.id: node for node in nodes}, entries=first))
 
     def limit_to_turn(self, process: Plan) -> Plan:
         return process
@@ -148,6 +199,7 @@ class Errands:
             started_at=moment.at,
             business_key=new.business_key or None,
             parent_instance_id=new.parent_instance_id,
+            awaited_by=new.awaited_by,
         )
         applied = _apply(errand, start(process.net, Data(), new.variables, moment), moment)
         return replace(applied, transitions=()) if applied.instance.status == "RUNNING" else applied
@@ -169,10 +221,16 @@ class Errands:
             "definition": instance.definition_id,
             "version": instance.definition_version,
             "at": instance.started_at,
+            "logged": instance.logged,
             "data": instance.marking.data,
             "marking": marking_to_document(instance.marking),
         }
-        optional: JsonObject = {"ended": instance.completed_at, "key": instance.business_key}
+        optional: JsonObject = {
+            "ended": instance.completed_at,
+            "key": instance.business_key,
+            "parent": instance.parent_instance_id,
+            "by": instance.awaited_by,
+        }
         return document | {name: value for name, value in optional.items() if value is not None}
 
     def instance_from_document(self, document: JsonObject) -> Errand:
@@ -186,6 +244,9 @@ class Errands:
             started_at=cast("int", document["at"]),
             completed_at=cast("int | None", document.get("ended")),
             business_key=cast("str | None", document.get("key")),
+            parent_instance_id=cast("str | None", document.get("parent")),
+            awaited_by=cast("str | None", document.get("by")),
+            logged=cast("int", document["logged"]),
         )
 
     def open_task(self, instance: Errand, task: OpenHumanTask, at: int) -> JsonObject:
@@ -197,8 +258,7 @@ class Errands:
     def list_audit_entries(
         self, process: Plan, before: Errand | None, applied: Applied[Errand]
     ) -> Sequence[AuditEntry]:
-        sent = [effect.node for effect in applied.effects if isinstance(effect, RecordEntry)]
-        return [AuditEntry("errand-sent", {"nodeId": node}) for node in sent]
+        return [AuditEntry("errand-sent", {"nodeId": node}) for node in _list_entries(applied.effects)]
 
     def get_definition_name(self, process: Plan) -> str:
         return "Errands"
@@ -229,6 +289,15 @@ def _advance(process: Plan, instance: Errand, event: Event, moment: Moment) -> A
 
 def _apply(errand: Errand, result: KernelResult, moment: Moment) -> Applied[Errand]:
     ended = any(isinstance(effect, ChangePhase) for effect in result.effects)
-    after = replace(errand, marking=result.marking, completed_at=moment.at if ended else errand.completed_at)
+    after = replace(
+        errand,
+        marking=result.marking,
+        completed_at=moment.at if ended else errand.completed_at,
+        logged=errand.logged + len(_list_entries(result.effects)),
+    )
     moves = (ENDS[after.status],) if result.effects else ()
     return Applied(instance=after, effects=result.effects, transitions=moves)
+
+
+def _list_entries(effects: Sequence[Effect]) -> list[str]:
+    return [effect.node for effect in effects if isinstance(effect, RecordEntry)]

@@ -123,7 +123,7 @@ class Host:
     async def chain(self) -> int:
         """Start the successors that nobody has started, as a node does that finds them in the outbox."""
         self.clock.advance(timedelta(minutes=20))
-        return await successors.SuccessorStarter(self.runtime, scan_interval=timedelta(seconds=1)).run_once()
+        return await successors.build_successor_starter(self.runtime, scan_interval=timedelta(seconds=1)).run_once()
 
     async def count(self, query: str, *arguments: object) -> int:
         """A number from the database, behind everybody's back."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from statewright.storage.commit.statement import CommitStatement
-from statewright.storage.processes import children, instances, jobs, timers
+from statewright.storage.processes import children, instances, jobs, log, timers
 from statewright.storage.processes.jobs import MAX_PAYLOAD, build_payloads
 from statewright.storage.processes.parts import PROCESS_PARTS
 from tests.database import Template, connected, filled_clone
@@ -34,6 +34,11 @@ FILL = """
       FROM generate_series(1, 20000) AS n;
     INSERT INTO process_child (tenant, id, parent, definition_id, variables, not_before)
     SELECT 'acme', gen_random_uuid(), gen_random_uuid(), 'd', '{}', n FROM generate_series(1, 20000) AS n;
+    INSERT INTO process_child_end (tenant, language, id, parent, execution, outcome, not_before)
+    SELECT 'acme', 'steps', gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), '{}', n
+      FROM generate_series(1, 20000) AS n;
+    INSERT INTO process_event (tenant, instance, number, event)
+    SELECT 'acme', gen_random_uuid(), n, '{}' FROM generate_series(1, 20000) AS n;
     ANALYZE;
 """
 
@@ -50,6 +55,8 @@ HOT = {
     "sweep": jobs.SWEEP,
     "timers": timers.TAKE,
     "children": children.TAKE,
+    "ends of children": children.TAKE_ENDS,
+    "log": log.EVENTS,
     "history": instances.HISTORY,
     "history page": instances.HISTORY_PAGE,
     "last statuses": instances.LAST_STATUSES,

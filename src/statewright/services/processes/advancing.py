@@ -39,6 +39,7 @@ from statewright.services.processes.hosting import MAX_DOCUMENT_CHARS, LoadedIns
 from statewright.services.processes.idle_topics import ANY_TYPE
 from statewright.services.processes.writing import (
     Advance,
+    has_just_ended,
     list_entered_types,
     list_job_types,
     number_to_entity_id,
@@ -71,6 +72,8 @@ class InstanceChange(Struct, Generic[P, I], frozen=True):
 
     operation: InstanceOperation[P, I]
     given: JsonValue
+    told_ends: tuple[EntityId, ...] = ()
+    """Children whose end this is about."""
 
 
 class AdvanceResult(Struct, Generic[I], frozen=True, kw_only=True):
@@ -131,7 +134,6 @@ async def advance_in_turn(
     async with host.shared.locks.hold(tenant, instance_id):
         host.metrics.waits["instance.for_update"].observe(time.perf_counter() - asked)
         change = get_change()
-        has_much = is_large(change.given)
         cached = None if if_match is not None else host.instances.get((tenant, instance_id))
         for _ in range(MAX_ATTEMPTS):
             loaded = cached or await _load_instance(host, tenant, instance_id)
@@ -144,11 +146,10 @@ async def advance_in_turn(
                     host,
                     caller,
                     loaded,
-                    change.operation,
+                    change,
                     kind=kind,
                     origin=origin,
                     is_current=cached is None,
-                    has_much=has_much,
                 )
             except _Stale:
                 cached = None
@@ -263,22 +264,21 @@ async def _attempt(
     host: ProcessHost[P, I],
     caller: Caller,
     loaded: LoadedInstance[I],
-    operation: InstanceOperation[P, I],
+    change: InstanceChange[P, I],
     *,
     kind: str,
     origin: Actor | None,
     is_current: bool,
-    has_much: bool,
 ) -> AdvanceResult[I]:
     """Compute and commit one advance. Raises ``_Stale`` rather than say no to what is not ``is_current`` up to date."""
-    before = loaded.instance
+    before, operation = loaded.instance, change.operation
     published = await host.processes.find(caller.tenant, before.definition_id, before.definition_version)
     assert published is not None, "versions of definitions are never deleted"  # noqa: S101
     moment = host.shared.next_moment()
     outcome, is_long = await run_within_turn(
         lambda: operation(published.brief_process, before, moment),
         lambda: operation(published.process, before, moment),
-        is_large=has_much or len(loaded.entity.document or "") > MAX_INLINE_BYTES,
+        is_large=is_large(change.given) or len(loaded.entity.document or "") > MAX_INLINE_BYTES,
     )
     if not is_current and (isinstance(outcome, Rejection) or not outcome.effects):
         raise _Stale
@@ -294,6 +294,7 @@ async def _attempt(
         at=moment.at,
         base=loaded.entity,
         child_ids=_allocate_child_ids(outcome, moment),
+        told_ends=change.told_ends,
     )
     async with host.runtime.open_unit(caller, origin=origin) as unit:
         changed = await _commit(host, unit, step, kind=kind, is_long=is_long)
@@ -332,6 +333,9 @@ def _notify(host: ProcessHost[P, I], tenant: TenantId, step: Advance[P, I], chan
         host.shared.wakeups.announce(topics)
     for child_id in step.child_ids:
         host.shared.due_children.add(tenant, child_id)
+    instance = step.applied.instance
+    if instance.awaited_by is not None and has_just_ended(step):
+        host.shared.due_ends.add(tenant, to_entity_id(instance.id))
 
 
 def _count(host: ProcessHost[P, I], step: Advance[P, I]) -> None:
@@ -339,7 +343,7 @@ def _count(host: ProcessHost[P, I], step: Advance[P, I]) -> None:
     metrics.nodes_executed.update(list_entered_types(step))
     if step.before is None:
         metrics.instances_started += 1
-    if instance.is_terminal and (step.before is None or not step.before.is_terminal):
+    if has_just_ended(step):
         metrics.instances_ended[instance.status.lower()] += 1
 
 

@@ -17,10 +17,11 @@ from statewright.background import repeat, run_in_background
 from statewright.failures import ProcessBadRequest
 from statewright.processes.language import I, P
 from statewright.services.processes import audit
+from statewright.services.processes.child_ends import build_end_teller
 from statewright.services.processes.hosting import HostedLanguage, ProcessHost, ProcessHosts
 from statewright.services.processes.installing import BackgroundService
 from statewright.services.processes.jobs import build_audit_line
-from statewright.services.processes.successors import SuccessorStarter
+from statewright.services.processes.successors import build_successor_starter
 from statewright.services.processes.timers import TimerScanner
 from statewright.services.runtime import Caller, Runtime
 from statewright.storage.processes import instances, jobs
@@ -154,7 +155,8 @@ async def run_process_services(
     """The background services run inside the block; jobs are pushed where there are ``pushers``."""
     hosts = runtime.extensions.get(ProcessHosts)
     work = {
-        "process-successors": SuccessorStarter(runtime, scan_interval=config.scan_interval).run(),
+        "process-successors": build_successor_starter(runtime, scan_interval=config.scan_interval).run(),
+        "process-ends": build_end_teller(runtime, scan_interval=config.scan_interval).run(),
         "process-leases": LeaseSweeper(runtime, interval=config.sweep_interval).run(),
         "process-announcements": announce_jobs(runtime),
     }

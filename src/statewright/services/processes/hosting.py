@@ -28,11 +28,11 @@ from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.lru import LruCache
 from statewright.net import Moment
 from statewright.processes.language import DefinitionCompiler, I, P, ProcessLanguage
-from statewright.services.processes.wakeups import DueChildren, Wakeups
+from statewright.services.processes.wakeups import DueRows, Wakeups
 from statewright.services.runtime import Caller, Runtime
 from statewright.storage.pool import Pool
 from statewright.storage.processes import definitions
-from statewright.storage.processes.children import DueChild
+from statewright.storage.processes.children import DueChild, DueEnd
 from statewright.storage.processes.jobs import LockedJob, WorkOwner
 from statewright.storage.processes.timers import DueTimer
 
@@ -180,6 +180,8 @@ class HostedLanguage(Struct, frozen=True, kw_only=True):
     fire_timer: Callable[[DueTimer], Awaitable[bool]]
     """Whether it fired."""
     start_child: Callable[[DueChild], Awaitable[None]]
+    tell_end: Callable[[DueEnd], Awaitable[None]]
+    """Let the parent hear of the end of an instance."""
     task_types: tuple[str, ...]
 
 
@@ -189,7 +191,8 @@ class ProcessHosts:
     def __init__(self, clock: Clock) -> None:
         self.wakeups = Wakeups(clock)
         self.next_moment = IdClock(clock)
-        self.due_children = DueChildren()
+        self.due_children = DueRows()
+        self.due_ends = DueRows()
         self.locks = InstanceLocks()
         self.owners_of_jobs: LruCache[tuple[TenantId, str], WorkOwner] = LruCache(MAX_JOBS)
         self._hosts: dict[str, object] = {}

@@ -11,6 +11,7 @@ from statewright.compute.members import Members
 from statewright.ids import ModelId
 from statewright.jsonval.values import JsonObject
 from statewright.processes.language import I, P, ProcessLanguage
+from statewright.services.processes.child_ends import tell_parent
 from statewright.services.processes.hosting import HostedLanguage, ProcessHost, ProcessHosts, find_host
 from statewright.services.processes.job_effects import build_payload, complete_job, fail_job
 from statewright.services.processes.jobs import ClaimedJob, render_job
@@ -19,7 +20,7 @@ from statewright.services.processes.result_batches import ResultBatches
 from statewright.services.processes.successors import start_successor
 from statewright.services.processes.timers import fire_due
 from statewright.services.runtime import BuiltinTransition, Runtime
-from statewright.storage.processes.children import DueChild
+from statewright.storage.processes.children import DueChild, DueEnd
 from statewright.storage.processes.timers import DueTimer
 
 
@@ -79,6 +80,9 @@ def host_language(runtime: Runtime, language: ProcessLanguage[P, I], *, shares_j
     async def start_child(child: DueChild) -> None:
         await start_successor(host, child)
 
+    async def tell_end(end: DueEnd) -> None:
+        await tell_parent(host, end)
+
     hosted = HostedLanguage(
         name=language.name,
         metrics=host.metrics,
@@ -88,6 +92,7 @@ def host_language(runtime: Runtime, language: ProcessLanguage[P, I], *, shares_j
         build_payload=partial(build_payload, host),
         fire_timer=fire_timer,
         start_child=start_child,
+        tell_end=tell_end,
         task_types=language.models.task_types,
     )
     hosts.add(host, hosted)

@@ -93,22 +93,22 @@ class Wakeups:
         return [event for event in self._waiting.get(topic, ()) if not event.is_set()][:1]
 
 
-# Instances that an advance of this process has just made due; their rows are in the database.
+# Rows of an outbox that an advance of this process has just written; they are in the database.
 
-MAX_DUE_CHILDREN: Final = 10_000
+MAX_DUE_ROWS: Final = 10_000
 """Beyond it they are left to the scan of the outbox."""
 
 
-class DueChildren:
-    """A queue from who commits to who starts."""
+class DueRows:
+    """A queue from who commits to who carries out."""
 
     def __init__(self) -> None:
-        self._queue: asyncio.Queue[tuple[TenantId, EntityId]] = asyncio.Queue(MAX_DUE_CHILDREN)
+        self._queue: asyncio.Queue[tuple[TenantId, EntityId]] = asyncio.Queue(MAX_DUE_ROWS)
 
-    def add(self, tenant: TenantId, child: EntityId) -> None:
-        """An instance is due."""
+    def add(self, tenant: TenantId, row: EntityId) -> None:
+        """A row is due."""
         if not self._queue.full():
-            self._queue.put_nowait((tenant, child))
+            self._queue.put_nowait((tenant, row))
 
     async def take(self) -> tuple[TenantId, EntityId]:
         """The next one; waits until there is one."""

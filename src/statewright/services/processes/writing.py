@@ -20,27 +20,31 @@ from statewright.jsonval.values import JsonValue
 from statewright.net import parse_ulid
 from statewright.net.effects import CloseHumanTask, EnqueueTask, OpenHumanTask, RecordEntry
 from statewright.processes.changes import Execution, RowChanges, compute_history_changes, compute_row_changes
-from statewright.processes.language import Applied, I, P, ProcessInstance, ProcessLanguage
+from statewright.processes.language import Applied, ChildOutcome, I, P, ProcessInstance, ProcessLanguage
 from statewright.schema import Claim
 from statewright.services.processes import audit
 from statewright.services.processes.documents import encode_text, read_object
 from statewright.storage.commit.submission import StagedPart
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.storage.processes.parts import (
+    LOG,
     PROGRESS,
     WAITS,
+    ChildEndRow,
     ChildRow,
     ExecutionRow,
     InstanceLine,
+    InstanceLog,
     InstanceProgress,
     JobRow,
+    LogRow,
     TimerRow,
     UserTaskRow,
     Waits,
 )
 
-SUCCESSOR_DELAY_US: Final = 10_000_000
-"""How long the node that ended an instance has for starting the next one before others may."""
+OUTBOX_DELAY_US: Final = 10_000_000
+"""How long the node that wrote a row of an outbox has for carrying it out before others may."""
 
 MAX_INSTANCE_CHARS: Final = 64 * 1024 * 1024
 """Characters of the document of an instance."""
@@ -58,6 +62,8 @@ class Advance(Struct, Generic[P, I], frozen=True, kw_only=True):
     """The version it was computed from."""
     child_ids: Sequence[EntityId] = ()
     """For each instance that is to be started."""
+    told_ends: Sequence[EntityId] = ()
+    """Of children that have ended, which the instance hears of by this."""
 
 
 @lru_cache(maxsize=20_000)
@@ -170,16 +176,60 @@ def build_staged_rows(
                 parent=instance_id,
                 definition_id=child.net,
                 variables=Raw(encode_text(child.input).encode()),
-                not_before=advance.at + SUCCESSOR_DELAY_US,
-                business_key=instance.business_key,
+                not_before=advance.at + OUTBOX_DELAY_US,
+                business_key=None if child.awaited_by is not None else instance.business_key,
+                execution=None if child.awaited_by is None else to_entity_id(child.awaited_by),
             )
             for child_id, child in zip(advance.child_ids, changed.children, strict=True)
         ],
         started_children=[instance_id] if advance.before is None and instance.parent_instance_id else [],
+        child_ends=_build_end_rows(advance, instance_id),
+        told_ends=advance.told_ends,
         held=_find_held_ids(advance, changed) if changed.is_held is True else (),
         released=_find_held_ids(advance, changed) if changed.is_held is False else (),
     )
-    return {PROGRESS.name: progress} if waits.is_empty else {PROGRESS.name: progress, WAITS.name: waits}
+    parts: dict[str, StagedPart] = {PROGRESS.name: progress}
+    if not waits.is_empty:
+        parts[WAITS.name] = waits
+    if events := _build_log_rows(advance, instance_id):
+        parts[LOG.name] = InstanceLog(tenant=unit.tenant, events=events)
+    return parts
+
+
+def _build_end_rows(advance: Advance[P, I], instance_id: EntityId) -> Sequence[ChildEndRow]:
+    """The end of an instance that its parent waits for; one that goes on after it, and ends again, tells it again."""
+    instance, children = advance.applied.instance, advance.language.children
+    parent, execution = instance.parent_instance_id, instance.awaited_by
+    if children is None or parent is None or execution is None or not has_just_ended(advance):
+        return ()
+    row = ChildEndRow(
+        id=instance_id,
+        parent=to_entity_id(parent),
+        execution=to_entity_id(execution),
+        outcome=encode_outcome(children.describe_outcome(advance.process, instance)),
+        not_before=advance.at + OUTBOX_DELAY_US,
+    )
+    return (row,)
+
+
+def encode_outcome(outcome: ChildOutcome) -> Raw:
+    """How a child ended, as its parent is told."""
+    return Raw(encode_text({"output": outcome.output, "reason": outcome.reason}).encode())
+
+
+def has_just_ended(advance: Advance[P, I]) -> bool:
+    """Whether the instance ends by this advance."""
+    return advance.applied.instance.is_terminal and (advance.before is None or not advance.before.is_terminal)
+
+
+def _build_log_rows(advance: Advance[P, I], instance_id: EntityId) -> list[LogRow]:
+    log = advance.language.log
+    if log is None:
+        return []
+    events = log.list_events(advance.process, advance.before, advance.applied, advance.at)
+    return [
+        LogRow(instance=instance_id, number=one.number, event=Raw(encode_text(one.event).encode())) for one in events
+    ]
 
 
 def build_entity(unit: UnitOfWork, model: BuiltinModel, id_: EntityId, state: str, document: str) -> Entity:

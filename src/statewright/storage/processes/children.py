@@ -1,4 +1,6 @@
-"""Instances that have still to be started because another one has ended: a durable outbox."""
+"""Instances that have still to be started because of another one, and ends of instances that their parents have still
+to hear of: two durable outboxes.
+"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -20,6 +22,8 @@ class DueChild(Struct, frozen=True, kw_only=True):
     definition_id: str
     business_key: str | None
     variables: str
+    execution: EntityId | None
+    """The execution of the parent that waits for its end."""
 
 
 TAKE: Final = """
@@ -31,7 +35,7 @@ TAKE: Final = """
              WHERE not_before <= $1 AND language = ANY ($4::text[])
              ORDER BY not_before, id
              LIMIT $3 FOR UPDATE SKIP LOCKED))
- RETURNING tenant, language, id, parent, definition_id, business_key, variables
+ RETURNING tenant, language, id, parent, definition_id, business_key, variables, execution
 """
 
 
@@ -48,7 +52,7 @@ async def take_due_children(
 
 
 DUE: Final = """
-    SELECT tenant, language, id, parent, definition_id, business_key, variables
+    SELECT tenant, language, id, parent, definition_id, business_key, variables, execution
       FROM process_child
      WHERE tenant = $1 AND id = $2
 """
@@ -62,7 +66,7 @@ async def fetch_due_child(pool: Pool, tenant: TenantId, child: EntityId) -> DueC
 
 
 def _to_child(row: asyncpg.Record) -> DueChild:
-    tenant, language, id_, parent, definition_id, business_key, variables = row
+    tenant, language, id_, parent, definition_id, business_key, variables, execution = row
     return DueChild(
         tenant=TenantId(tenant),
         language=language,
@@ -71,4 +75,72 @@ def _to_child(row: asyncpg.Record) -> DueChild:
         definition_id=definition_id,
         business_key=business_key,
         variables=variables,
+        execution=None if execution is None else EntityId(str(execution)),
+    )
+
+
+class DueEnd(Struct, frozen=True, kw_only=True):
+    """The end of an instance that an execution of its parent waits for. ``outcome`` is JSON text."""
+
+    tenant: TenantId
+    language: str
+    id: EntityId
+    """Of the instance that has ended."""
+    parent: EntityId
+    execution: EntityId
+    outcome: str
+
+
+TAKE_ENDS: Final = """
+    -- Uses process_child_end_due. Each failure doubles the pause before the next attempt, up to 64 times the first one.
+    UPDATE process_child_end
+       SET not_before = $1 + $2 * (1 << least(attempts, 6)), attempts = attempts + 1
+     WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM process_child_end
+             WHERE not_before <= $1 AND language = ANY ($4::text[])
+             ORDER BY not_before, id
+             LIMIT $3 FOR UPDATE SKIP LOCKED))
+ RETURNING tenant, language, id, parent, execution, outcome
+"""
+
+
+async def take_due_ends(pool: Pool, languages: Sequence[str], *, now: int, backoff: int, limit: int) -> list[DueEnd]:
+    """Up to ``limit`` ends that are due at ``now``; none is taken again for ``backoff``, or longer. Times in
+    microseconds.
+    """
+    async with pool.connection() as connection:
+        rows = await connection.fetch(TAKE_ENDS, now, backoff, limit, list(languages))
+    return [_to_end(row) for row in rows]
+
+
+DUE_END: Final = """
+    SELECT tenant, language, id, parent, execution, outcome FROM process_child_end WHERE tenant = $1 AND id = $2
+"""
+
+
+async def fetch_due_end(pool: Pool, tenant: TenantId, child: EntityId) -> DueEnd | None:
+    """The end of an instance that its parent has still to hear of; None when it has."""
+    async with pool.connection() as connection:
+        row = await connection.fetchrow(DUE_END, tenant, child)
+    return None if row is None else _to_end(row)
+
+
+DROP_END: Final = "DELETE FROM process_child_end WHERE tenant = $1 AND id = $2"
+
+
+async def drop_end(pool: Pool, tenant: TenantId, child: EntityId) -> None:
+    """Nobody waits for the end of an instance any more."""
+    async with pool.connection() as connection:
+        await connection.execute(DROP_END, tenant, child)
+
+
+def _to_end(row: asyncpg.Record) -> DueEnd:
+    tenant, language, id_, parent, execution, outcome = row
+    return DueEnd(
+        tenant=TenantId(tenant),
+        language=language,
+        id=EntityId(str(id_)),
+        parent=EntityId(str(parent)),
+        execution=EntityId(str(execution)),
+        outcome=outcome,
     )

@@ -255,6 +255,10 @@ PURGE: Final = """
          WHERE tenant = ANY (ARRAY(SELECT tenant FROM tenants))
            AND instance = ANY (ARRAY(SELECT id FROM doomed)) AND id = ANY (ARRAY(SELECT id FROM executions))
     ),
+    logs AS (
+        DELETE FROM process_event
+         WHERE tenant = ANY (ARRAY(SELECT tenant FROM tenants)) AND instance = ANY (ARRAY(SELECT id FROM doomed))
+    ),
     lines AS (
         DELETE FROM process_instance
          WHERE tenant = ANY (ARRAY(SELECT tenant FROM tenants)) AND id = ANY (ARRAY(SELECT id FROM doomed))

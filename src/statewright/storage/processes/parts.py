@@ -1,7 +1,8 @@
-"""What a transaction changes in the tables of processes: two optional parts of the commit statement.
+"""What a transaction changes in the tables of processes: three optional parts of the commit statement.
 
 ``InstanceProgress`` is what nearly every advance of an instance writes: its line in the list, executions, jobs.
-``Waits`` is what fewer do: user tasks, timers, instances to be started, jobs and timers held or released, definitions.
+``Waits`` is what fewer do: user tasks, timers, instances to be started, ends of instances, jobs and timers held or
+released, definitions. ``InstanceLog`` is written for languages whose instances have a log.
 Each part costs every statement that has it a few common table expressions, so a batch without one leaves it out.
 
 ``json`` columns are given as encoded JSON. A row that is written again under its key replaces what can change of it.
@@ -96,6 +97,20 @@ class ChildRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     variables: Raw
     not_before: int
     business_key: str | None = None
+    execution: EntityId | None = None
+    """The execution of the parent that waits for its end."""
+
+
+class ChildEndRow(Struct, frozen=True, kw_only=True):
+    """The end of an instance that an execution of its parent waits for; others than the node that commits tell the
+    parent from ``not_before`` on.
+    """
+
+    id: EntityId
+    parent: EntityId
+    execution: EntityId
+    outcome: Raw
+    not_before: int
 
 
 class DefinitionRow(Struct, frozen=True, kw_only=True):
@@ -137,6 +152,9 @@ class Waits(StagedPart, frozen=True, kw_only=True, omit_defaults=True):
     ended_timers: Sequence[str] = ()
     children: Sequence[ChildRow] = ()
     started_children: Sequence[str] = ()
+    child_ends: Sequence[ChildEndRow] = ()
+    told_ends: Sequence[str] = ()
+    """Of children whose parent hears of their end by this transaction."""
     held: Sequence[str] = ()
     released: Sequence[str] = ()
     definitions: Sequence[DefinitionRow] = ()
@@ -151,6 +169,8 @@ class Waits(StagedPart, frozen=True, kw_only=True, omit_defaults=True):
             or self.ended_timers
             or self.children
             or self.started_children
+            or self.child_ends
+            or self.told_ends
             or self.held
             or self.released
             or self.definitions
@@ -159,10 +179,32 @@ class Waits(StagedPart, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def size(self) -> int:
         sources = sum(len(definition.source) for definition in self.definitions)
-        return sources + sum(len(memoryview(child.variables)) for child in self.children)
+        outcomes = sum(len(memoryview(end.outcome)) for end in self.child_ends)
+        return sources + outcomes + sum(len(memoryview(child.variables)) for child in self.children)
+
+
+class LogRow(Struct, frozen=True, kw_only=True):
+    """An event of the log of an instance."""
+
+    instance: EntityId
+    number: int
+    event: Raw
+
+
+class InstanceLog(StagedPart, frozen=True, kw_only=True):
+    """Of one transaction, of a language whose instances have a log of their own."""
+
+    tenant: TenantId
+    events: Sequence[LogRow]
+
+    @property
+    def size(self) -> int:
+        return sum(len(memoryview(row.event)) for row in self.events)
 
 
 PROGRESS: Final = build_staged_part("progress", read_sections("statewright.storage.processes", "progress.sql"))
 WAITS: Final = build_staged_part("waits", read_sections("statewright.storage.processes", "waits.sql"))
 
-PROCESS_PARTS: Final = (PROGRESS, WAITS)
+LOG: Final = build_staged_part("log", read_sections("statewright.storage.processes", "log.sql"))
+
+PROCESS_PARTS: Final = (PROGRESS, WAITS, LOG)

@@ -11,7 +11,7 @@ waiting AS MATERIALIZED (
       JOIN applied USING (t)
      CROSS JOIN LATERAL json_to_record(batch.part)
         AS part (tenant text, language text, tasks json, closed_tasks uuid[], timers json, ended_timers uuid[], children json,
-                 started_children uuid[], held uuid[], released uuid[], definitions json)
+                 started_children uuid[], child_ends json, told_ends uuid[], held uuid[], released uuid[], definitions json)
 ),
 process_tasks_opened AS (
     INSERT INTO process_task (tenant, language, id, instance, execution, definition_id, definition_version, node_id, job_type,
@@ -38,16 +38,29 @@ process_timers_ended AS (
      WHERE tenant = ANY (ARRAY(SELECT tenant FROM waiting)) AND id = ANY (ARRAY(SELECT unnest(ended_timers) FROM waiting))
 ),
 process_children_due AS (
-    INSERT INTO process_child (tenant, language, id, parent, definition_id, business_key, variables, not_before)
+    INSERT INTO process_child (tenant, language, id, parent, definition_id, business_key, variables, not_before, execution)
     SELECT waiting.tenant, waiting.language, child.id, child.parent, child.definition_id, child.business_key, child.variables,
-           child.not_before
+           child.not_before, child.execution
       FROM waiting
      CROSS JOIN LATERAL json_to_recordset(waiting.children)
-        AS child (id uuid, parent uuid, definition_id text, business_key text, variables json, not_before bigint)
+        AS child (id uuid, parent uuid, definition_id text, business_key text, variables json, not_before bigint,
+                  execution uuid)
 ),
 process_children_started AS (
     DELETE FROM process_child
      WHERE tenant = ANY (ARRAY(SELECT tenant FROM waiting)) AND id = ANY (ARRAY(SELECT unnest(started_children) FROM waiting))
+),
+process_child_ends_due AS (
+    INSERT INTO process_child_end (tenant, language, id, parent, execution, outcome, not_before)
+    SELECT waiting.tenant, waiting.language, ended.id, ended.parent, ended.execution, ended.outcome, ended.not_before
+      FROM waiting
+     CROSS JOIN LATERAL json_to_recordset(waiting.child_ends)
+        AS ended (id uuid, parent uuid, execution uuid, outcome json, not_before bigint)
+        ON CONFLICT (tenant, id) DO UPDATE SET outcome = excluded.outcome, not_before = excluded.not_before
+),
+process_child_ends_told AS (
+    DELETE FROM process_child_end
+     WHERE tenant = ANY (ARRAY(SELECT tenant FROM waiting)) AND id = ANY (ARRAY(SELECT unnest(told_ends) FROM waiting))
 ),
 process_jobs_held AS (
     UPDATE process_job SET held = id = ANY (ARRAY(SELECT unnest(held) FROM waiting))
