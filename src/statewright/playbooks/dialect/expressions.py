@@ -1,0 +1,238 @@
+"""Nodes of expressions to functions of a frame.
+
+What is wrong whatever the values are is refused here: unknown filters, tests, functions and methods, and calls with
+arguments that they do not take.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Final, TypeAlias
+
+from jinja2 import nodes
+
+from statewright.playbooks.dialect.failures import InvalidTemplate
+from statewright.playbooks.dialect.filters import FILTERS
+from statewright.playbooks.dialect.frame import Frame
+from statewright.playbooks.dialect.functions import FUNCTIONS
+from statewright.playbooks.dialect.members import get_member
+from statewright.playbooks.dialect.methods import call_method, describe_defect
+from statewright.playbooks.dialect.operators import BINARY, COMPARISONS, concatenate, keep_sign, negate
+from statewright.playbooks.dialect.predicates import TESTS
+from statewright.playbooks.dialect.slices import take_slice
+from statewright.playbooks.dialect.values import Undefined, check_number, is_truthy
+
+Evaluate: TypeAlias = Callable[[Frame], object]
+
+_MISSING: Final = object()
+
+
+class ExpressionCompiler:
+    """Compiles the expressions of one template, and counts them in ``cost``."""
+
+    def __init__(self) -> None:
+        self.cost = 0
+
+    def compile(self, node: nodes.Node) -> Evaluate:
+        """The function that evaluates a node. Raises :class:`InvalidTemplate`."""
+        self.cost += 1
+        compile_node = _COMPILERS.get(type(node).__name__)
+        if compile_node is None:
+            raise InvalidTemplate(f"uses {type(node).__name__.lower()}, which templates of playbooks do not have")
+        return compile_node(self, node)
+
+    def compile_optional(self, node: nodes.Node | None) -> Evaluate | None:
+        """The same for what may be left out."""
+        return None if node is None else self.compile(node)
+
+    def compile_const(self, node: nodes.Const) -> Evaluate:
+        value = _read_const(node.value)
+        return lambda frame: value
+
+    def compile_name(self, node: nodes.Name) -> Evaluate:
+        name, undefined = node.name, Undefined(node.name)
+
+        def evaluate(frame: Frame) -> object:
+            found = frame.variables.get(name, _MISSING)
+            return found if found is not _MISSING else frame.scope.get(name, undefined)
+
+        return evaluate
+
+    def compile_attribute(self, node: nodes.Getattr) -> Evaluate:
+        of, name = self.compile(node.node), node.attr
+        return lambda frame: get_member(of(frame), name)
+
+    def compile_item(self, node: nodes.Getitem) -> Evaluate:
+        of = self.compile(node.node)
+        if isinstance(node.arg, nodes.Slice):
+            bounds = [self.compile_optional(part) for part in (node.arg.start, node.arg.stop, node.arg.step)]
+            return lambda frame: take_slice(of(frame), [bound and bound(frame) for bound in bounds], frame)
+        name = self.compile(node.arg)
+        return lambda frame: get_member(of(frame), name(frame))
+
+    def compile_list(self, node: nodes.List | nodes.Tuple) -> Evaluate:
+        items = [self.compile(item) for item in node.items]
+        return lambda frame: [item(frame) for item in items]
+
+    def compile_mapping(self, node: nodes.Dict) -> Evaluate:
+        pairs: list[tuple[str, Evaluate]] = []
+        for pair in node.items:
+            if not isinstance(pair.key, nodes.Const) or not isinstance(pair.key.value, str):
+                raise InvalidTemplate("has a mapping with a name that is no text")
+            pairs.append((_read_text(pair.key.value), self.compile(pair.value)))
+        return lambda frame: {name: value(frame) for name, value in pairs}
+
+    def compile_choice(self, node: nodes.CondExpr) -> Evaluate:
+        test, chosen, other = self.compile(node.test), self.compile(node.expr1), self.compile_optional(node.expr2)
+        nothing = Undefined("the branch of an if without else")
+
+        def evaluate(frame: Frame) -> object:
+            if is_truthy(test(frame)):
+                return chosen(frame)
+            return nothing if other is None else other(frame)
+
+        return evaluate
+
+    def compile_binary(self, node: nodes.BinExpr) -> Evaluate:
+        apply = BINARY[type(node).__name__]
+        left, right = self.compile(node.left), self.compile(node.right)
+        return lambda frame: apply(left(frame), right(frame), frame)
+
+    def compile_and(self, node: nodes.And) -> Evaluate:
+        left, right = self.compile(node.left), self.compile(node.right)
+        return lambda frame: right(frame) if is_truthy(value := left(frame)) else value
+
+    def compile_or(self, node: nodes.Or) -> Evaluate:
+        left, right = self.compile(node.left), self.compile(node.right)
+        return lambda frame: value if is_truthy(value := left(frame)) else right(frame)
+
+    def compile_not(self, node: nodes.Not) -> Evaluate:
+        value = self.compile(node.node)
+        return lambda frame: not is_truthy(value(frame))
+
+    def compile_sign(self, node: nodes.Neg | nodes.Pos) -> Evaluate:
+        apply = negate if isinstance(node, nodes.Neg) else keep_sign
+        value = self.compile(node.node)
+        return lambda frame: apply(value(frame), frame)
+
+    def compile_concatenation(self, node: nodes.Concat) -> Evaluate:
+        values = [self.compile(part) for part in node.nodes]
+        return lambda frame: concatenate([value(frame) for value in values], frame)
+
+    def compile_comparison(self, node: nodes.Compare) -> Evaluate:
+        first = self.compile(node.expr)
+        rest = [(COMPARISONS[operand.op], self.compile(operand.expr)) for operand in node.ops]
+        if len(rest) == 1:
+            compare, second = rest[0]
+            return lambda frame: compare(first(frame), second(frame), frame)
+
+        def evaluate(frame: Frame) -> object:
+            left = first(frame)
+            for compare, other in rest:
+                right = other(frame)
+                if not compare(left, right, frame):
+                    return False
+                left = right
+            return True
+
+        return evaluate
+
+    def compile_filter(self, node: nodes.Filter) -> Evaluate:
+        if node.node is None:
+            raise InvalidTemplate("uses a filter block, which templates of playbooks do not have")
+        apply = _find("filter", FILTERS, node.name)
+        value, arguments = self.compile(node.node), self._compile_arguments(node, f"the filter {node.name}", apply, 2)
+        return lambda frame: apply(frame, value(frame), *arguments[0](frame), **arguments[1](frame))
+
+    def compile_test(self, node: nodes.Test) -> Evaluate:
+        apply = _find("test", TESTS, node.name)
+        value, arguments = self.compile(node.node), self._compile_arguments(node, f"the test {node.name}", apply, 2)
+        return lambda frame: apply(frame, value(frame), *arguments[0](frame), **arguments[1](frame))
+
+    def compile_call(self, node: nodes.Call) -> Evaluate:
+        if isinstance(node.node, nodes.Getattr):
+            return self._compile_method(node, node.node)
+        if not isinstance(node.node, nodes.Name):
+            raise InvalidTemplate("calls something that is neither a function nor a method")
+        function = _find("function", FUNCTIONS, node.node.name)
+        positional, named = self._compile_arguments(node, f"the function {node.node.name}", function, 1)
+        return lambda frame: function(frame, *positional(frame), **named(frame))
+
+    def _compile_method(self, node: nodes.Call, target: nodes.Getattr) -> Evaluate:
+        if (defect := describe_defect(target.attr)) is not None:
+            raise InvalidTemplate(defect)
+        value, name = self.compile(target.node), target.attr
+        positional, named = self._compile_arguments(node, f"the method {name}", None, 0)
+        return lambda frame: call_method(frame, value(frame), name, positional(frame), named(frame))
+
+    def _compile_arguments(
+        self, node: nodes.Call | nodes.Filter | nodes.Test, what: str, function: Callable[..., object] | None, own: int
+    ) -> tuple[Callable[[Frame], list[object]], Callable[[Frame], dict[str, object]]]:
+        """The arguments by position and by name; ``own``: how many the function takes beside them."""
+        if node.dyn_args is not None or node.dyn_kwargs is not None:
+            raise InvalidTemplate(f"gives {what} arguments by * or **, which templates of playbooks do not have")
+        positional = [self.compile(argument) for argument in node.args]
+        named = [(str(keyword.key), self.compile(keyword.value)) for keyword in node.kwargs]
+        if function is not None:
+            _check_arguments(what, function, own + len(positional), [name for name, _ in named])
+        return (
+            lambda frame: [argument(frame) for argument in positional],
+            lambda frame: {name: argument(frame) for name, argument in named},
+        )
+
+
+def _check_arguments(what: str, function: Callable[..., object], count: int, names: list[str]) -> None:
+    try:
+        inspect.signature(function).bind(*[None] * count, **dict.fromkeys(names))
+    except TypeError as error:
+        raise InvalidTemplate(f"calls {what} with arguments that it does not take: {error}") from error
+
+
+def _find(kind: str, known: Mapping[str, Callable[..., object]], name: str) -> Callable[..., object]:
+    found = known.get(name)
+    if found is None:
+        listed = ", ".join(sorted(one for one in known if one[0].isalpha()))
+        raise InvalidTemplate(f"uses the unknown {kind} {name[:60]}; there are {listed}")
+    return found
+
+
+def _read_const(value: object) -> object:
+    """A literal as a JSON value; numbers with a fraction are exact."""
+    if isinstance(value, float):
+        if value != value or value in (float("inf"), float("-inf")):
+            raise InvalidTemplate("has a number that is out of range")
+        return check_number(Decimal(repr(value)))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return check_number(value)
+    return _read_text(value) if isinstance(value, str) else value
+
+
+def _read_text(value: str) -> str:
+    """Text that can be stored."""
+    if "\0" in value or any("\ud800" <= char <= "\udfff" for char in value):
+        raise InvalidTemplate("has text with a NUL character or half a surrogate pair")
+    return value
+
+
+_COMPILERS: Final[dict[str, Callable[..., Evaluate]]] = {
+    "And": ExpressionCompiler.compile_and,
+    "Call": ExpressionCompiler.compile_call,
+    "Compare": ExpressionCompiler.compile_comparison,
+    "Concat": ExpressionCompiler.compile_concatenation,
+    "CondExpr": ExpressionCompiler.compile_choice,
+    "Const": ExpressionCompiler.compile_const,
+    "Dict": ExpressionCompiler.compile_mapping,
+    "Filter": ExpressionCompiler.compile_filter,
+    "Getattr": ExpressionCompiler.compile_attribute,
+    "Getitem": ExpressionCompiler.compile_item,
+    "List": ExpressionCompiler.compile_list,
+    "Name": ExpressionCompiler.compile_name,
+    "Neg": ExpressionCompiler.compile_sign,
+    "Not": ExpressionCompiler.compile_not,
+    "Or": ExpressionCompiler.compile_or,
+    "Pos": ExpressionCompiler.compile_sign,
+    "Test": ExpressionCompiler.compile_test,
+    "Tuple": ExpressionCompiler.compile_list,
+    **dict.fromkeys(BINARY, ExpressionCompiler.compile_binary),
+}
+"""By the names of Jinja2's nodes; what is not here is refused."""

@@ -1,0 +1,211 @@
+"""The values of expressions: those of JSON, *undefined*, and how they are compared and written."""
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Final
+
+from statewright.jsonval.literals import is_in_range
+from statewright.jsonval.numbers import format_number
+from statewright.jsonval.values import JsonValue
+from statewright.playbooks.dialect.failures import EvaluationFailed
+from statewright.playbooks.dialect.frame import Frame
+
+MAX_DEPTH: Final = 100
+"""Containers within each other, in a value that an expression makes or compares."""
+_MAX_INT_BITS: Final = 13_280
+"""Of whole numbers: 4,000 digits have more."""
+_FALSE_TEXTS: Final = frozenset(("", "false", "0", "no", "none", "null"))
+_MAX_PLAIN_EXPONENT: Final = 16
+_EVENT_ALIASES: Final[dict[str, frozenset[str]]] = {
+    "step.done": frozenset(("step.done", "call.done", "step.exit")),
+    "step.failed": frozenset(("step.failed", "call.error", "step.exit")),
+}
+
+
+class Undefined:
+    """What a name or a member is that does not exist."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class Namespace:
+    """What ``namespace()`` makes: variables that a loop can set."""
+
+    __slots__ = ("members",)
+
+    def __init__(self, members: dict[str, object]) -> None:
+        self.members = members
+
+
+class EventName(str):
+    """The name of a boundary event, which compares equal to its aliases."""
+
+    __slots__ = ("aliases",)
+    aliases: frozenset[str]
+
+
+def name_event(name: str) -> EventName:
+    """The name of a boundary event as ``event.name`` gives it to conditions."""
+    named = EventName(name)
+    named.aliases = _EVENT_ALIASES.get(name, frozenset((name,)))
+    return named
+
+
+def is_true(value: object) -> bool:
+    """Whether a condition of this value holds. Text that says no is false, unlike in :func:`is_truthy`."""
+    if isinstance(value, str):
+        return value.strip().lower() not in _FALSE_TEXTS
+    return is_truthy(value)
+
+
+def is_truthy(value: object) -> bool:
+    """Whether a value counts as true within an expression: what is not empty, zero, null or undefined."""
+    if isinstance(value, Undefined):
+        return False
+    return True if isinstance(value, Namespace) else bool(value)
+
+
+def describe(value: object) -> str:
+    """A value as messages name it."""
+    if isinstance(value, Undefined):
+        return f"{value.name}, which is undefined"
+    names = {bool: "a boolean", int: "a number", Decimal: "a number", dict: "a mapping", list: "a list"}
+    if value is None:
+        return "null"
+    return "text" if isinstance(value, str) else names.get(type(value), "a namespace")
+
+
+def compare_equal(left: object, right: object, frame: Frame, depth: int = 0) -> bool:
+    """Whether two values are equal; undefined equals undefined alone."""
+    if isinstance(left, Undefined) or isinstance(right, Undefined):
+        return isinstance(left, Undefined) and isinstance(right, Undefined)
+    if isinstance(left, str) and isinstance(right, str):
+        frame.spend(1 + min(len(left), len(right)) // 64)
+        return _compare_text(left, right)
+    if depth > MAX_DEPTH:
+        raise EvaluationFailed(f"compares values nested deeper than {MAX_DEPTH} levels")
+    if isinstance(left, list) and isinstance(right, list):
+        frame.spend(1 + min(len(left), len(right)))
+        return len(left) == len(right) and all(
+            compare_equal(a, b, frame, depth + 1) for a, b in zip(left, right, strict=True)
+        )
+    if isinstance(left, dict) and isinstance(right, dict):
+        frame.spend(1 + min(len(left), len(right)))
+        return left.keys() == right.keys() and all(
+            compare_equal(member, right[name], frame, depth + 1) for name, member in left.items()
+        )
+    if isinstance(left, list | dict | Namespace) or isinstance(right, list | dict | Namespace):
+        return left is right
+    return left == right
+
+
+def _compare_text(left: str, right: str) -> bool:
+    if isinstance(left, EventName):
+        return str(right) in left.aliases
+    if isinstance(right, EventName):
+        return left in right.aliases
+    return left == right
+
+
+def precedes(left: object, right: object) -> bool:
+    """Whether one value is smaller than another; false if either is undefined. Raises :class:`EvaluationFailed`."""
+    if isinstance(left, Undefined) or isinstance(right, Undefined):
+        return False
+    if isinstance(left, str) and isinstance(right, str):
+        return left < right
+    if isinstance(left, int | Decimal) and isinstance(right, int | Decimal):
+        return left < right
+    raise EvaluationFailed(f"cannot order {describe(left)} and {describe(right)}")
+
+
+def check_number(value: int | Decimal) -> int | Decimal:
+    """A computed number in the form of JSON: whole ones as ``int``. Raises :class:`EvaluationFailed` out of range."""
+    if isinstance(value, int):
+        if value.bit_length() > _MAX_INT_BITS:
+            raise EvaluationFailed("computes a number of more than 4000 digits")
+        return value
+    if not value.is_finite() or not is_in_range(value):
+        raise EvaluationFailed("computes a number that is out of range")
+    return int(value) if value.adjusted() < 40 and value == value.to_integral_value() else value
+
+
+def to_json(value: object, frame: Frame, depth: int = 0) -> JsonValue:
+    """A value as JSON: undefined is null. Raises :class:`EvaluationFailed` for what has no such form."""
+    if value is None or isinstance(value, bool | int | Decimal):
+        return value
+    if isinstance(value, str):
+        return value if type(value) is str else str.__str__(value)
+    if isinstance(value, Undefined):
+        return None
+    if depth > MAX_DEPTH:
+        raise EvaluationFailed(f"gives a value nested deeper than {MAX_DEPTH} levels")
+    if isinstance(value, list):
+        frame.spend(1 + len(value))
+        return [to_json(item, frame, depth + 1) for item in value]
+    if isinstance(value, dict):
+        frame.spend(1 + len(value))
+        return {str.__str__(name): to_json(member, frame, depth + 1) for name, member in value.items()}
+    raise EvaluationFailed(f"gives {describe(value)}, which is no JSON value")
+
+
+def to_text(value: object, frame: Frame) -> str:
+    """A value within text: as Jinja2 writes it, undefined as nothing."""
+    if isinstance(value, str):
+        return value if type(value) is str else str.__str__(value)
+    if isinstance(value, Undefined):
+        return ""
+    if isinstance(value, list | dict):
+        pieces: list[str] = []
+        _quote(value, frame, pieces, 0)
+        frame.spend_text(sum(map(len, pieces)))
+        return "".join(pieces)
+    return _write_scalar(value)
+
+
+def _write_scalar(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return str(value)
+    if isinstance(value, int | Decimal):
+        return write_number(value)
+    raise EvaluationFailed(f"writes {describe(value)} into text")
+
+
+def write_number(value: int | Decimal) -> str:
+    """A number as text: with the digits it has, with an exponent only if it is far from one."""
+    if isinstance(value, Decimal) and -_MAX_PLAIN_EXPONENT < value.adjusted() < _MAX_PLAIN_EXPONENT:
+        return f"{value:f}"
+    return format_number(value)
+
+
+def _quote(value: object, frame: Frame, pieces: list[str], depth: int) -> None:
+    """The form in which Python shows a container."""
+    if depth > MAX_DEPTH:
+        raise EvaluationFailed(f"writes a value nested deeper than {MAX_DEPTH} levels")
+    if isinstance(value, dict):
+        frame.spend(1 + len(value))
+        _quote_parts("{", "}", value.items(), frame, pieces, depth)
+    elif isinstance(value, list):
+        frame.spend(1 + len(value))
+        _quote_parts("[", "]", value, frame, pieces, depth)
+    elif isinstance(value, str):
+        frame.spend_text(len(value))
+        pieces.append(repr(str.__str__(value)))
+    else:
+        pieces.append("Undefined" if isinstance(value, Undefined) else _write_scalar(value))
+
+
+def _quote_parts(
+    opening: str, closing: str, parts: Iterable[object], frame: Frame, pieces: list[str], depth: int
+) -> None:
+    pieces.append(opening)
+    for index, part in enumerate(parts):
+        if index:
+            pieces.append(", ")
+        if isinstance(part, tuple):  # a member
+            pieces.append(f"{part[0]!r}: ")
+            part = part[1]
+        _quote(part, frame, pieces, depth + 1)
+    pieces.append(closing)
