@@ -1,5 +1,5 @@
 """Commands about flows: ``statewright flows lint``, ``compile``, ``diagram``, ``run`` and ``simulate``
-(docs/reference/flows.md#command-line). They read files and need no service.
+(docs/reference/flows.md#command-line), which read files and need no service, and ``send``.
 """
 
 import inspect
@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.console import Console
 
-from statewright.cli.client import fail
+from statewright.cli.client import fail, with_client
 
 if TYPE_CHECKING:
     from statewright.flows import FlowGraph, Invocation, LocalInstance
     from statewright.jsonval.values import JsonValue
+    from statewright.sdk import Client
 
 STANDARD_INPUT: Final = "-"
 TASKS: Final = "TASKS"
@@ -143,6 +144,29 @@ def simulate(
         return answer
 
     _finish(graph, flow_input, implement)
+
+
+@flows.command()
+@with_client
+def send(
+    client: "Client",
+    kind: Annotated[str, typer.Argument(help="What tasks `wait:event` wait for.", metavar="KIND")],
+    fields: Annotated[
+        str, typer.Option(help="JSON object: compared with the inputs of tasks that match it.", metavar="JSON")
+    ] = "{}",
+    output: Annotated[
+        str, typer.Option(help="JSON: what the tasks answer; their inputs without it.", metavar="JSON")
+    ] = "null",
+) -> None:
+    """Deliver an event to the flows that wait for it, and print what it completed."""
+    given = _parse(fields, "--fields")
+    if not isinstance(given, dict):
+        fail("--fields is no object")
+    delivered = client.flows.send_event(kind, given, _parse(output, "--output"))
+    for receipt in delivered.receipts:
+        element = "" if receipt.element is None else f" element {receipt.element}"
+        typer.echo(f"{receipt.instance_id} node {receipt.node}{element}")
+    typer.echo(f"{delivered.tasks} tasks completed", err=True)
 
 
 def _finish(graph: "FlowGraph", flow_input: str, implement: "Callable[[Invocation], JsonValue]") -> None:

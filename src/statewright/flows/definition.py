@@ -7,8 +7,8 @@ import msgspec
 from msgspec import Struct
 
 from statewright.flows.building import compile_text
+from statewright.flows.builtin_tasks import BuiltinTask, find_builtin_tasks
 from statewright.flows.compiling import Flow, FlowLimits, compile_graph
-from statewright.flows.delays import find_delays
 from statewright.jsonval.values import JsonObject
 from statewright.net import Language, NodeId
 
@@ -42,8 +42,8 @@ class FlowProcess(Struct, frozen=True, kw_only=True):
     source: FlowSource
     version: int
     flow: Flow
-    delays: dict[NodeId, int]
-    """Of the nodes that only wait: for how long, in microseconds."""
+    builtin_tasks: dict[NodeId, BuiltinTask]
+    """Of the nodes whose tasks no worker does."""
     turn_elements: int | None = None
     """How much an operation may compute before it raises ``TurnExceeded``; ``None``: any amount."""
 
@@ -62,7 +62,7 @@ class FlowProcess(Struct, frozen=True, kw_only=True):
         """The types of the jobs that workers do, each once, in the order of the nodes."""
         nodes = self.flow.graph.nodes
         types = [node.base if node.kind == "task" else f"resource:{node.kind}" for node in nodes]
-        waits = {int(node) for node in self.delays}
+        waits = {int(node) for node in self.builtin_tasks}
         kinds = ("task", "read", "write")
         found = (t for t, node in zip(types, nodes, strict=True) if node.kind in kinds and node.index not in waits)
         return tuple(dict.fromkeys(t for t in found if isinstance(t, str)))
@@ -78,7 +78,7 @@ def compile_source(source: FlowSource, version: int) -> FlowProcess:
     settings = source.settings
     limits = FlowLimits(max_visits=settings.max_visits, iteration=settings.concurrency, retries=settings.retries)
     flow = compile_graph(graph, limits)
-    return FlowProcess(source=source, version=version, flow=flow, delays=find_delays(graph))
+    return FlowProcess(source=source, version=version, flow=flow, builtin_tasks=find_builtin_tasks(graph))
 
 
 def find_setting_defect(settings: FlowSettings) -> str | None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from statewright.flows.builtin_tasks import BUILTIN_TASKS
 from statewright.flows.graph import FlowGraph, FlowNode
 from statewright.flows.guards import MAX_SELECTED, GuardTooBroad, MalformedGuard, parse_guard
 from statewright.flows.paths import describe
@@ -14,8 +15,6 @@ from statewright.turns import TurnExceeded
 
 INPUT: Final = "input"
 """The member of the data of an instance that holds what the flow was started with."""
-DELAY: Final = "wait:delay"
-"""The task that only waits, whose output is its input."""
 ELEMENTS_PER_NODE: Final = 20
 """Elements that looking at a node counts as, in a turn."""
 MERGE_TYPE: Final = "MERGE_TYPE: only objects can be merged"
@@ -57,7 +56,7 @@ class FlowLanguage(Language):
             return visit.input
         if node.kind == "literal":
             return node.value  # type: ignore[return-value] # a literal has one
-        if node.base == DELAY and visit.output is None:
+        if node.base in BUILTIN_TASKS and visit.output is None:
             return visit.input
         if node.kind == "write":
             return visit.output if isinstance(visit.output, dict | list) else {}

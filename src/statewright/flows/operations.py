@@ -4,18 +4,20 @@ A shell loads the instance, calls one of these, and in the same transaction stor
 effects. No effects means that nothing happened: reports that come late or twice are accepted without effect.
 """
 
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
+from statewright.flows.advancing import advance_marking, start_marking
 from statewright.flows.definition import FlowProcess
-from statewright.flows.delays import arm_delays
+from statewright.flows.events import Arrival, FlowEvent, deliver_event
 from statewright.flows.instance import FlowInstance, NodePlace, list_transitions
 from statewright.flows.language import INPUT
 from statewright.flows.paths import describe
 from statewright.jsonval.merging import tidy_numbers
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.net import KernelResult, Marking, Moment, Token, WorkId, advance, start
+from statewright.net import KernelResult, Marking, Moment, Token, WorkId
 from statewright.net.effects import ChangePhase
 from statewright.net.events import Cancelled, Event, Restarted, TaskCompleted, TaskFailed, Terminated
 from statewright.processes import language as processes
@@ -32,7 +34,7 @@ OUTPUT: Final = "$output"
 def start_instance(process: FlowProcess, new: NewInstance, moment: Moment) -> Applied:
     """A new instance, as far as it comes without any task. The variables have the input, a member of its name."""
     data = tidy_numbers({INPUT: new.variables.get(INPUT, {})})
-    result = start(process.flow.net, process.create_language(), data, moment)
+    result = start_marking(process, data, moment)
     instance = FlowInstance(
         id=new.id,
         definition_id=process.source.id,
@@ -60,6 +62,14 @@ def fail_job(process: FlowProcess, instance: FlowInstance, job: str, reason: str
 def fire_timer(process: FlowProcess, instance: FlowInstance, timer: str, moment: Moment) -> Applied:
     """A task that only waits is done. Its output is its input."""
     return _apply(process, instance, TaskCompleted(WorkId(timer)), moment)
+
+
+def receive_event(
+    process: FlowProcess, instance: FlowInstance, waits: Sequence[str], event: FlowEvent, moment: Moment
+) -> tuple[Applied, Arrival]:
+    """Complete those of the tasks that wait for an event, by their ids."""
+    arrival = deliver_event(process, instance.marking, waits, event, moment)
+    return _apply_result(process, instance, arrival.result, moment), arrival
 
 
 def cancel_instance(process: FlowProcess, instance: FlowInstance, reason: str, moment: Moment) -> Applied | Rejection:
@@ -103,7 +113,10 @@ def build_payload(process: FlowProcess, job: JobPlace, value: JsonValue) -> Json
 
 
 def _apply(process: FlowProcess, instance: FlowInstance, event: Event, moment: Moment) -> Applied:
-    result = advance(process.flow.net, process.create_language(), instance.marking, event, moment)
+    return _apply_result(process, instance, advance_marking(process, instance.marking, event, moment), moment)
+
+
+def _apply_result(process: FlowProcess, instance: FlowInstance, result: KernelResult, moment: Moment) -> Applied:
     if not result.effects:
         return Applied(instance=instance, effects=(), transitions=())
     return _to_applied(process, instance, instance, result, moment)
@@ -125,9 +138,8 @@ def _to_applied(
         failed_nodes=tuple(_locate(process, token) for token in marking.failures) if is_stopped else (),
         waiting_nodes=_list_waiting(process, marking) if is_stopped else (),
     )
-    effects = arm_delays(process.delays, None if before is None else before.marking, result.effects, moment.at)
     moves = list_transitions(None if before is None else before.status, result.effects)
-    return Applied(instance=after, effects=effects, transitions=moves)
+    return Applied(instance=after, effects=result.effects, transitions=moves)
 
 
 def _list_waiting(process: FlowProcess, marking: Marking) -> tuple[NodePlace, ...]:

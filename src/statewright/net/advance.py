@@ -55,6 +55,8 @@ class KernelResult(Struct, frozen=True):
 
     marking: Marking
     effects: tuple[Effect, ...]
+    next_id: int = 0
+    """The first number of the moment that was not used."""
 
 
 def start(net: Net, language: Language, data: JsonObject, moment: Moment) -> KernelResult:
@@ -71,11 +73,11 @@ def advance(net: Net, language: Language, marking: Marking, event: Event, moment
         _apply_while_stopped(run, event)
     if not run.effects and not (run.agenda and run.phase == "RUNNING"):
         run.keep_with(marking)
-        return KernelResult(marking, ())
+        return KernelResult(marking, (), run.next_id.upcoming)
     _settle(run)
     complete_if_quiescent(run)
     terminate_if_drained(run)
-    result = KernelResult(run.to_marking(), tuple(run.effects))
+    result = KernelResult(run.to_marking(), tuple(run.effects), run.next_id.upcoming)
     run.keep_with(result.marking)
     return result
 

@@ -3,7 +3,7 @@
 Every task, human task and timer is closed exactly once, by an effect of the same or of a later event.
 """
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -76,6 +76,10 @@ class CloseHumanTask(Struct, frozen=True, kw_only=True):
     by: str | None = None
 
 
+NEVER: Final = (1 << 63) - 1
+"""The instant of a timer that only something else than time can fire."""
+
+
 class ArmTimer(Struct, frozen=True, kw_only=True):
     """A timer to be reported at ``at``, in microseconds of the epoch, or later."""
 
@@ -85,6 +89,10 @@ class ArmTimer(Struct, frozen=True, kw_only=True):
     at: int
     target: NodeId
     interrupting: bool
+    topic: str | None = None
+    """Fired by an event of this name. The kernel itself makes none such."""
+    counter: str | None = None
+    """Fired as soon as the counter of this name is zero or less."""
 
 
 class FireTimer(Struct, frozen=True):
@@ -97,6 +105,13 @@ class DisarmTimer(Struct, frozen=True):
     """A timer must not fire any more: remove it."""
 
     timer: TimerId
+
+
+class AdjustCounter(Struct, frozen=True, kw_only=True):
+    """Add to a counter that all instances of a tenant share. Languages ask for it, the kernel does not."""
+
+    name: str
+    by: int
 
 
 class StartChild(Struct, frozen=True, kw_only=True):
@@ -146,6 +161,7 @@ Effect: TypeAlias = (
     | ArmTimer
     | FireTimer
     | DisarmTimer
+    | AdjustCounter
     | StartChild
     | CancelChild
     | HoldWork

@@ -48,6 +48,11 @@ class IdGenerator:
     def __init__(self, moment: Moment) -> None:
         self._next = moment.first_id
 
+    @property
+    def upcoming(self) -> int:
+        """The first number that was not given."""
+        return self._next
+
     def __call__(self) -> str:
         number = self._next
         self._next = number + 1

@@ -4,7 +4,7 @@ history of an instance, which has one line per entry into a node.
 What is made and closed in one step is a single row that is born closed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from statewright.jsonval.values import JsonValue
 from statewright.net.effects import (
+    AdjustCounter,
     ArmTimer,
     CloseHumanTask,
     CloseTask,
@@ -59,6 +60,8 @@ class RowChanges(Struct, frozen=True, kw_only=True):
     ended_timers: tuple[TimerId, ...]
     """Of earlier steps, fired or disarmed."""
     children: tuple[StartChild, ...]
+    counters: Mapping[str, int]
+    """What is added to counters, by their names."""
     is_held: bool | None
     """Whether the instance's jobs and timers, new ones included, are held from now on; ``None``: as before."""
 
@@ -84,8 +87,16 @@ def compute_row_changes(effects: tuple[Effect, ...]) -> RowChanges:
         armed_timers=tuple(timer for timer_id, timer in timers.items() if timer_id not in ended),
         ended_timers=tuple(timer_id for timer_id in ended if timer_id not in timers),
         children=tuple(effect for effect in effects if isinstance(effect, StartChild)),
+        counters=_sum_up([effect for effect in effects if isinstance(effect, AdjustCounter)]),
         is_held=_is_held(effects),
     )
+
+
+def _sum_up(adjustments: Sequence[AdjustCounter]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for adjustment in adjustments:
+        sums[adjustment.name] = sums.get(adjustment.name, 0) + adjustment.by
+    return sums
 
 
 def _job_status(closed: dict[WorkId, CloseTask], task: WorkId) -> NewJobStatus:

@@ -162,6 +162,8 @@ class Flows(Subject):
     cancel = build_blocking(flows.cancel)
     terminate = build_blocking(flows.terminate)
     restart = build_blocking(flows.restart)
+    send_event = build_blocking_script(flows.send_event)
+    counter = build_blocking(flows.counter)
 
 
 class AsyncFlows(Subject):
@@ -179,6 +181,8 @@ class AsyncFlows(Subject):
     cancel = build_awaited(flows.cancel)
     terminate = build_awaited(flows.terminate)
     restart = build_awaited(flows.restart)
+    send_event = build_awaited_script(flows.send_event)
+    counter = build_awaited(flows.counter)
 
 
 class _AnyClient(ClientPart):

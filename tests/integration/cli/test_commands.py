@@ -236,3 +236,8 @@ def test_operators_see_workers_queues_and_versions(prizes: Run) -> None:
     assert prizes("ops", "diff", entity).stdout == "NEW -> APPROVED\n"
     assert json.loads(prizes("ops", "members", "--json").stdout) == []
     assert json.loads(prizes("ops", "queues", "--without-worker", "--json").stdout) == []
+
+
+def test_an_event_is_sent_to_the_flows_that_wait_for_it(run: Run) -> None:
+    assert run("flows", "send", "nothing-waits", "--fields", '{"n": 1}').stderr == "0 tasks completed\n"
+    assert "--fields is no object" in run("flows", "send", "x", "--fields", "[1]", code=1).stderr

@@ -163,6 +163,18 @@ def test_a_flow_runs_from_its_upload_to_its_end(client: Client) -> None:
     assert [one.id for one in client.flows.instances(definition_id=name, status="COMPLETED")] == [started.id]
 
 
+def test_flows_wait_for_events_and_counters(client: Client) -> None:
+    waiting = "wait:event (- {event: arrived, match: input} -)"
+    text = f"wait:acquire (- name: hall -) → {waiting} → wait:release (- name: hall -)"
+    client.flows.upload(text, id="arrivals")
+    started = client.flows.start("arrivals", {"truck": "T-1"})
+    assert (client.flows.counter("hall"), client.flows.send_event("arrived", {"truck": "T-2"}).tasks) == (1, 0)
+    sent = client.flows.send_event("arrived", {"truck": "T-1"}, {"dock": 3})
+    assert [(one.instance_id, one.node) for one in sent.receipts] == [(started.id, 2)]
+    assert client.flows.instance(started.id).result == {"truck": "T-1", "dock": 3}
+    assert client.flows.counter("hall") == 0
+
+
 def test_a_flow_can_be_stopped_and_go_on(client: Client) -> None:
     name = f"hold-{uuid4().hex[:8]}"
     client.flows.upload("nobody-does-this", id=name)

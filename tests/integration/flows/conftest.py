@@ -78,3 +78,9 @@ class Flows:
 def flows(service: RunningService, tenant: str) -> Flows:
     """The shared service, in a tenant that nobody has seen before."""
     return Flows(Api(service.root, a_token(tenant)))
+
+
+@pytest.fixture
+def other(service: RunningService, tenant: str) -> Flows:
+    """The same, in another tenant."""
+    return Flows(Api(service.root, a_token(f"{tenant}-other")))

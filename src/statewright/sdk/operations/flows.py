@@ -75,6 +75,21 @@ class FlowInstance(Struct, frozen=True, kw_only=True):
     waiting_nodes: tuple[FlowPlace, ...] = ()
 
 
+class FlowReceipt(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A task that an event completed."""
+
+    instance_id: str
+    node: int
+    element: int | None = None
+
+
+class FlowDelivery(Struct, frozen=True, kw_only=True):
+    """What an event came to: how many tasks it completed, and which of them, unless they want no receipt."""
+
+    tasks: int
+    receipts: tuple[FlowReceipt, ...] = ()
+
+
 class FlowExecution(Struct, frozen=True, kw_only=True):
     """One entry into a node; of an element of an iteration ``element`` is its place."""
 
@@ -205,6 +220,32 @@ def restart(instance_id: str) -> Operation[FlowInstance]:
     return _stop("restart", instance_id)
 
 
+def send_event(
+    kind: str, fields: Mapping[str, JsonValue] | None = None, output: JsonValue = None
+) -> Script[FlowDelivery]:
+    """Complete the tasks that wait for an event (``wait:event``); one that nothing waits for has no effect.
+
+    ``fields`` are compared with the inputs of tasks that ask for it; ``output``, an object or an array, is what the
+    tasks answer instead of their inputs.
+    """
+    tasks, receipts, after = 0, list[FlowReceipt](), ""
+    while True:
+        body = encode_json({"event": kind, "fields": dict(fields or {}), "output": output, "after": after})
+        call = _call("send_flow_event", "POST", "/events", target=(kind,), body=body)
+        found = yield from ask(Operation(call, _decode_delivery))
+        tasks += found.tasks
+        receipts += found.receipts
+        if not found.next:
+            return FlowDelivery(tasks=tasks, receipts=tuple(receipts))
+        after = found.next
+
+
+def counter(name: str) -> Operation[int]:
+    """The value of a counter of ``wait:acquire`` and ``wait:release``; zero for one that is not known."""
+    call = _call("get_flow_counter", "GET", f"/counters/{quote_segment(name)}", target=(name,))
+    return Operation(call, lambda body: _decode_counter(body).value)
+
+
 def _stop(verb: str, instance_id: str, body: bytes | None = None) -> Operation[FlowInstance]:
     call = _call(f"{verb}_flow", "POST", f"{_path(instance_id)}/{verb}", target=(instance_id,), body=body)
     return Operation(call, _read_instance)
@@ -267,6 +308,16 @@ class _Executions(Struct, frozen=True):
     total: int
 
 
+class _Delivery(Struct, frozen=True, rename="camel"):
+    tasks: int
+    receipts: tuple[FlowReceipt, ...]
+    next: str = ""
+
+
+class _Counter(Struct, frozen=True):
+    value: int
+
+
 class _Checked(Struct, frozen=True):
     warnings: list[str]
 
@@ -276,6 +327,8 @@ _decode_definitions = msgspec.json.Decoder(_Definitions).decode
 _decode_instance = msgspec.json.Decoder(_Instance).decode
 _decode_instances = msgspec.json.Decoder(_Instances).decode
 _decode_executions = msgspec.json.Decoder(_Executions).decode
+_decode_delivery = msgspec.json.Decoder(_Delivery).decode
+_decode_counter = msgspec.json.Decoder(_Counter).decode
 _decode_checked = msgspec.json.Decoder(_Checked).decode
 
 

@@ -331,6 +331,8 @@ def _notify(host: ProcessHost[P, I], tenant: TenantId, step: Advance[P, I], chan
         topics.add((tenant, host.language.name, ANY_TYPE))
     if topics:
         host.shared.wakeups.announce(topics)
+    if changed.counters or any(timer.counter is not None for timer in changed.armed_timers):
+        host.shared.counters_changed.set()
     for child_id in step.child_ids:
         host.shared.due_children.add(tenant, child_id)
     instance = step.applied.instance

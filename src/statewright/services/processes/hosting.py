@@ -194,6 +194,8 @@ class ProcessHosts:
         self.due_children = DueRows()
         self.due_ends = DueRows()
         self.locks = InstanceLocks()
+        self.counters_changed = asyncio.Event()
+        """Something waits for a counter that may be zero or less."""
         self.owners_of_jobs: LruCache[tuple[TenantId, str], WorkOwner] = LruCache(MAX_JOBS)
         self._hosts: dict[str, object] = {}
         self._hosted: dict[str, HostedLanguage] = {}

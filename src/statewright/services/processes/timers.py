@@ -1,5 +1,5 @@
-"""Firing boundary timers: any node, within one scan interval, at most once (docs/reference/steps.md#firing,
-docs/reference/steps.md#precision).
+"""Firing boundary timers, and what waits for a counter: any node, within one scan interval, at most once
+(docs/reference/steps.md#firing, docs/reference/steps.md#precision, docs/reference/flows.md#built-in-tasks).
 
 A scan takes due timers and fires each in a transaction of its instance. One that is not part of its instance any more
 is removed; one of a failed instance is held by the statement that failed it, and left alone until a retry releases it.
@@ -21,13 +21,16 @@ from statewright.services.processes import advancing
 from statewright.services.processes.hosting import ProcessHost, ProcessHosts
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.scheduler import system_principal
-from statewright.storage.processes import timers
+from statewright.storage.processes import timers, topics
 from statewright.storage.processes.timers import DueTimer
 
 BACKOFF_INTERVAL: Final = timedelta(seconds=10)
 MAX_BATCH_SIZE: Final = 200
 MAX_CONCURRENT_FIRES: Final = 16
 """Timers of one scan that are fired at a time."""
+
+WAKE_INTERVAL_S: Final = 0.02
+"""Shortest pause between two scans."""
 
 TimerOutcome: TypeAlias = Literal["fired", "dropped", "kept"]
 
@@ -51,13 +54,17 @@ class TimerScanner:
 
     async def run(self) -> None:
         """Scan until cancelled."""
-        await repeat(self._run_round, self._interval, log=log, failure="step_timers_scan_failed")
+        changed = self._hosts.counters_changed
+        await repeat(self._run_round, self._interval, log=log, failure="step_timers_scan_failed", wake=changed)
 
     async def run_once(self) -> TimerScanResult:
         """Take what is due and fire it, the earliest first. Raises ``StorageUnavailable``."""
         now = self._runtime.clock()
         until = now + BACKOFF_INTERVAL // timedelta(microseconds=1)
         due = await timers.take_due_timers(
+            self._runtime.pool, self._hosts.names, now=now, until=until, limit=MAX_BATCH_SIZE
+        )
+        due += await topics.take_counted(
             self._runtime.pool, self._hosts.names, now=now, until=until, limit=MAX_BATCH_SIZE
         )
         by_instance: dict[tuple[str, str], list[DueTimer]] = {}
@@ -68,7 +75,9 @@ class TimerScanner:
         return TimerScanResult(taken=len(due), fired=sum(fired))
 
     async def _run_round(self) -> bool:
-        return (await self.run_once()).taken == MAX_BATCH_SIZE
+        has_more = (await self.run_once()).taken >= MAX_BATCH_SIZE
+        await asyncio.sleep(WAKE_INTERVAL_S)  # counters that change meanwhile wake the next round, all together
+        return has_more
 
     async def _fire_all(self, due: list[DueTimer], limiter: asyncio.Semaphore) -> int:
         """Those of one instance follow each other in the order of their instants (docs/reference/steps.md#guards)."""

@@ -32,6 +32,7 @@ from statewright.storage.processes.parts import (
     WAITS,
     ChildEndRow,
     ChildRow,
+    CounterRow,
     ExecutionRow,
     InstanceLine,
     InstanceLog,
@@ -165,11 +166,17 @@ def build_staged_rows(
         closed_tasks=[to_entity_id(closing.task) for closing in changed.closed_tasks],
         timers=[
             TimerRow(
-                id=to_entity_id(timer.timer), instance=instance_id, fire_at=timer.at, held=changed.is_held or False
+                id=to_entity_id(timer.timer),
+                instance=instance_id,
+                fire_at=timer.at,
+                held=changed.is_held or False,
+                topic=timer.topic,
+                counter=timer.counter,
             )
             for timer in changed.armed_timers
         ],
         ended_timers=[to_entity_id(timer) for timer in changed.ended_timers],
+        counters=[CounterRow(name=name, by=by) for name, by in changed.counters.items()],
         children=[
             ChildRow(
                 id=child_id,

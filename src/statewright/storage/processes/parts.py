@@ -79,13 +79,22 @@ class UserTaskRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     business_key: str | None = None
 
 
-class TimerRow(Struct, frozen=True, kw_only=True):
-    """An armed timer."""
+class TimerRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An armed timer, or what an event or a counter fires. What has no default here is always given."""
 
     id: str
     instance: EntityId
     fire_at: int
     held: bool
+    topic: str | None = None
+    counter: str | None = None
+
+
+class CounterRow(Struct, frozen=True, kw_only=True):
+    """What is added to a counter."""
+
+    name: str
+    by: int
 
 
 class ChildRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -150,6 +159,7 @@ class Waits(StagedPart, frozen=True, kw_only=True, omit_defaults=True):
     closed_tasks: Sequence[str] = ()
     timers: Sequence[TimerRow] = ()
     ended_timers: Sequence[str] = ()
+    counters: Sequence[CounterRow] = ()
     children: Sequence[ChildRow] = ()
     started_children: Sequence[str] = ()
     child_ends: Sequence[ChildEndRow] = ()
@@ -167,6 +177,7 @@ class Waits(StagedPart, frozen=True, kw_only=True, omit_defaults=True):
             or self.closed_tasks
             or self.timers
             or self.ended_timers
+            or self.counters
             or self.children
             or self.started_children
             or self.child_ends

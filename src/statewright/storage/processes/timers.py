@@ -7,6 +7,7 @@ once is not the taking, but the version of its instance: the second process to f
 from collections.abc import Sequence
 from typing import Final
 
+import asyncpg
 from msgspec import Struct
 
 from statewright.ids import EntityId, TenantId
@@ -40,6 +41,11 @@ async def take_due_timers(pool: Pool, languages: Sequence[str], *, now: int, unt
     """Up to ``limit`` timers that are due ``now``, earliest first; none is taken again before ``until``."""
     async with pool.connection() as connection:
         rows = await connection.fetch(TAKE, now, until, limit, list(languages))
+    return to_due_timers(rows)
+
+
+def to_due_timers(rows: Sequence[asyncpg.Record]) -> list[DueTimer]:
+    """The timers in rows of tenant, language, id, instance and instant, the earliest first."""
     due = [
         DueTimer(
             tenant=TenantId(tenant), language=language, id=str(id_), instance=EntityId(str(instance)), fire_at=fire_at

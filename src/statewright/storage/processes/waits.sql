@@ -10,8 +10,9 @@ waiting AS MATERIALIZED (
       FROM json_to_recordset($waits::json) AS batch (t int, part json)
       JOIN applied USING (t)
      CROSS JOIN LATERAL json_to_record(batch.part)
-        AS part (tenant text, language text, tasks json, closed_tasks uuid[], timers json, ended_timers uuid[], children json,
-                 started_children uuid[], child_ends json, told_ends uuid[], held uuid[], released uuid[], definitions json)
+        AS part (tenant text, language text, tasks json, closed_tasks uuid[], timers json, ended_timers uuid[], counters json,
+                 children json, started_children uuid[], child_ends json, told_ends uuid[], held uuid[], released uuid[],
+                 definitions json)
 ),
 process_tasks_opened AS (
     INSERT INTO process_task (tenant, language, id, instance, execution, definition_id, definition_version, node_id, job_type,
@@ -28,14 +29,25 @@ process_tasks_closed AS (
      WHERE tenant = ANY (ARRAY(SELECT tenant FROM waiting)) AND id = ANY (ARRAY(SELECT unnest(closed_tasks) FROM waiting))
 ),
 process_timers_armed AS (
-    INSERT INTO process_timer (tenant, language, id, instance, fire_at, held)
-    SELECT waiting.tenant, waiting.language, timer.id, timer.instance, timer.fire_at, timer.held
+    INSERT INTO process_timer (tenant, language, id, instance, fire_at, held, topic, counter)
+    SELECT waiting.tenant, waiting.language, timer.id, timer.instance, timer.fire_at, timer.held, timer.topic, timer.counter
       FROM waiting
-     CROSS JOIN LATERAL json_to_recordset(waiting.timers) AS timer (id uuid, instance uuid, fire_at bigint, held boolean)
+     CROSS JOIN LATERAL json_to_recordset(waiting.timers)
+        AS timer (id uuid, instance uuid, fire_at bigint, held boolean, topic text, counter text)
 ),
 process_timers_ended AS (
     DELETE FROM process_timer
      WHERE tenant = ANY (ARRAY(SELECT tenant FROM waiting)) AND id = ANY (ARRAY(SELECT unnest(ended_timers) FROM waiting))
+),
+process_counters AS (
+    -- In the order of the key, so that two transactions never wait for each other.
+    INSERT INTO process_counter (tenant, name, value)
+    SELECT waiting.tenant, counter.name, sum(counter.by)
+      FROM waiting
+     CROSS JOIN LATERAL json_to_recordset(waiting.counters) AS counter (name text, by bigint)
+     GROUP BY waiting.tenant, counter.name
+     ORDER BY waiting.tenant, counter.name
+        ON CONFLICT (tenant, name) DO UPDATE SET value = process_counter.value + excluded.value
 ),
 process_children_due AS (
     INSERT INTO process_child (tenant, language, id, parent, definition_id, business_key, variables, not_before, execution)

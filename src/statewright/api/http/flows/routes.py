@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from statewright.api.http.flows import definitions, instances
+from statewright.api.http.flows import definitions, events, instances
 from statewright.api.http.process_routes import PAGE, Parameter, ProcessRoute
 from statewright.api.http.response import JSON, TEXT
 
@@ -213,6 +213,29 @@ FLOW_ROUTES: Final[tuple[ProcessRoute, ...]] = (
         summary="Begin again what failed or was interrupted, with the same input",
         reply="FlowInstance",
         errors=(404, 409),
+        is_ours=True,
+    ),
+    ProcessRoute(
+        method="POST",
+        path="/v1/flows/events",
+        endpoint=events.send_event,
+        id="sendFlowEvent",
+        tag="Flow instances",
+        summary="Complete the tasks `wait:event` that wait for an event; without effect when nothing does",
+        body="FlowEvent",
+        reply="FlowDelivery",
+        errors=(400, 413),
+        is_ours=True,
+    ),
+    ProcessRoute(
+        method="GET",
+        path="/v1/flows/counters/{name}",
+        endpoint=events.get_counter,
+        id="getFlowCounter",
+        tag="Flow instances",
+        summary="The value of a counter of `wait:acquire` and `wait:release`",
+        reply="FlowCounter",
+        errors=(400,),
         is_ours=True,
     ),
 )

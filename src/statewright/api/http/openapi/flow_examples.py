@@ -48,6 +48,7 @@ _EXECUTION: Final = {
 FLOW_PARAMETER_EXAMPLES: Final[dict[str, object]] = {
     "id": "01JABC3V9E6K8M2Q4S6T8W0Y2Z",
     "version": 1,
+    "name": "imports",
     "keyword": "order",
     "page": 0,
     "pageSize": 20,
@@ -79,5 +80,8 @@ FLOW_EXAMPLES: Final[dict[str, object]] = {
     "FlowInstance": _INSTANCE,
     "FlowInstances": {"items": [_INSTANCE], "total": 1, "page": 0, "pageSize": 20},
     "FlowHistory": {"items": [_EXECUTION], "total": 1, "page": 0, "pageSize": 20},
+    "FlowEvent": {"event": "paid", "fields": {"order": "O-17"}, "output": {"amount": 120}},
+    "FlowDelivery": {"tasks": 1, "receipts": [{"instanceId": "01JABC3V9E6K8M2Q4S6T8W0Y2Z", "node": 3}]},
+    "FlowCounter": {"name": "imports", "value": 2},
     "FlowCancel": {"reason": "ordered by mistake"},
 }

@@ -16,6 +16,7 @@ from statewright.api.http.openapi.shapes import (
     ref,
 )
 from statewright.api.http.steps.errors import INTERNAL, KINDS
+from statewright.flows.builtin_tasks import MAX_NAME_CHARS
 from statewright.flows.definition import MAX_CONCURRENCY, MAX_ID_CHARS, MAX_RETRIES, FlowSettings
 from statewright.flows.failures import ErrorCode
 from statewright.flows.graph import NodeKind
@@ -25,6 +26,7 @@ from statewright.processes.changes import ExecutionStatus
 _ULID: Final = {"type": "string", "pattern": "^[0-9A-HJKMNP-TV-Z]{26}$"}
 _VALUE: Final = {"type": ["object", "array"]}
 _ID: Final = {"type": "string", "maxLength": MAX_ID_CHARS}
+_NAME: Final = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_CHARS}
 _DEFAULTS: Final = FlowSettings()
 _CHECKED: Final[Document] = {
     "id": _ID,
@@ -176,4 +178,22 @@ FLOW_SCHEMAS: Final[Document] = {
         failureReason=TEXT,
     ),
     "FlowCancel": define_open_object(reason=TEXT),
+    "FlowEvent": define_open_object(
+        "event",
+        event={**_NAME, "description": "the kind that tasks wait for"},
+        fields={"type": "object", "description": "compared with the inputs of tasks that have `match: input`"},
+        output={"type": ["object", "array", "null"], "description": "of the tasks; their inputs when absent"},
+        after={**TEXT, "description": "`next` of the answer before: go on with the tasks after those"},
+    ),
+    "FlowDelivery": define_object(
+        "tasks receipts",
+        tasks={**INT32, "description": "how many tasks the event completed"},
+        receipts=define_array(
+            define_object(
+                "instanceId node", instanceId=_ULID, node=INT32, element={**INT32, "description": "of an iteration"}
+            )
+        ),
+        next={**TEXT, "description": "there when more tasks may wait than one request looks at"},
+    ),
+    "FlowCounter": define_object("name value", name=_NAME, value={"type": "integer", "format": "int64"}),
 }

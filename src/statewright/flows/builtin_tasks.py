@@ -1,0 +1,132 @@
+"""Tasks that the service does itself, since all they do is wait or count (docs/reference/flows.md#built-in-tasks)."""
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from statewright.flows.failures import InvalidFlow, Position
+from statewright.flows.graph import FlowGraph, FlowNode
+from statewright.flows.templates import UnfilledTemplate, fill_template
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net import NodeId
+
+MAX_DELAY_S: Final = 10 * 366 * 24 * 60 * 60
+MAX_NAME_CHARS: Final = 255
+"""Characters of the name of an event or of a counter."""
+_US_PER_S: Final = 1_000_000
+
+
+class Delay(Struct, frozen=True):
+    """Done by a timer, after so many microseconds."""
+
+    duration_us: int
+
+
+class EventWait(Struct, frozen=True, kw_only=True):
+    """Done when an event of a kind arrives. The kind is a template."""
+
+    event: str
+    parameters: JsonObject
+    matches_input: bool
+    """Whether the fields of the event must equal the members of the input that have their names."""
+    sends_receipt: bool
+    """Whether the sender of the event is told of this task."""
+
+
+class CounterChange(Struct, frozen=True, kw_only=True):
+    """Done at once: changes a counter that all flows of a tenant share. The name is a template."""
+
+    name: str
+    parameters: JsonObject
+    by: int
+
+
+class Countdown(Struct, frozen=True, kw_only=True):
+    """Done as soon as a counter is zero or less."""
+
+    name: str
+    parameters: JsonObject
+
+
+BuiltinTask: TypeAlias = Delay | EventWait | CounterChange | Countdown
+
+
+def find_builtin_tasks(graph: FlowGraph) -> dict[NodeId, BuiltinTask]:
+    """The nodes whose tasks the service does itself. Raises :class:`InvalidFlow` for one that lacks a parameter."""
+    return {
+        NodeId(str(node.index)): _READERS[node.base](node)
+        for node in graph.nodes
+        if node.kind == "task" and node.base in _READERS
+    }
+
+
+def fill_name(template: str, given: JsonValue, parameters: JsonValue) -> str:
+    """The name of an event or of a counter. Raises :class:`UnfilledTemplate`."""
+    name = fill_template(template, given, parameters)
+    if not 0 < len(name) <= MAX_NAME_CHARS or "\0" in name:
+        raise UnfilledTemplate(f"a name has 1 to {MAX_NAME_CHARS} characters, and none of them is U+0000")
+    return name
+
+
+def _read_delay(node: FlowNode) -> Delay:
+    given = _get_parameters(node).get("duration")
+    if isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= MAX_DELAY_S:
+        return Delay(given * _US_PER_S)
+    raise _refuse(node, f"the parameter duration of {node.base} must be a number of seconds from 0 to {MAX_DELAY_S}")
+
+
+def _read_event_wait(node: FlowNode) -> EventWait:
+    parameters = _get_parameters(node)
+    match = parameters.get("match")
+    if match not in (None, "input"):
+        raise _refuse(node, f"the parameter match of {node.base} can only be input")
+    receipt = parameters.get("receipt", True)
+    if not isinstance(receipt, bool):
+        raise _refuse(node, f"the parameter receipt of {node.base} must be true or false")
+    return EventWait(
+        event=_read_name(node, "event"),
+        parameters=parameters,
+        matches_input=match == "input",
+        sends_receipt=receipt,
+    )
+
+
+def _read_acquire(node: FlowNode) -> CounterChange:
+    return CounterChange(name=_read_name(node, "name"), parameters=_get_parameters(node), by=1)
+
+
+def _read_release(node: FlowNode) -> CounterChange:
+    return CounterChange(name=_read_name(node, "name"), parameters=_get_parameters(node), by=-1)
+
+
+def _read_countdown(node: FlowNode) -> Countdown:
+    return Countdown(name=_read_name(node, "name"), parameters=_get_parameters(node))
+
+
+_READERS: Final[Mapping[object, Callable[[FlowNode], BuiltinTask]]] = {
+    "wait:delay": _read_delay,
+    "wait:event": _read_event_wait,
+    "wait:acquire": _read_acquire,
+    "wait:release": _read_release,
+    "wait:countdown": _read_countdown,
+}
+BUILTIN_TASKS: Final = frozenset(_READERS)
+"""The base names of these tasks. Their output is their input, unless an event brings another one."""
+
+
+def _read_name(node: FlowNode, parameter: str) -> str:
+    name = _get_parameters(node).get(parameter)
+    if isinstance(name, str) and 0 < len(name) <= MAX_NAME_CHARS and "\0" not in name:
+        return name
+    raise _refuse(node, f"the parameter {parameter} of {node.base} must be a text of 1 to {MAX_NAME_CHARS} characters")
+
+
+def _get_parameters(node: FlowNode) -> JsonObject:
+    return node.parameters if isinstance(node.parameters, dict) else {}
+
+
+def _refuse(node: FlowNode, reason: str) -> InvalidFlow:
+    line = node.line if isinstance(node.line, int) else 1
+    column = node.column if isinstance(node.column, int) else 1
+    return InvalidFlow("PARAMETERS", Position(line, column), reason, piece=str(node.name))

@@ -1,0 +1,149 @@
+"""Tasks that the service does itself: events, counters (docs/reference/flows.md#built-in-tasks)."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.builders import Json
+from tests.integration.flows.conftest import Flows, an_error, done
+from tests.service import eventually
+
+PAID = "wait:event (- event: paid -) → A"
+
+
+def send(flows: Flows, event: str, fields: Json = None, output: Json = None, **members: Json) -> Json:
+    return done(
+        flows.api.post("/v1/flows/events", {"event": event, "fields": fields, "output": output, **members}),
+    )
+
+
+def count(flows: Flows, name: str) -> int:
+    return int(done(flows.api.get(f"/v1/flows/counters/{name}"))["value"])
+
+
+def test_an_event_completes_what_waits_for_it_with_its_output_or_with_the_input(flows: Flows):
+    instance = flows.run(PAID, {"order": 7})
+    assert flows.poll("wait:event", "A") == []
+    assert send(flows, "other") == {"tasks": 0, "receipts": []}
+    assert send(flows, "paid") == {"tasks": 1, "receipts": [{"instanceId": instance["id"], "node": 1}]}
+    assert flows.job("A")["variables"]["input"] == {"order": 7}
+    other = flows.run(PAID, {"order": 8})
+    send(flows, "paid", {"order": 9}, {"amount": 12})
+    assert flows.job("A")["variables"]["input"] == {"amount": 12}
+    lines = {line["name"]: line for line in flows.history(other)}
+    assert (lines["wait:event.1"]["status"], lines["wait:event.1"]["output"]) == ("COMPLETED", {"amount": 12})
+    assert send(flows, "paid")["tasks"] == 0
+
+
+def test_an_event_whose_fields_are_matched_reaches_only_the_inputs_that_have_them(flows: Flows):
+    flow = flows.upload("wait:event (- {event: paid, match: input, receipt: false} -)")
+    seven = flows.start(flow, {"order": 7, "of": {"a": [1, True]}})
+    eight = flows.start(flow, {"order": 8})
+    assert send(flows, "paid", {"order": 7, "of": {"a": [1, 1]}})["tasks"] == 0
+    assert send(flows, "paid", {"order": 7, "of": {"a": [1.0, True]}}, {"ok": 1}) == {"tasks": 1, "receipts": []}
+    assert flows.read(seven)["result"] == {"order": 7, "of": {"a": [1, True]}, "ok": 1}
+    assert flows.read(eight)["status"] == "RUNNING"
+
+
+def test_the_kind_of_an_event_is_a_template_and_elements_wait_apart(flows: Flows):
+    instance = flows.run(
+        "* wait:event (- {event: 'paid-{input[id]}-{parameters[of]}', of: eu} -)", [{"id": 1}, {"id": 2}]
+    )
+    assert send(flows, "paid-2-eu")["receipts"] == [{"instanceId": instance["id"], "node": 1, "element": 1}]
+    assert send(flows, "paid-1-eu", output=[1])["tasks"] == 1
+    assert flows.read(instance)["result"] == [[1], {"id": 2}]
+    failed = flows.run("wait:event (- event: 'paid-{input[id]}' -)", {"no": 1})
+    assert failed["failureReason"] == "TEMPLATE: there is nothing for {input[id]}"
+
+
+def test_many_waiting_tasks_are_reached_page_by_page(flows: Flows, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("statewright.services.flows.events.MAX_TASKS", 2)
+    instances = [flows.run("wait:event (- event: e -)") for _ in range(3)]
+    first = send(flows, "e")
+    assert first["tasks"] == 2
+    assert send(flows, "e", after=first["next"])["tasks"] == 1
+    assert [flows.read(one)["status"] for one in instances] == ["COMPLETED"] * 3
+    an_error(flows.api.post("/v1/flows/events", {"event": "e", "after": "x"}), 400, "bad-request")
+
+
+def test_waiting_ends_with_its_instance_and_begins_again_with_it(flows: Flows):
+    instance = flows.run("wait:event (- event: e -)")
+    flows.do(instance, "terminate")
+    flows.do(instance, "terminate")
+    assert send(flows, "e")["tasks"] == 0
+    flows.do(instance, "restart")
+    assert send(flows, "e")["tasks"] == 1
+    cancelled = flows.run("wait:event (- event: e -)")
+    flows.do(cancelled, "cancel")
+    assert send(flows, "e")["tasks"] == 0
+    failed = flows.run("wait:event (- event: e -) → A ; B")
+    flows.fail(flows.job("B"))
+    assert send(flows, "e")["tasks"] == 1
+    assert flows.read(failed)["activeNodes"] == []
+
+
+def test_events_of_other_tenants_reach_nothing(flows: Flows, other: Flows):
+    instance = flows.run("wait:acquire (- name: n -) → wait:event (- event: e -)")
+    assert (send(other, "e")["tasks"], count(other, "n"), count(flows, "n")) == (0, 0, 1)
+    assert flows.read(instance)["status"] == "RUNNING"
+
+
+def test_a_countdown_waits_until_all_that_was_acquired_is_released(flows: Flows):
+    holder = flows.run(
+        "wait:acquire (- name: 'import-{input[n]}' -) → work → wait:release (- name: 'import-{input[n]}' -)", {"n": 4}
+    )
+    waiting = flows.run("wait:countdown (- name: import-4 -) → A", {"in": 1})
+    assert (count(flows, "import-4"), flows.read(waiting)["activeNodes"]) == (1, [1])
+    assert flows.poll("wait:countdown", "wait:acquire", "wait:release", "A") == []
+    flows.complete(flows.job("work"), {"n": 4})
+    assert (flows.read(holder)["status"], count(flows, "import-4")) == ("COMPLETED", 0)
+    eventually(lambda: flows.read(waiting)["activeNodes"] == [2])
+    assert flows.job("A")["variables"]["input"] == {"in": 1}
+
+
+def test_a_countdown_of_a_counter_that_nobody_holds_is_done(flows: Flows):
+    instance = flows.run("wait:countdown (- name: free -)", {"in": 1})
+    eventually(lambda: flows.read(instance)["status"] == "COMPLETED")
+
+
+def test_counters_count_every_element_of_every_flow_once(flows: Flows):
+    flow = flows.upload("* wait:acquire (- name: c -) → * { wait:release (- name: c -) ; wait:acquire (- name: d -) }")
+    with ThreadPoolExecutor(8) as pool:
+        ended = list(pool.map(lambda _: flows.start(flow, list(range(25))), range(8)))
+    assert {one["status"] for one in ended} == {"COMPLETED"}
+    assert (count(flows, "c"), count(flows, "d")) == (0, 200)
+    lines = flows.history(ended[0])
+    assert sum(line["name"].startswith("wait:acquire.1") and "element" in line for line in lines) == 25
+
+
+@pytest.mark.parametrize(
+    ("source", "place"),
+    [
+        ("wait:event", (1, 1)),
+        ("A →\n wait:event (- event: '' -)", (2, 2)),
+        ("wait:event (- {event: e, match: output} -)", (1, 1)),
+        ("wait:event (- {event: e, receipt: 1} -)", (1, 1)),
+        ("wait:acquire", (1, 1)),
+        ("wait:release (- name: 5 -)", (1, 1)),
+        ("wait:countdown ([1])", (1, 1)),
+    ],
+)
+def test_a_built_in_task_without_its_parameters_is_refused(flows: Flows, source: str, place: tuple[int, int]):
+    refused = an_error(flows.api.post("/v1/flows/definitions", {"id": "x", "source": source}), 400, "bad-request")
+    assert (refused["code"], (refused["line"], refused["column"])) == ("PARAMETERS", place)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"event": ""},
+        {"event": "x" * 256},
+        {"event": "e", "output": 5},
+        {"event": "e", "fields": [1]},
+        {"event": "e", "fields": {"list": list(range(1001))}},
+        {"event": "e", "output": {"text": "\0"}},
+    ],
+)
+def test_what_is_no_event_is_refused(flows: Flows, body: Json):
+    an_error(flows.api.post("/v1/flows/events", body), 400, "bad-request")
