@@ -31,10 +31,11 @@ class Authority:
         self.file = directory / f"{name}.pem"
         self.file.write_bytes(self.pem)
 
-    def issue(self, name: str, *, passphrase: str = "") -> tuple[Path, Path]:
-        """Files with a certificate and its key."""
+    def issue(self, name: str, *, passphrase: str = "", names: tuple[str, ...] = ()) -> tuple[Path, Path]:
+        """Files with a certificate and its key; it is for ``names``, too."""
         key = ec.generate_private_key(ec.SECP256R1())
-        hosts = [x509.DNSName("localhost"), *(x509.IPAddress(ip_address(host)) for host in ("127.0.0.1", "::1"))]
+        addresses = map(ip_address, ("127.0.0.1", "::1"))
+        hosts = [*map(x509.DNSName, ("localhost", *names)), *map(x509.IPAddress, addresses)]
         certificate = (
             _describe(_name(name), self._name, key)
             .add_extension(x509.SubjectAlternativeName(hosts), critical=False)

@@ -7,9 +7,11 @@ from datetime import timedelta
 from statewright.app.authentication import build_administration
 from statewright.app.database import Pools, open_pools
 from statewright.app.languages import host_languages, list_builtin_models, list_builtin_transitions
+from statewright.app.outgoing import build_egress
 from statewright.background import ShutdownBudget, finish_all, run_in_background
 from statewright.cluster.node import ClusterNode
 from statewright.compute.transaction_tokens import TransactionTokens
+from statewright.egress import Egress
 from statewright.engine.callouts import CalloutDispatcher
 from statewright.engine.engine import Engine
 from statewright.engine.metrics import RunMetrics
@@ -50,6 +52,7 @@ async def build_runtime(
     """The use cases can be called inside the block; at its end runs whose client has gone have the ``grace``."""
     async with open_pools(settings, database) as pools, AsyncExitStack() as stack:
         runtime = _assemble(settings, database, pools, node)
+        stack.push_async_callback(runtime.extensions.get(Egress).close)
         await stack.enter_async_context(run_in_background(_build_maintenance(settings, database, runtime)))
         stack.push_async_callback(runtime.commits.drain)
         stack.push_async_callback(finish_all, runtime.detached_runs, grace)
@@ -93,6 +96,7 @@ def _assemble(settings: Settings, database: DatabaseUrl, pools: Pools, node: Clu
         max_stats_groups=settings.stats_group_max,
         max_sort_keys=settings.search_max_sort_keys,
     )
+    runtime.extensions.add(build_egress(settings))
     runtime.extensions.add(build_administration(settings, pools.shared))
     host_languages(runtime)
     runtime.extensions.add(ConnectedMembers(node.id, node.members, node.peer_table))

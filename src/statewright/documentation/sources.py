@@ -43,6 +43,7 @@ SOURCES: Final[Mapping[str, Source]] = {
     "config.schema": Source("help/config-schema.md"),
     "crud": Source("reference/entities.md"),
     "decisions": Source("reference/decisions.md"),
+    "egress": Source("reference/egress.md"),
     "errors": Source("reference/errors.md"),
     "flows": Source("reference/flows.md"),
     "glossary": Source("glossary.md"),

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
-from ipaddress import AddressValueError, IPv6Address, ip_address
+from ipaddress import AddressValueError, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Final, cast
 
@@ -345,6 +345,39 @@ def read_hosts(text: str) -> tuple[str, ...]:
     return hosts
 
 
+def read_host_patterns(text: str) -> tuple[str, ...]:
+    """A comma list of host names, addresses, and ``*.example.com`` for all names below one; in lower case."""
+    patterns = tuple(name.lower().strip("[]") for name in read_names(text))
+    for pattern in patterns:
+        if not re.fullmatch(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*|[0-9a-f:.]*:[0-9a-f:.]*", pattern):
+            raise ValueError(f"has the entry {pattern!r:.80}: expected a host name, an address or *.example.com")
+    return patterns
+
+
+def read_networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    """A comma list of networks in CIDR notation; an address alone is a network of one."""
+    networks: list[IPv4Network | IPv6Network] = []
+    for name in read_names(text):
+        try:
+            networks.append(ip_network(name))
+        except ValueError:
+            raise ValueError(f"has the entry {name!r:.80}: expected a network such as 10.20.0.0/16") from None
+    return tuple(networks)
+
+
+def read_port_ranges(text: str) -> tuple[tuple[int, int], ...]:
+    """A comma list of ports and ranges of ports."""
+    ranges: list[tuple[int, int]] = []
+    for entry in read_names(text):
+        first, _, last = entry.partition("-")
+        if not (first.isdecimal() and (last or first).isdecimal() and 1 <= int(first) <= int(last or first) <= 65535):
+            raise ValueError(f"has the entry {entry!r:.80}: expected a port such as 443, or a range such as 8000-8999")
+        ranges.append((int(first), int(last or first)))
+    if not ranges:
+        raise ValueError("names no port")
+    return tuple(ranges)
+
+
 def read_origins(text: str) -> tuple[str, ...]:
     """``*`` alone, or a comma list of origins exactly as browsers send them (docs/reference/service.md#cors)."""
     if not text.strip():
@@ -411,7 +444,12 @@ def _show_flag(value: object) -> str:
 
 
 def _show_names(value: object) -> str:
-    return ",".join(cast("Sequence[str]", value))  # likewise
+    return ",".join(map(str, cast("Sequence[object]", value)))  # likewise
+
+
+def _show_port_ranges(value: object) -> str:
+    ranges = cast("Sequence[tuple[int, int]]", value)  # likewise
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
 FLAG: Final = Reader(shape="boolean", read=read_flag, show=_show_flag)
@@ -433,3 +471,15 @@ ENCRYPTION_KEYS: Final = Reader(
 )
 PEM: Final = Reader(shape="secret: PEM, or base64 of PEM", read=read_pem, is_secret=True)
 POSTGRES_URL: Final = Reader(shape="secret: postgres:// URL", read=read_postgres_url, is_secret=True)
+NETWORKS: Final = Reader(
+    shape="comma list of networks such as `10.20.0.0/16`", read=read_networks, show=_show_names, keeps_empty=True
+)
+HOST_PATTERNS: Final = Reader(
+    shape="comma list of host names, addresses or `*.example.com`",
+    read=read_host_patterns,
+    show=_show_names,
+    keeps_empty=True,
+)
+PORT_RANGES: Final = Reader(
+    shape="comma list of ports and ranges of them", read=read_port_ranges, show=_show_port_ranges
+)

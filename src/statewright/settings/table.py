@@ -10,6 +10,7 @@ needs it. Rules on several settings are in ``rules.py``.
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Final, Literal, get_type_hints
 
@@ -22,14 +23,17 @@ from statewright.settings.kinds import (
     CONTEXT_PATH,
     ENCRYPTION_KEYS,
     FLAG,
+    HOST_PATTERNS,
     HOSTS,
     KEY,
     LEVEL,
     NAMES,
+    NETWORKS,
     ORIGINS,
     PATH,
     PEM,
     PORT,
+    PORT_RANGES,
     POSTGRES_URL,
     RETENTION,
     SECRET,
@@ -72,6 +76,7 @@ _cluster = partial(Setting, "Nodes of one database")
 _search = partial(Setting, "Search and statistics")
 _steps = partial(Setting, "JSON step engine")
 _ops = partial(Setting, "Operations API")
+_egress = partial(Setting, "Requests to other servers", alias=False)
 _ours = partial(partial, alias=False)
 
 _DURATION: Final = duration()
@@ -395,6 +400,35 @@ class Table(Struct, frozen=True, kw_only=True):
     ops_audit_retention: Annotated[
         timedelta, _ours(_ops)(period(), "how long the audit trail of operators is kept")
     ] = span("9600h")
+
+    egress_hosts: Annotated[
+        tuple[str, ...], _egress(HOST_PATTERNS, "the only hosts that requests are sent to; empty: any")
+    ] = ()
+    egress_networks: Annotated[
+        tuple[IPv4Network | IPv6Network, ...],
+        _egress(NETWORKS, "networks that are reached although they are private, loopback, link-local or the like"),
+    ] = ()
+    egress_ports: Annotated[tuple[tuple[int, int], ...], _egress(PORT_RANGES, "ports that requests are sent to")] = (
+        (80, 80),
+        (443, 443),
+        (1024, 65535),
+    )
+    egress_require_https: Annotated[bool, _egress(FLAG, "refuses URLs with the scheme http")] = False
+    egress_ca: Annotated[
+        Path | None, _egress(PATH, "PEM file of certificate authorities that are trusted beside the usual ones")
+    ] = None
+    egress_timeout: Annotated[timedelta, _egress(_DURATION, "longest time of a request with all its redirects")] = span(
+        "30s"
+    )
+    egress_max_body_bytes: Annotated[
+        int, _egress(integer(1024, 1 << 30, unit="bytes"), "largest body of a request or an unpacked response")
+    ] = 4 * 1024 * 1024
+    egress_max_requests: Annotated[
+        int, _egress(integer(1, 10_000), "requests of a process that are under way at a time")
+    ] = 64
+    egress_max_tenant_requests: Annotated[
+        int, _egress(integer(1, 10_000), "likewise of one tenant; as many again wait, further ones fail")
+    ] = 16
 
     sources: Mapping[str, str] = {}
     """Field → the variable that set it, as written."""
