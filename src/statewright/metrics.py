@@ -354,6 +354,9 @@ class LanguageCollector(Collector):
         yield from (ended, entered)
         retries = [(language, metrics.job_retries) for language, metrics in known]
         yield build_counters("statewright_process_job_retries", "Failed jobs that were put back", "language", retries)
+        delayed = sum(metrics.delayed_retries for _, metrics in known)
+        rests = [("true", delayed), ("false", sum(times for _, times in retries) - delayed)]
+        yield build_counters("statewright_job_retries", "Failed jobs, by whether they rest first", "delayed", rests)
         pickup = {language: metrics.pickup for language, metrics in known}
         meaning = "From the creation of a job to its claim"
         yield build_labelled_histograms("statewright_process_pickup_seconds", meaning, "language", pickup)

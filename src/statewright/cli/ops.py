@@ -87,8 +87,8 @@ def queues(
     if as_json:
         print_document(listed)
         return
-    names = ("name", "depth", "inFlight", "held", "oldestAgeSeconds", "workers", "wanted")
-    headers = ("job type", "waiting", "in flight", "held", "oldest (s)", "workers", "wanted")
+    names = ("name", "depth", "inFlight", "delayed", "held", "oldestAgeSeconds", "workers", "wanted")
+    headers = ("job type", "waiting", "in flight", "delayed", "held", "oldest (s)", "workers", "wanted")
     print_table(headers, [["" if each[name] is None else each[name] for name in names] for each in listed])
 
 

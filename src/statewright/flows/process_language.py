@@ -23,6 +23,7 @@ from statewright.processes.language import (
     NewInstance,
     ProcessLanguage,
 )
+from statewright.processes.retries import Backoff
 from statewright.turns import MAX_TURN_ELEMENTS
 
 _PHASES: Final = {
@@ -116,6 +117,10 @@ class FlowProcesses:
 
     def find_member_tags(self, process: FlowProcess, job_type: str) -> str | None:
         """Always ``None``: the type of a task is the tag of the members that do it."""
+        return None
+
+    def find_backoff(self, process: FlowProcess, node: str) -> Backoff | None:
+        """Always ``None``: a text of the flow language has no place for it."""
         return None
 
 

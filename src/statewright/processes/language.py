@@ -9,6 +9,7 @@ from statewright.builtin_models import BuiltinModel
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Marking, Moment
 from statewright.net.effects import CloseHumanTask, Effect, OpenHumanTask
+from statewright.processes.retries import Backoff
 
 
 class ProcessInstance(Protocol):
@@ -212,6 +213,10 @@ class ProcessRecords(Protocol[P_contra, I]):
 
     def find_member_tags(self, process: P_contra, job_type: str) -> str | None:
         """The tags of the calculation members that jobs of a type are pushed to; None: the job type is the tag."""
+        ...
+
+    def find_backoff(self, process: P_contra, node: str) -> Backoff | None:
+        """How long failed jobs of a node rest; None: they can be claimed again at once."""
         ...
 
 

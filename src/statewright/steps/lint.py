@@ -8,6 +8,7 @@ from statewright.expressions import ExpressionError, compile_expression
 from statewright.expressions.syntax import Binary, Constant, Syntax
 from statewright.jsonval.quoting import quote
 from statewright.jsonval.values import JsonObject
+from statewright.steps.backoffs import list_misfits
 from statewright.steps.definition import CHAIN_AT_ENDS, TIMED_TYPES, Definition, Step, read_chain_at_ends
 from statewright.steps.outputs import extract_expression
 from statewright.steps.tables import is_catch_all
@@ -31,7 +32,7 @@ def lint_definition(definition: Definition) -> tuple[str, ...]:
     joins = _find_ways_to_joins(definition, sources)
     named = {step.join_step for step in definition.steps if step.type == "PARALLEL_GATEWAY"}
     types = {step.id: step.type for step in definition.steps}
-    found: list[str] = list(_lint_chain_at_ends(definition))
+    found: list[str] = [*_lint_chain_at_ends(definition), *list_misfits(definition)]
     for step in definition.steps:
         label = f"step {quote(step.id)}"
         found += [f"{label}: {text}" for text in _lint_gateways(step, types, joins, named)]

@@ -29,7 +29,9 @@ from statewright.processes.language import (
     ProcessLanguage,
     Rejection,
 )
+from statewright.processes.retries import Backoff
 from statewright.steps import operations
+from statewright.steps.backoffs import find_backoff
 from statewright.steps.compiling import Process, compile_definition
 from statewright.steps.definition import find_member_tags
 from statewright.steps.documents import definition_from_text
@@ -219,6 +221,11 @@ class StepProcesses:
     def find_member_tags(self, process: Process, job_type: str) -> str | None:
         """What the definition names for a job type."""
         return find_member_tags(process.definition, job_type)
+
+    def find_backoff(self, process: Process, node: str) -> Backoff | None:
+        """What the definition says for the type of a step's jobs."""
+        step = process.steps[node]
+        return find_backoff(process.definition, step.job_type, step.retry_count)
 
 
 STEPS: Final[ProcessLanguage[Process, Instance]] = StepProcesses()

@@ -34,7 +34,7 @@ def test_jobs_without_a_worker_are_waiting(ops: Api, v1: Api) -> None:
     start_jobs(v1, 3)
     [queue] = done(ops.get("/queues?withoutWorker=true"))["items"]
     assert queue.pop("oldestAgeSeconds") >= 0
-    expected = {"depth": 3, "inFlight": 0, "held": 0, "workers": 0, "wanted": 3}
+    expected = {"depth": 3, "inFlight": 0, "delayed": 0, "held": 0, "workers": 0, "wanted": 3}
     assert queue == {"kind": "JOB_TYPE", "name": "mail", **expected}
     assert done(ops.get("/queues/JOB_TYPE/mail"))["depth"] == 3
 

@@ -55,6 +55,7 @@ from statewright.processes.language import (
     ProcessLanguage,
     Rejection,
 )
+from statewright.processes.retries import Backoff
 
 ENDS = {"COMPLETED": "complete", "FAILED": "fail", "CANCELLED": "cancel", "RUNNING": "advance"}
 OWNER = "the errand office"
@@ -270,6 +271,9 @@ class Errands:
         return value if isinstance(value, dict) else {}
 
     def find_member_tags(self, process: Plan, job_type: str) -> str | None:
+        return None
+
+    def find_backoff(self, process: Plan, node: str) -> Backoff | None:
         return None
 
 

@@ -22,7 +22,7 @@ from statewright.ids import TenantId, system_clock
 from statewright.processes.changes import Execution
 from statewright.processes.retries import FailureReport
 from statewright.services.processes import successors
-from statewright.services.processes.background import LeaseSweeper
+from statewright.services.processes.background import LeaseSweeper, RestingJobs
 from statewright.services.processes.instances import StartRequest
 from statewright.services.processes.jobs import ClaimedJob, JobClaim
 from statewright.services.processes.timers import TimerScanner
@@ -91,8 +91,18 @@ class Host:
         """Claim the only job of a type and complete it."""
         await self.complete(await self.job(type_), **variables)
 
-    async def fail(self, job: ClaimedJob, message: str = "boom", *, retryable: bool = True, worker: str = "") -> None:
-        report = FailureReport(worker_id=worker or job.worker_id, message=message, retryable=retryable)
+    async def fail(
+        self,
+        job: ClaimedJob,
+        message: str = "boom",
+        *,
+        retryable: bool = True,
+        worker: str = "",
+        retry_after_s: int | None = None,
+    ) -> None:
+        report = FailureReport(
+            worker_id=worker or job.worker_id, message=message, retryable=retryable, retry_after_s=retry_after_s
+        )
         await jobs.fail(self.runtime, self.caller, job.id, report)
 
     async def approve(self, instance: Instance, step: str, by: str = "", **variables: Json) -> None:
@@ -119,6 +129,11 @@ class Host:
         """Let time pass and leases be looked at; how many had ended."""
         self.clock.advance(timedelta(**span))
         return await LeaseSweeper(self.runtime, interval=timedelta(seconds=1)).run_once()
+
+    async def end_rests(self, **span: float) -> int:
+        """Let time pass and resting jobs be looked at; how many can be claimed again."""
+        self.clock.advance(timedelta(**span))
+        return await RestingJobs(self.runtime).run_once()
 
     async def chain(self) -> int:
         """Start the successors that nobody has started, as a node does that finds them in the outbox."""

@@ -166,6 +166,56 @@ async def test_a_retryable_failure_uses_up_the_retries_and_then_fails_the_instan
     assert await host.claim("a") == ()
 
 
+RESTING = {**RETRIED, "metadata": {"retryBackoff": {"a": {"delay": "PT5S", "factor": 3, "jitter": 0}}}}
+
+
+async def test_a_failed_job_rests_as_its_definition_says(hosts: tuple[Host, Host]):
+    one, other = hosts
+    await one.upload(RESTING)
+    await one.start("d")
+    job = await one.job("a")
+    await one.fail(job)
+    assert await one.end_rests(seconds=4.9) == 0
+    assert await one.claim("a") == ()
+    assert await other.claim("a") == ()
+    assert await one.end_rests(seconds=0.2) == 1
+    again = await one.job("a")
+    assert (again.id, again.retries_remaining, again.variables) == (job.id, 1, job.variables)
+    await one.fail(again)
+    assert await one.end_rests(seconds=14) == 0
+    assert await one.end_rests(seconds=2) == 1
+    await one.do("a")
+
+
+async def test_the_rest_of_a_job_is_no_lease_that_ends(host: Host):
+    await host.upload(RESTING)
+    await host.start("d")
+    await host.fail(await host.job("a"))
+    assert await host.sweep(seconds=60) == 0
+    assert await host.end_rests() == 1
+    assert (await host.job("a")).retries_remaining == 1
+
+
+async def test_a_worker_that_says_how_long_decides(host: Host):
+    await host.upload(RESTING)
+    await host.start("d")
+    await host.fail(await host.job("a"), retry_after_s=60)
+    assert await host.end_rests(seconds=59) == 0
+    assert await host.end_rests(seconds=2) == 1
+    await host.fail(await host.job("a"), retry_after_s=0)
+    await host.job("a")
+
+
+async def test_a_job_that_rests_can_still_be_completed(host: Host):
+    await host.upload(RESTING)
+    instance = await host.start("d")
+    job = await host.job("a")
+    await host.fail(job)
+    await host.complete(job, by="w")
+    assert (await host.read(instance)).status == "COMPLETED"
+    assert await host.end_rests(seconds=60) == 0
+
+
 async def test_a_final_failure_fails_the_instance_at_once(host: Host):
     await host.upload(RETRIED)
     instance = await host.start("d")

@@ -38,6 +38,7 @@ class Queue(Struct, frozen=True, kw_only=True):
     name: str
     depth: int = 0
     in_flight: int = 0
+    delayed: int = 0
     held: int = 0
     oldest_age_us: int | None = None
     workers: int = 0
@@ -117,7 +118,7 @@ async def list_queues(
 async def get_queue(runtime: Runtime, caller: Caller, job_type: str) -> Queue:
     """The queue of a job type; an empty one where there are no jobs."""
     census = await runtime.extensions.get(JobCounts).fetch(caller.tenant)
-    empty = JobQueue(job_type=job_type, depth=0, in_flight=0, held=0, oldest_age_us=None, routes=(None,))
+    empty = JobQueue(job_type=job_type, depth=0, in_flight=0, delayed=0, held=0, oldest_age_us=None, routes=(None,))
     queue = next((queue for queue in census.queues if queue.job_type == job_type), empty)
     return _to_queue(runtime, caller.tenant, census, queue)
 
@@ -131,6 +132,7 @@ def _to_queue(runtime: Runtime, tenant: TenantId, census: JobCensus, queue: JobQ
         name=queue.job_type,
         depth=queue.depth,
         in_flight=queue.in_flight,
+        delayed=queue.delayed,
         held=queue.held,
         oldest_age_us=queue.oldest_age_us,
         workers=takers + pollers,

@@ -60,6 +60,31 @@ class LeaseSweeper:
         return await self.run_once() == MAX_SWEEP_BATCH
 
 
+REST_INTERVAL: Final = timedelta(milliseconds=500)
+
+
+class RestingJobs:
+    """Lets jobs be claimed again that have rested after a failure (docs/reference/steps.md#backoff)."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._wakeups = runtime.extensions.get(ProcessHosts).wakeups
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await repeat(self._run_round, REST_INTERVAL, log=log, failure="job_rests_not_ended")
+
+    async def run_once(self) -> int:
+        """End the rests that are over; how many. Raises ``StorageUnavailable``."""
+        free = await jobs.end_rests(self._runtime.pool, now=self._runtime.clock(), limit=MAX_SWEEP_BATCH)
+        if free:
+            self._wakeups.announce(set(free))
+        return len(free)
+
+    async def _run_round(self) -> bool:
+        return await self.run_once() == MAX_SWEEP_BATCH
+
+
 class InstancePurger:
     """Removes instances of a language, of all tenants, that finished longer ago than ``retention``."""
 
@@ -158,6 +183,7 @@ async def run_process_services(
         "process-successors": build_successor_starter(runtime, scan_interval=config.scan_interval).run(),
         "process-ends": build_end_teller(runtime, scan_interval=config.scan_interval).run(),
         "process-leases": LeaseSweeper(runtime, interval=config.sweep_interval).run(),
+        "process-resting-jobs": RestingJobs(runtime).run(),
         "process-announcements": announce_jobs(runtime),
     }
     work |= {f"process-push-{number}": pusher.run() for number, pusher in enumerate(pushers)}

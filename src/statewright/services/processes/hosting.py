@@ -28,12 +28,13 @@ from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.lru import LruCache
 from statewright.net import Moment
 from statewright.processes.language import DefinitionCompiler, I, P, ProcessLanguage
+from statewright.processes.retries import Backoff
 from statewright.services.processes.wakeups import DueRows, Wakeups
 from statewright.services.runtime import Caller, Runtime
 from statewright.storage.pool import Pool
 from statewright.storage.processes import definitions
 from statewright.storage.processes.children import DueChild, DueEnd
-from statewright.storage.processes.jobs import LockedJob, WorkOwner
+from statewright.storage.processes.jobs import LockedJob, QueuedJob, WorkOwner
 from statewright.storage.processes.timers import DueTimer
 
 LATENCY_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -52,6 +53,7 @@ class ProcessMetrics:
         self.nodes_executed: Counter[str] = Counter()
         """Entries into nodes, by their type."""
         self.job_retries = 0
+        self.delayed_retries = 0
         self.leases_expired = 0
         self.conflicts = 0
         """Advances that had to be computed again because another process was faster."""
@@ -177,6 +179,8 @@ class HostedLanguage(Struct, frozen=True, kw_only=True):
     """The same, with the reason."""
     build_payload: Callable[[TenantId, LockedJob], Awaitable[JsonObject]]
     """What a worker is given."""
+    find_backoff: Callable[[TenantId, QueuedJob], Awaitable[Backoff | None]]
+    """How long the job rests after a failure."""
     fire_timer: Callable[[DueTimer], Awaitable[bool]]
     """Whether it fired."""
     start_child: Callable[[DueChild], Awaitable[None]]

@@ -13,7 +13,7 @@ from statewright.jsonval.values import JsonObject
 from statewright.processes.language import I, P, ProcessLanguage
 from statewright.services.processes.child_ends import tell_parent
 from statewright.services.processes.hosting import HostedLanguage, ProcessHost, ProcessHosts, find_host
-from statewright.services.processes.job_effects import build_payload, complete_job, fail_job
+from statewright.services.processes.job_effects import build_payload, complete_job, fail_job, find_backoff
 from statewright.services.processes.jobs import ClaimedJob, render_job
 from statewright.services.processes.push import LocalCallouts, Pusher
 from statewright.services.processes.result_batches import ResultBatches
@@ -90,6 +90,7 @@ def host_language(runtime: Runtime, language: ProcessLanguage[P, I], *, shares_j
         complete_job=ResultBatches(host).complete_job if language.merges_results else partial(complete_job, host),
         fail_job=partial(fail_job, host),
         build_payload=partial(build_payload, host),
+        find_backoff=partial(find_backoff, host),
         fire_timer=fire_timer,
         start_child=start_child,
         tell_end=tell_end,

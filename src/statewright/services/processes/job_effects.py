@@ -6,11 +6,12 @@ from statewright.ids import EntityId, TenantId
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import uuid_to_ulid
 from statewright.processes.language import I, JobPlace, P
+from statewright.processes.retries import Backoff
 from statewright.services.processes import advancing
 from statewright.services.processes.documents import decode_text
 from statewright.services.processes.hosting import ProcessHost
 from statewright.services.runtime import Caller
-from statewright.storage.processes.jobs import LockedJob
+from statewright.storage.processes.jobs import LockedJob, QueuedJob
 
 
 async def build_payload(host: ProcessHost[P, I], tenant: TenantId, job: LockedJob) -> JsonObject:
@@ -22,6 +23,12 @@ async def build_payload(host: ProcessHost[P, I], tenant: TenantId, job: LockedJo
     assert published is not None, "versions of definitions are never deleted"  # noqa: S101
     place = JobPlace(uuid_to_ulid(job.instance), job.node_id, job.element)
     return host.language.build_payload(published.process, place, value)
+
+
+async def find_backoff(host: ProcessHost[P, I], tenant: TenantId, job: QueuedJob) -> Backoff | None:
+    """How long a failed job rests, by its definition. Raises ``StorageUnavailable``."""
+    published = await host.processes.find(tenant, job.definition_id, job.definition_version)
+    return None if published is None else host.language.find_backoff(published.process, job.node_id)
 
 
 async def complete_job(

@@ -3,6 +3,7 @@ docs/reference/steps.md#when-a-job-fails).
 """
 
 import asyncio
+import random
 from datetime import timedelta
 from typing import Final, assert_never
 
@@ -17,7 +18,15 @@ from statewright.instants import format_instant
 from statewright.jsonval.quoting import quote
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import uuid_to_ulid
-from statewright.processes.retries import FailureReport, GivenUp, Ignored, JobState, Requeued, decide_retry
+from statewright.processes.retries import (
+    MAX_RETRY_AFTER_S,
+    FailureReport,
+    GivenUp,
+    Ignored,
+    JobState,
+    Requeued,
+    decide_retry,
+)
 from statewright.services.processes import audit
 from statewright.services.processes.advancing import MAX_ATTEMPTS, refuse_joined
 from statewright.services.processes.documents import refuse_unstorable
@@ -293,14 +302,31 @@ async def _find_job(queue: JobQueue, tenant: TenantId, job_id: str) -> tuple[Ent
 async def _requeue(
     queue: JobQueue, caller: Caller, job: EntityId, language: str, judged: QueuedJob, report: FailureReport
 ) -> bool:
+    pause_us = await _compute_pause_us(queue, caller.tenant, language, judged, report)
     at = queue.runtime.clock()
     detail: JsonObject = {"jobId": uuid_to_ulid(job), "retriesRemaining": judged.retries - 1, "error": report.message}
+    if pause_us:
+        detail["delayMs"] = pause_us // 1000
     line = build_audit_line(queue.runtime, audit.build_entry_event("job-retried", detail), at)
-    done = await stored.requeue_job(queue.runtime.pool, caller.tenant, job, judged, line)
+    rests_until = at + pause_us if pause_us else None
+    done = await stored.requeue_job(queue.runtime.pool, caller.tenant, job, judged, line, rests_until=rests_until)
     if done:
-        queue.get_language(language).metrics.job_retries += 1
+        metrics = queue.get_language(language).metrics
+        metrics.job_retries += 1
+        metrics.delayed_retries += bool(pause_us)
+    if done and not pause_us:
         queue.hosts.wakeups.announce([(caller.tenant, language, judged.job_type)])
     return done
+
+
+async def _compute_pause_us(
+    queue: JobQueue, tenant: TenantId, language: str, judged: QueuedJob, report: FailureReport
+) -> int:
+    """How long the job is to rest: as the worker says, else as the definition does."""
+    if report.retry_after_s is not None:
+        return min(max(report.retry_after_s, 0), MAX_RETRY_AFTER_S) * 1_000_000
+    backoff = await queue.get_language(language).find_backoff(tenant, judged)
+    return 0 if backoff is None else backoff.compute_pause_us(judged.retries, random.random())  # noqa: S311 - spreads load
 
 
 def build_audit_line(runtime: Runtime, event: Event, at: int) -> AuditLine:

@@ -12,14 +12,15 @@ MAX_JOBS: Final = 100_000
 
 
 class JobQueue(Struct, frozen=True, kw_only=True):
-    """The unfinished jobs of a type. ``depth`` of them can be claimed, ``in_flight`` are leased, ``held`` wait for
-    their failed instance. ``oldest_age_us`` is the age of the oldest that can be claimed. ``routes`` are the tags that
-    definitions name for them, None where the job type is the tag.
+    """The unfinished jobs of a type. ``depth`` of them can be claimed, ``in_flight`` are leased, ``delayed`` rest after
+    a failure, ``held`` wait for their failed instance. ``oldest_age_us`` is the age of the oldest that can be claimed.
+    ``routes`` are the tags that definitions name for them, None where the job type is the tag.
     """
 
     job_type: str
     depth: int
     in_flight: int
+    delayed: int
     held: int
     oldest_age_us: int | None
     routes: tuple[str | None, ...]
@@ -45,13 +46,15 @@ class JobCensus(Struct, frozen=True, kw_only=True):
 QUEUES: Final = """
     -- Grouped by hash, with the tags: one sort of so many jobs would take as long as all the rest.
     SELECT job_type, sum(jobs)::bigint AS jobs, sum(depth)::bigint AS depth, sum(in_flight)::bigint AS in_flight,
-           sum(held)::bigint AS held, now_us() - min(oldest) AS oldest_age_us, array_agg(tags) AS routes
+           sum(delayed)::bigint AS delayed, sum(held)::bigint AS held,
+           now_us() - min(oldest) AS oldest_age_us, array_agg(tags) AS routes
       FROM (SELECT job_type, tags, count(*) AS jobs,
                    count(*) FILTER (WHERE lock_expires_at IS NULL AND NOT held) AS depth,
-                   count(*) FILTER (WHERE lock_expires_at IS NOT NULL AND NOT held) AS in_flight,
+                   count(*) FILTER (WHERE locked_at IS NOT NULL AND NOT held) AS in_flight,
+                   count(*) FILTER (WHERE lock_expires_at IS NOT NULL AND locked_at IS NULL AND NOT held) AS delayed,
                    count(*) FILTER (WHERE held) AS held,
                    min(created_at) FILTER (WHERE lock_expires_at IS NULL AND NOT held) AS oldest
-              FROM (SELECT job_type, tags, lock_expires_at, held, created_at
+              FROM (SELECT job_type, tags, locked_at, lock_expires_at, held, created_at
                       FROM process_job WHERE tenant = $1 LIMIT $2) AS counted
              GROUP BY job_type, tags) AS route
      GROUP BY job_type
@@ -62,7 +65,8 @@ HOLDERS: Final = """
     -- Leased jobs are few, and have an index of their own.
     SELECT worker, array_agg(DISTINCT job_type) AS job_types, count(*) AS leases, max(locked_at) AS last_lease_at
       FROM (SELECT worker, job_type, locked_at
-              FROM process_job WHERE tenant = $1 AND lock_expires_at IS NOT NULL LIMIT $2) AS leased
+              FROM process_job
+             WHERE tenant = $1 AND lock_expires_at IS NOT NULL AND locked_at IS NOT NULL LIMIT $2) AS leased
      GROUP BY worker
      ORDER BY worker
 """
@@ -79,6 +83,7 @@ async def count_jobs(pool: Pool, tenant: TenantId) -> JobCensus:
                 job_type=row["job_type"],
                 depth=row["depth"],
                 in_flight=row["in_flight"],
+                delayed=row["delayed"],
                 held=row["held"],
                 oldest_age_us=row["oldest_age_us"],
                 routes=tuple(row["routes"]),

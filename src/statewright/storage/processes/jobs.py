@@ -7,6 +7,9 @@ Claims. The oldest jobs of each wanted type are locked first, then the oldest of
 over all types the planner would sort the queue. Rows locked in vain are free again when the statement ends. A claim
 ends where the inputs of its jobs come to ``MAX_CLAIM_BYTES``, so that no answer is larger than a process can make.
 
+Rests. A job that failed may rest before it can be claimed again. It has no worker then, and in ``lock_expires_at`` the
+instant until which no claim sees it; only a lease has ``locked_at``.
+
 Clocks. ``now`` is always the caller's, as for scheduled transitions.
 """
 
@@ -41,9 +44,14 @@ class LockedJob(Struct, frozen=True, kw_only=True):
 
 
 class QueuedJob(Struct, frozen=True, kw_only=True):
-    """An unfinished job. ``worker`` is empty, and ``lock_expires_at`` None, when no worker has it."""
+    """An unfinished job. ``worker`` is empty when no worker has it; ``lock_expires_at`` is None then, unless it rests.
+    ``definition_version`` is 0 where a node of an earlier version made the job.
+    """
 
     instance: EntityId
+    definition_id: str
+    definition_version: int
+    node_id: str
     job_type: str
     retries: int
     worker: str
@@ -204,7 +212,8 @@ async def fetch_routes(pool: Pool, tenant: TenantId, language: str) -> list[Push
 
 
 QUEUED: Final = """
-    SELECT instance, job_type, retries, worker, lock_expires_at, held FROM process_job
+    SELECT instance, definition_id, definition_version, node_id, job_type, retries, worker, lock_expires_at, held
+      FROM process_job
      WHERE tenant = $1 AND language = $3 AND id = $2
 """
 
@@ -215,14 +224,16 @@ async def fetch_queued_job(pool: Pool, tenant: TenantId, language: str, job: str
         row = await connection.fetchrow(QUEUED, tenant, job, language)
     if row is None:
         return None
-    instance, job_type, retries, worker, lock_expires_at, held = row
     return QueuedJob(
-        instance=EntityId(str(instance)),
-        job_type=job_type,
-        retries=retries,
-        worker=worker,
-        lock_expires_at=lock_expires_at,
-        held=held,
+        instance=EntityId(str(row["instance"])),
+        definition_id=row["definition_id"],
+        definition_version=row["definition_version"],
+        node_id=row["node_id"],
+        job_type=row["job_type"],
+        retries=row["retries"],
+        worker=row["worker"],
+        lock_expires_at=row["lock_expires_at"],
+        held=row["held"],
     )
 
 
@@ -249,7 +260,7 @@ REQUEUE: Final = """
     -- Only if it still is what was judged: any other change of the job changes one of these columns, or removes it.
     WITH requeued AS (
         UPDATE process_job
-           SET retries = retries - 1, worker = '', locked_at = NULL, lock_expires_at = NULL
+           SET retries = retries - 1, worker = '', locked_at = NULL, lock_expires_at = $8
          WHERE tenant = $1 AND id = $2 AND retries = $3 AND worker = $4 AND NOT held
      RETURNING tenant, instance
     ),
@@ -269,13 +280,37 @@ class AuditLine(Struct, frozen=True, kw_only=True):
     events: str
 
 
-async def requeue_job(pool: Pool, tenant: TenantId, job: str, judged: QueuedJob, line: AuditLine) -> bool:
-    """Use up a retry and let any worker claim the job again; whether it still was as ``judged``."""
+async def requeue_job(
+    pool: Pool, tenant: TenantId, job: str, judged: QueuedJob, line: AuditLine, *, rests_until: int | None = None
+) -> bool:
+    """Use up a retry and let any worker claim the job again, at once or later; whether it still was as ``judged``."""
     async with pool.connection() as connection:
         count = await connection.fetchval(
-            REQUEUE, tenant, job, judged.retries, judged.worker, line.at, line.transaction, line.events
+            REQUEUE, tenant, job, judged.retries, judged.worker, line.at, line.transaction, line.events, rests_until
         )
     return bool(count)
+
+
+END_RESTS: Final = """
+    -- Uses process_job_leased.
+    WITH rested AS (
+        UPDATE process_job SET lock_expires_at = NULL
+         WHERE ctid = ANY (ARRAY(
+                SELECT ctid FROM process_job
+                 WHERE lock_expires_at <= $1 AND locked_at IS NULL
+                 ORDER BY lock_expires_at
+                 LIMIT $2 FOR UPDATE SKIP LOCKED))
+     RETURNING tenant, language, job_type
+    )
+    SELECT tenant, language, job_type FROM rested
+"""
+
+
+async def end_rests(pool: Pool, *, now: int, limit: int) -> list[Topic]:
+    """Let jobs be claimed, of all tenants, that have rested long enough; of what types they are."""
+    async with pool.connection() as connection:
+        rows = await connection.fetch(END_RESTS, now, limit)
+    return [(TenantId(tenant), language, job_type) for tenant, language, job_type in rows]
 
 
 RENEW: Final = """
@@ -314,7 +349,7 @@ SWEEP: Final = """
         UPDATE process_job SET worker = '', locked_at = NULL, lock_expires_at = NULL
          WHERE ctid = ANY (ARRAY(
                 SELECT ctid FROM process_job
-                 WHERE lock_expires_at < $1
+                 WHERE lock_expires_at < $1 AND locked_at IS NOT NULL
                  ORDER BY lock_expires_at
                  LIMIT $2 FOR UPDATE SKIP LOCKED))
      RETURNING tenant, language, id, instance, job_type

@@ -125,11 +125,12 @@ OPS_SCHEMAS: Final[Document] = {
     ),
     "OpsMembers": _define_list("OpsMember"),
     "OpsQueue": define_open_object(
-        "kind name depth inFlight held oldestAgeSeconds workers wanted",
+        "kind name depth inFlight delayed held oldestAgeSeconds workers wanted",
         kind={"const": "JOB_TYPE"},
         name=TEXT,
         depth=INT32,
         inFlight=INT32,
+        delayed=INT32,
         held=INT32,
         oldestAgeSeconds=allow_null(INT64),
         workers=INT32,

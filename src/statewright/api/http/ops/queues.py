@@ -80,6 +80,7 @@ def _describe_queue(queue: Queue) -> dict[str, object]:
         "name": queue.name,
         "depth": queue.depth,
         "inFlight": queue.in_flight,
+        "delayed": queue.delayed,
         "held": queue.held,
         "oldestAgeSeconds": None if queue.oldest_age_us is None else queue.oldest_age_us // 1_000_000,
         "workers": queue.workers,

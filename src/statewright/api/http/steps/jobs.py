@@ -12,7 +12,7 @@ from statewright.api.http.response import Response
 from statewright.api.http.steps.bodies import NO_CONTENT, RequestMembers, read, reply, reply_by_size
 from statewright.failures import ProcessBadRequest
 from statewright.instants import format_instant
-from statewright.processes.retries import FailureReport
+from statewright.processes.retries import MAX_RETRY_AFTER_S, FailureReport
 from statewright.services.processes.jobs import MAX_WAIT, JobClaim
 from statewright.services.steps import jobs
 from statewright.services.steps.jobs import clamp_batch_size, clamp_lease_s, to_job_record
@@ -54,8 +54,14 @@ async def complete_job(request: Request) -> Response:
 async def fail_job(request: Request) -> Response:
     """Take a worker's failure."""
     body = await read(request)
+    rest_s = body.integer("retryAfterSeconds")
+    if rest_s is not None and not 0 <= rest_s <= MAX_RETRY_AFTER_S:
+        raise ProcessBadRequest(f"retryAfterSeconds must be from 0 to {MAX_RETRY_AFTER_S}")
     report = FailureReport(
-        worker_id=body.text("workerId"), message=body.text("errorMessage"), retryable=body.flag("retryable") or False
+        worker_id=body.text("workerId"),
+        message=body.text("errorMessage"),
+        retryable=body.flag("retryable") or False,
+        retry_after_s=rest_s,
     )
     await jobs.fail(request.runtime, request.caller, request.path_params["id"], report)
     return NO_CONTENT
