@@ -1,5 +1,5 @@
 """Commands about flows: ``statewright flows lint``, ``compile``, ``diagram``, ``run`` and ``simulate``
-(docs/reference/flows.md#command-line), which read files and need no service, and ``send``.
+(docs/reference/flows.md#command-line), which read files and need no service, ``send`` and ``change``.
 """
 
 import inspect
@@ -167,6 +167,24 @@ def send(
         element = "" if receipt.element is None else f" element {receipt.element}"
         typer.echo(f"{receipt.instance_id} node {receipt.node}{element}")
     typer.echo(f"{delivered.tasks} tasks completed", err=True)
+
+
+@flows.command()
+@with_client
+def change(
+    client: "Client",
+    instance: Annotated[str, typer.Argument(help="Id of the instance.", metavar="INSTANCE")],
+    node: Annotated[int, typer.Argument(help="Number of the node.", metavar="NODE")],
+    flow_input: Annotated[str, typer.Argument(help="Its input as JSON.", metavar="JSON")],
+    element: Annotated[int | None, typer.Option(help="Element of an iteration.", show_default=False)] = None,
+    reason: Annotated[str, typer.Option(help="For the audit log.", show_default=False)] = "",
+    restart: Annotated[bool, typer.Option("--restart", help="Let the instance go on with it.")] = False,
+) -> None:
+    """Give a node that failed or was interrupted another input; prints the status of the instance."""
+    found = client.flows.change(instance, node, _parse(flow_input, "JSON"), element=element, reason=reason)
+    if restart:
+        found = client.flows.restart(instance)
+    typer.echo(found.status)
 
 
 def _finish(graph: "FlowGraph", flow_input: str, implement: "Callable[[Invocation], JsonValue]") -> None:

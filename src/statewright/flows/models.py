@@ -17,6 +17,8 @@ def _build_instance_states() -> dict[str, dict[str, str]]:
         states.setdefault(target, {})
     for (source, target), name in TRANSITIONS.items():
         states[source][name] = target
+    for stopped in ("FAILED", "TERMINATED"):
+        states[stopped]["change"] = stopped
     states["TERMINATING"]["terminate"] = "TERMINATED"  # once more: at once
     return states
 
@@ -44,7 +46,7 @@ INSTANCE: Final = BuiltinModel(
         "marking": {},
     },
     states=_build_instance_states(),
-    client_transitions=frozenset({"cancel", "terminate", "restart"}),
+    client_transitions=frozenset({"cancel", "terminate", "restart", "change"}),
     open_paths=("$.input", "$.result", "$.marking"),
 )
 

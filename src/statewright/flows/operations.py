@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 from msgspec.structs import replace
 
 from statewright.flows.advancing import advance_marking, start_marking
+from statewright.flows.context import ContextChange, UnchangeableContext, change_input
 from statewright.flows.definition import FlowProcess
 from statewright.flows.events import Arrival, FlowEvent, deliver_event
 from statewright.flows.instance import FlowInstance, NodePlace, list_transitions
@@ -18,7 +19,7 @@ from statewright.flows.paths import describe
 from statewright.jsonval.merging import tidy_numbers
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import KernelResult, Marking, Moment, Token, WorkId
-from statewright.net.effects import ChangePhase
+from statewright.net.effects import ChangePhase, RecordPatch
 from statewright.net.events import Cancelled, Event, Restarted, TaskCompleted, TaskFailed, Terminated
 from statewright.processes import language as processes
 from statewright.processes.language import JobPlace, NewInstance, Rejection
@@ -92,6 +93,23 @@ def restart_instance(process: FlowProcess, instance: FlowInstance, moment: Momen
         return Rejection("conflict", f"instance is {instance.status}, not FAILED or TERMINATED")
     applied = _apply(process, instance, Restarted(), moment)
     return applied if applied.effects else Rejection("conflict", "there is nothing to begin again")
+
+
+def change_context(
+    process: FlowProcess, instance: FlowInstance, change: ContextChange, moment: Moment
+) -> Applied | Rejection:
+    """Give a node that failed or was interrupted another input, with which a restart begins it again."""
+    if instance.status not in ("FAILED", "TERMINATED"):
+        return Rejection("conflict", f"instance is {instance.status}, not FAILED or TERMINATED")
+    tidied = replace(change, input=tidy_numbers({INPUT: change.input})[INPUT])
+    try:
+        marking = change_input(process, instance.marking, tidied)
+    except UnchangeableContext as defect:
+        return Rejection("bad-request", str(defect))
+    element: JsonObject = {} if change.element is None else {"element": change.element}
+    place: JsonObject = {"node": change.node, **element, "reason": change.reason}
+    applied = _apply_result(process, instance, KernelResult(marking, (RecordPatch(place),), 0), moment)
+    return replace(applied, transitions=("change",))
 
 
 def build_payload(process: FlowProcess, job: JobPlace, value: JsonValue) -> JsonObject:

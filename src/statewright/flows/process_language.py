@@ -14,7 +14,7 @@ from statewright.flows.models import DEFINITION, INSTANCE
 from statewright.flows.paths import describe
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Moment
-from statewright.net.effects import ChangePhase, CloseHumanTask, Effect, OpenHumanTask, RecordExit
+from statewright.net.effects import ChangePhase, CloseHumanTask, Effect, OpenHumanTask, RecordExit, RecordPatch
 from statewright.processes.language import (
     Applied,
     AuditEntry,
@@ -141,6 +141,9 @@ def _describe_effect(process: FlowProcess, effect: Effect) -> Iterator[AuditEntr
         case RecordExit(status="FAILED", node=node, reason=reason):
             name = describe(process.flow.graph.nodes[int(node)])
             yield AuditEntry("node-failed", {"nodeId": node, "nodeName": name, "failureReason": reason})
+        case RecordPatch(changes={"node": int(number), **rest}):
+            name = describe(process.flow.graph.nodes[number])
+            yield AuditEntry("flow-context-changed", {"nodeId": str(number), "nodeName": name, **rest})
         case ChangePhase(phase=phase, reason=reason):
             yield AuditEntry(_PHASES[phase], {} if reason is None else {"failureReason": reason})
         case _:

@@ -162,6 +162,7 @@ class Flows(Subject):
     cancel = build_blocking(flows.cancel)
     terminate = build_blocking(flows.terminate)
     restart = build_blocking(flows.restart)
+    change = build_blocking(flows.change)
     send_event = build_blocking_script(flows.send_event)
     counter = build_blocking(flows.counter)
 
@@ -181,6 +182,7 @@ class AsyncFlows(Subject):
     cancel = build_awaited(flows.cancel)
     terminate = build_awaited(flows.terminate)
     restart = build_awaited(flows.restart)
+    change = build_awaited(flows.change)
     send_event = build_awaited_script(flows.send_event)
     counter = build_awaited(flows.counter)
 

@@ -186,3 +186,14 @@ def test_a_flow_can_be_stopped_and_go_on(client: Client) -> None:
     assert client.flows.cancel(started[0].id, "changed our mind").status == "CANCELLED"
     with pytest.raises(Conflicting):
         client.flows.restart(started[1].id)
+
+
+def test_the_input_of_a_failed_task_is_changed_before_a_restart(client: Client) -> None:
+    name = f"mend-{uuid4().hex[:8]}"
+    client.flows.upload("wait:event (- event: 'paid-{input[order]}' -)", id=name)
+    failed = client.flows.start(name, {"orderr": 1})
+    assert (failed.status, failed.failed_nodes[0].node) == ("FAILED", 1)
+    changed = client.flows.change(failed.id, 1, {"order": 1}, reason="mistyped")
+    assert changed.status == "FAILED"
+    assert client.flows.restart(failed.id).status == "RUNNING"
+    assert client.flows.send_event("paid-1").tasks == 1

@@ -220,6 +220,16 @@ def restart(instance_id: str) -> Operation[FlowInstance]:
     return _stop("restart", instance_id)
 
 
+def change(
+    instance_id: str, node: int, given: JsonValue, *, element: int | None = None, reason: str = ""
+) -> Operation[FlowInstance]:
+    """Give a node that failed or was interrupted another input, with which ``restart`` begins it again."""
+    members: dict[str, JsonValue] = {"node": node, "input": given, "reason": reason}
+    if element is not None:
+        members["element"] = element
+    return _stop("change", instance_id, encode_json(members))
+
+
 def send_event(
     kind: str, fields: Mapping[str, JsonValue] | None = None, output: JsonValue = None
 ) -> Script[FlowDelivery]:

@@ -9,6 +9,8 @@ from msgspec import Struct
 
 from statewright.background import run_by_size
 from statewright.failures import ProcessBadRequest
+from statewright.flows import operations
+from statewright.flows.context import ContextChange
 from statewright.flows.definition import FlowProcess
 from statewright.flows.instance import FlowInstance
 from statewright.flows.language import INPUT
@@ -144,6 +146,31 @@ async def restart(runtime: Runtime, caller: Caller, instance_id: str) -> FlowIns
     ``BusinessKeyInUse``.
     """
     return await _advance(runtime, caller, instance_id, "restart", restart_instance)
+
+
+async def change_context(runtime: Runtime, caller: Caller, instance_id: str, change: ContextChange) -> FlowInstance:
+    """Give a node that failed or was interrupted another input, with which a restart begins it again. Raises
+    ``ProcessNotFound``, ``ProcessConflict`` for an instance that is not stopped, ``ProcessBadRequest``.
+    """
+    await check_change(change)
+    unknown = build_not_found(instance_id)
+    done = await advancing.advance(
+        find_flows(runtime),
+        caller,
+        parse_instance_id(instance_id, unknown),
+        lambda process, current, moment: operations.change_context(process, current, change, moment),
+        kind="flow.change",
+        unknown=unknown,
+        given=change.input,
+    )
+    return done.instance
+
+
+async def check_change(change: ContextChange) -> None:
+    """Refuse a change that cannot be stored. Raises ``ProcessBadRequest``."""
+    if len(change.reason) > MAX_REASON_CHARS:
+        raise ProcessBadRequest(f"reason must be ≤ {MAX_REASON_CHARS} characters, got {len(change.reason)}")
+    await refuse_unstorable({"input": change.input, "reason": change.reason})
 
 
 async def _advance(

@@ -8,6 +8,7 @@ from statewright.api.http.response import TEXT, Response
 from statewright.api.http.steps import parameters
 from statewright.api.http.steps.bodies import read, read_optional, reply_by_size
 from statewright.failures import ProcessBadRequest
+from statewright.flows.context import ContextChange
 from statewright.flows.definition import FlowProcess
 from statewright.flows.instance import FlowInstance, render_instance
 from statewright.flows.paths import describe
@@ -91,6 +92,22 @@ async def terminate_instance(request: Request) -> Response:
 async def restart_instance(request: Request) -> Response:
     """Begin again what failed or was interrupted."""
     return await _reply_instance(await instances.restart(request.runtime, request.caller, request.path_params["id"]))
+
+
+async def change_context(request: Request) -> Response:
+    """Give a node that failed or was interrupted another input."""
+    body = await read(request)
+    node = body.integer("node")
+    if node is None:
+        raise ProcessBadRequest("node is required")
+    if "input" not in body.document:
+        raise ProcessBadRequest("input is required")
+    change = ContextChange(
+        node=node, element=body.integer("element"), input=body.get("input"), reason=body.text("reason")
+    )
+    return await _reply_instance(
+        await instances.change_context(request.runtime, request.caller, request.path_params["id"], change)
+    )
 
 
 async def _reply_instance(instance: FlowInstance, status: int = 200) -> Response:

@@ -217,6 +217,18 @@ FLOW_ROUTES: Final[tuple[ProcessRoute, ...]] = (
     ),
     ProcessRoute(
         method="POST",
+        path=f"{_INSTANCE}/change",
+        endpoint=instances.change_context,
+        id="changeFlowContext",
+        tag="Flow instances",
+        summary="Give a node that failed or was interrupted another input, with which a restart begins it again",
+        body="FlowChange",
+        reply="FlowInstance",
+        errors=(400, 404, 409, 413),
+        is_ours=True,
+    ),
+    ProcessRoute(
+        method="POST",
         path="/v1/flows/events",
         endpoint=events.send_event,
         id="sendFlowEvent",

@@ -80,6 +80,7 @@ FLOW_EXAMPLES: Final[dict[str, object]] = {
     "FlowInstance": _INSTANCE,
     "FlowInstances": {"items": [_INSTANCE], "total": 1, "page": 0, "pageSize": 20},
     "FlowHistory": {"items": [_EXECUTION], "total": 1, "page": 0, "pageSize": 20},
+    "FlowChange": {"node": 2, "input": {"order": "O-18"}, "reason": "the number was mistyped"},
     "FlowEvent": {"event": "paid", "fields": {"order": "O-17"}, "output": {"amount": 120}},
     "FlowDelivery": {"tasks": 1, "receipts": [{"instanceId": "01JABC3V9E6K8M2Q4S6T8W0Y2Z", "node": 3}]},
     "FlowCounter": {"name": "imports", "value": 2},

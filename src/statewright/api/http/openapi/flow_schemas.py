@@ -178,6 +178,13 @@ FLOW_SCHEMAS: Final[Document] = {
         failureReason=TEXT,
     ),
     "FlowCancel": define_open_object(reason=TEXT),
+    "FlowChange": define_open_object(
+        "node input",
+        node={**INT32, "description": "the number of the node"},
+        element={**INT32, "description": "of an iteration"},
+        input={"description": "an object or an array; of an element any value"},
+        reason={**TEXT, "description": "for the audit log"},
+    ),
     "FlowEvent": define_open_object(
         "event",
         event={**_NAME, "description": "the kind that tasks wait for"},
