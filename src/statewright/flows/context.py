@@ -1,6 +1,7 @@
 """Changing what a stopped node works on, before it is begun again (docs/reference/flows.md#change-of-context)."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -9,7 +10,7 @@ from statewright.flows.definition import FlowProcess
 from statewright.jsonval.values import JsonValue
 from statewright.net import Marking, Problem, Token
 
-STOPPED = frozenset({"FAILED", "INTERRUPTED"})
+STOPPED: Final = frozenset({"FAILED", "INTERRUPTED"})
 
 
 class ContextChange(Struct, frozen=True, kw_only=True):
