@@ -2,8 +2,8 @@
 
 An event is a constant snake_case name and keys: ``log.info("member_joined", member=member.id)``. Text in a value can
 neither end its line nor forge a key: it is quoted and escaped. What was bound with :func:`bind_keys` (tenant, request)
-is added to every event of the same task. The records of libraries that use :mod:`logging` come out the same way, as
-``library_message``.
+is added to every event of the same task, and so are the ids of its trace, if there is one. The records of libraries
+that use :mod:`logging` come out the same way, as ``library_message``.
 
 Level, form and stream belong to the process, so that a change reaches every log that was made before it
 (docs/reference/service.md#log-level, docs/reference/service.md#logs). An event below the level costs one
@@ -24,6 +24,8 @@ from typing import BinaryIO, Final, Literal, cast, get_args
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
+
+from statewright.tracing import get_trace
 
 __all__ = [
     "Log",
@@ -175,6 +177,9 @@ def _add_request(_logger: WrappedLogger, _method: str, event: EventDict) -> Even
     request_id = get_request_id()
     if request_id is not None:
         event["request"] = request_id
+    trace = get_trace()
+    if trace is not None:
+        event["trace_id"], event["span_id"] = trace.trace_id, trace.span_id
     return event
 
 

@@ -10,7 +10,7 @@ docs/reference/metrics.md.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, get_args
+from typing import Final, Protocol, get_args
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -362,6 +362,26 @@ class LanguageCollector(Collector):
         yield build_labelled_histograms("statewright_process_pickup_seconds", meaning, "language", pickup)
 
 
+class Dropping(Protocol):
+    """Counts what it drops."""
+
+    @property
+    def dropped(self) -> int: ...
+
+
+class SpanCollector(Collector):
+    """Spans that were dropped, where traces are switched on."""
+
+    def __init__(self, queue: Dropping) -> None:
+        self._queue = queue
+
+    def collect(self) -> Iterator[Metric]:
+        """What was counted so far."""
+        yield build_counter(
+            "statewright_spans_dropped", "Spans that the collector did not take in time", self._queue.dropped
+        )
+
+
 class Metrics:
     """A registry of its own, so that several services in one process do not mix."""
 
@@ -384,6 +404,10 @@ class Metrics:
     def register_scheduler(self, metrics: ScheduleMetrics) -> None:
         """Report what the scheduler does."""
         self._registry.register(ScheduleCollector(metrics))
+
+    def register_tracer(self, queue: Dropping) -> None:
+        """Report the spans that no collector will see."""
+        self._registry.register(SpanCollector(queue))
 
     def register_runtime(self, runtime: Runtime, members: Members, node: ClusterNode, *, version: str) -> None:
         """Report what a running service holds and does."""

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import Annotated
 from uuid import UUID
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from statewright.entity import Actor
+from statewright.tracing import get_trace_id
 
 
 class Act(Struct, frozen=True, kw_only=True):
@@ -17,7 +18,8 @@ class Act(Struct, frozen=True, kw_only=True):
     target_id: str
     reason: str | None = None
     details: Mapping[str, object] = {}
-    trace_id: str | None = None
+    trace_id: str | None = field(default_factory=get_trace_id)
+    """The trace in which it is done; None outside all traces."""
 
 
 class RecordedAct(Act, frozen=True, kw_only=True):

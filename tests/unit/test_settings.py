@@ -137,9 +137,9 @@ def test_variables_of_clients_are_no_settings():
     assert settings(CYODA_CLIENT_SECRET="anything").warnings == ()
 
 
-def test_switching_on_what_is_not_offered_earns_a_warning():
-    assert "CYODA_OTEL_ENABLED" in settings(CYODA_OTEL_ENABLED="true").warnings[0]
-    assert settings(CYODA_OTEL_ENABLED="false").warnings == ()
+def test_traces_are_switched_on_by_the_name_of_the_dialect():
+    assert settings(CYODA_OTEL_ENABLED="true").otel_enabled
+    assert not settings(CYODA_OTEL_ENABLED="false").otel_enabled
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
+from functools import partial
 
 from statewright.app.authentication import build_administration
 from statewright.app.database import Pools, open_pools
@@ -16,6 +17,7 @@ from statewright.engine.callouts import CalloutDispatcher
 from statewright.engine.engine import Engine
 from statewright.engine.metrics import RunMetrics
 from statewright.engine.processors import RetryPolicy
+from statewright.engine.traced import TracedDispatcher, TracedEngine
 from statewright.ids import IdSource, system_clock
 from statewright.services.auth.identity import Administration
 from statewright.services.definitions import DefinitionCache, Refresher
@@ -34,6 +36,7 @@ from statewright.storage import announcements
 from statewright.storage.announcements import NotificationHandler
 from statewright.storage.auth.signing_keys import CHANNEL as KEY_CHANNEL
 from statewright.storage.commit.group_commit import GroupCommit
+from statewright.storage.commit.traced import TracedGroupCommit
 from statewright.storage.connections import DatabaseUrl
 from statewright.storage.entities import EntityReader
 from statewright.storage.processes.jobs import CHANNEL, build_listener
@@ -43,15 +46,20 @@ from statewright.storage.search.index_catalog import IndexCatalog
 from statewright.storage.search.indexes import SearchIndexes
 from statewright.storage.search.jobs import SearchJobs
 from statewright.storage.search.query import SearchDatabase
+from statewright.tracing import Tracer
 
 
 @asynccontextmanager
 async def build_runtime(
-    settings: Settings, database: DatabaseUrl, node: ClusterNode, grace: ShutdownBudget
+    settings: Settings,
+    database: DatabaseUrl,
+    node: ClusterNode,
+    grace: ShutdownBudget,
+    tracer: Tracer | None = None,
 ) -> AsyncIterator[Runtime]:
     """The use cases can be called inside the block; at its end runs whose client has gone have the ``grace``."""
     async with open_pools(settings, database) as pools, AsyncExitStack() as stack:
-        runtime = _assemble(settings, database, pools, node)
+        runtime = _assemble(settings, database, pools, node, tracer)
         stack.push_async_callback(runtime.extensions.get(Egress).close)
         await stack.enter_async_context(run_in_background(_build_maintenance(settings, database, runtime)))
         stack.push_async_callback(runtime.commits.drain)
@@ -59,7 +67,9 @@ async def build_runtime(
         yield runtime
 
 
-def _assemble(settings: Settings, database: DatabaseUrl, pools: Pools, node: ClusterNode) -> Runtime:
+def _assemble(
+    settings: Settings, database: DatabaseUrl, pools: Pools, node: ClusterNode, tracer: Tracer | None
+) -> Runtime:
     ids = IdSource()
     tasks = StoredTasks(pools.shared)
     tokens = TransactionTokens(node.secret, node=node.id, ttl=settings.tx_token_ttl.total_seconds(), clock=system_clock)
@@ -71,7 +81,7 @@ def _assemble(settings: Settings, database: DatabaseUrl, pools: Pools, node: Clu
     runtime = Runtime(
         pool=pools.shared,
         reader=EntityReader(pools.reads),
-        commits=GroupCommit(pools.commits, parts=PROCESS_PARTS),
+        commits=_build_group_commit(pools, tracer),
         tasks=tasks,
         definitions=definitions,
         engine=_build_engine(
@@ -80,6 +90,7 @@ def _assemble(settings: Settings, database: DatabaseUrl, pools: Pools, node: Clu
                 transport=node.callouts, tokens=transactions, ids=ids, metrics=_build_run_metrics(settings)
             ),
             tasks,
+            tracer,
         ),
         transactions=transactions,
         ids=ids,
@@ -95,6 +106,7 @@ def _assemble(settings: Settings, database: DatabaseUrl, pools: Pools, node: Clu
         extensions=Extensions(),
         max_stats_groups=settings.stats_group_max,
         max_sort_keys=settings.search_max_sort_keys,
+        tracer=tracer,
     )
     runtime.extensions.add(build_egress(settings))
     runtime.extensions.add(build_administration(settings, pools.shared))
@@ -106,13 +118,29 @@ def _assemble(settings: Settings, database: DatabaseUrl, pools: Pools, node: Clu
     return runtime
 
 
-def _build_engine(settings: Settings, dispatcher: CalloutDispatcher, tasks: StoredTasks) -> Engine:
-    retry = RetryPolicy(attempts=settings.retry_attempts, delay_ms=settings.retry_delay // timedelta(milliseconds=1))
-    return Engine(
+def _build_group_commit(pools: Pools, tracer: Tracer | None) -> GroupCommit:
+    if tracer is None:
+        return GroupCommit(pools.commits, parts=PROCESS_PARTS)
+    return TracedGroupCommit(pools.commits, tracer, parts=PROCESS_PARTS)
+
+
+def _build_engine(
+    settings: Settings, dispatcher: CalloutDispatcher, tasks: StoredTasks, tracer: Tracer | None
+) -> Engine:
+    build = Engine if tracer is None else partial(TracedEngine, tracer=tracer)
+    if tracer is not None:
+        dispatcher = TracedDispatcher(
+            transport=dispatcher.transport,
+            tokens=dispatcher.tokens,
+            ids=dispatcher.ids,
+            metrics=dispatcher.metrics,
+            tracer=tracer,
+        )
+    return build(
         dispatcher,
         tasks,
         max_visits=settings.max_state_visits,
-        retry=retry,
+        retry=RetryPolicy(attempts=settings.retry_attempts, delay_ms=settings.retry_delay // timedelta(milliseconds=1)),
         checks_output=settings.processor_output == "strict",
     )
 

@@ -16,6 +16,7 @@ from statewright.app.garbage import collect_garbage, tune_garbage_collection
 from statewright.app.listeners import Listeners, bind_http, serve_admin
 from statewright.app.readiness import Readiness
 from statewright.app.runtime import build_runtime
+from statewright.app.telemetry import open_tracer
 from statewright.background import ShutdownBudget, finish_all
 from statewright.cluster.node import ClusterNode, NodeConfig, open_cluster_node
 from statewright.compute.dispatch import Dispatcher
@@ -60,7 +61,8 @@ async def run_service(
         database = await begin(open_database(settings))
         await migrate_database(settings, database)
         node = await begin(open_cluster_node(build_node_config(settings), database, members))
-        runtime = await begin(build_runtime(settings, database, node, grace))
+        tracer = await begin(open_tracer(settings, metrics, grace, instance=settings.node_id or node.id))
+        runtime = await begin(build_runtime(settings, database, node, grace, tracer))
         identity = await build_authentication(settings, runtime)
         listeners = Listeners(settings, runtime, node, members, identity, metrics, readiness.check)
         await listeners.open_to_nodes()

@@ -20,6 +20,7 @@ from statewright.failures import TransactionNodeUnavailable
 from statewright.ids import NodeId
 from statewright.proto import cluster_pb2 as pb
 from statewright.proto.cluster_pb2_grpc import NodeStub
+from statewright.tracing import TRACEPARENT, TRACESTATE, get_trace, list_trace_headers
 
 Scope = MutableMapping[str, Any]  # Any: what an ASGI scope or message holds is the server's business
 Message = MutableMapping[str, Any]
@@ -33,10 +34,13 @@ RELAY_METHOD: Final = "/statewright.cluster.v1.Node/Relay"
 REQUEST_ID: Final = b"x-request-id"
 
 NOT_FORWARDED: Final = frozenset(
-    {b"origin", b"connection", b"keep-alive", b"transfer-encoding", b"upgrade", b"expect", REQUEST_ID}
+    {
+        *(b"origin", b"connection", b"keep-alive", b"transfer-encoding", b"upgrade", b"expect"),
+        *(REQUEST_ID, TRACEPARENT.encode(), TRACESTATE.encode()),
+    }
 )
 """Headers of one connection, and of cross-origin requests (docs/reference/grpc.md#callbacks-to-other-nodes); the name
-of the request is sent as it is known here.
+of the request, and its place in a trace, are sent as they are known here.
 """
 
 MAX_BODY_PART_BYTES: Final = 256 * 1024
@@ -117,6 +121,7 @@ def _list_forwarded(scope: Scope) -> Iterator[tuple[bytes, bytes]]:
     yield from ((name, value) for name, value in scope["headers"] if name not in NOT_FORWARDED)
     if (request_id := logs.get_request_id()) is not None:
         yield REQUEST_ID, request_id.encode()
+    yield from ((name.encode(), value.encode()) for name, value in list_trace_headers(get_trace()))
 
 
 async def _pump(call: ProxyCall, head: pb.RequestHead | None, receive: Receive) -> None:

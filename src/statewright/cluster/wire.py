@@ -19,6 +19,7 @@ from statewright.failures import ComputeMemberDisconnected, DispatchTimeout, Fai
 from statewright.ids import TenantId
 from statewright.jsonval.codec import decode, encode
 from statewright.proto import cluster_pb2 as pb
+from statewright.tracing import parse_trace
 
 
 def encode_callout(callout: Callout, avoiding: Collection[str]) -> pb.DispatchRequest:
@@ -50,6 +51,8 @@ def encode_callout(callout: Callout, avoiding: Collection[str]) -> pb.DispatchRe
         ),
         tx_token=callout.tx_token,
         avoiding=avoiding,
+        traceparent=None if callout.trace is None else callout.trace.traceparent,
+        tracestate=None if callout.trace is None else callout.trace.state or None,
     )
 
 
@@ -83,6 +86,7 @@ def decode_callout(request: pb.DispatchRequest) -> Callout:
             roles=tuple(principal.roles),
         ),
         tx_token=request.tx_token if request.HasField("tx_token") else None,
+        trace=parse_trace(request.traceparent, request.tracestate) if request.traceparent else None,
     )
 
 

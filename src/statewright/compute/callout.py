@@ -11,6 +11,7 @@ from statewright.entity import Principal
 from statewright.failures import ComputeMemberDisconnected, DispatchTimeout, NoComputeMember
 from statewright.ids import TenantId
 from statewright.jsonval.values import JsonValue
+from statewright.tracing import TraceContext
 
 CalloutKind: TypeAlias = Literal["processor", "criteria", "function"]
 """The kinds of callouts, as messages name them."""
@@ -43,6 +44,8 @@ class Callout(Struct, frozen=True, kw_only=True):
     payload: bytes | None
     principal: Principal
     tx_token: str | None
+    trace: TraceContext | None = None
+    """The place in a trace that it is made at; None outside all traces."""
 
 
 class CalloutResult(Struct, frozen=True, kw_only=True):

@@ -60,6 +60,7 @@ SOURCES: Final[Mapping[str, Source]] = {
     "telemetry": Source("help/telemetry.md"),
     "telemetry.events": Source("reference/events.md"),
     "telemetry.metrics": Source("reference/metrics.md"),
+    "telemetry.traces": Source("reference/traces.md"),
     "transactions": Source("transactions.md"),
     "workflows": Source("reference/workflows.md"),
     "guides": Source("help/guides.md"),

@@ -16,6 +16,7 @@ from statewright.engine.run import EntityDraft, Run
 from statewright.engine.unit import Unit
 from statewright.failures import DispatchTimeout
 from statewright.ids import IdSource
+from statewright.tracing import get_trace
 from statewright.workflow import Processor, ScheduleFunction, Transition
 
 
@@ -49,6 +50,7 @@ class CalloutSpec(Struct, frozen=True, kw_only=True):
     context: str
     attach_entity: bool
     target: str = ""
+    execution_mode: str = ""
 
 
 def build_processor_spec(processor: Processor) -> CalloutSpec:
@@ -62,6 +64,7 @@ def build_processor_spec(processor: Processor) -> CalloutSpec:
         timeout_ms=config.timeout_ms,
         context=config.context,
         attach_entity=config.attach_entity,
+        execution_mode=processor.mode,
     )
 
 
@@ -185,4 +188,5 @@ class CalloutDispatcher(Struct, frozen=True, kw_only=True):
             payload=draft.build_payload() if spec.attach_entity else None,
             principal=run.unit.principal,
             tx_token=token,
+            trace=get_trace(),
         )

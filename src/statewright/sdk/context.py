@@ -5,6 +5,8 @@ from msgspec import Struct
 from statewright.jsonval.values import JsonObject
 from statewright.sdk.client import AsyncClient, Client
 from statewright.sdk.exchange import Transport
+from statewright.sdk.tracing import get_active_trace
+from statewright.tracing import TraceContext, list_trace_headers
 
 
 class Caller(Struct, frozen=True, kw_only=True):
@@ -30,7 +32,8 @@ class Context(Struct, frozen=True, kw_only=True):
     ``state`` is the entity's state before the transition. ``transition`` and its two states are empty while a
     workflow is being selected. ``transaction_id`` is empty outside a transaction, and ``tx_token`` None.
     ``parameters`` is the text that the workflow configures as ``context``. ``meta`` is the entity's metadata, empty
-    when the entity is not attached. ``transport`` sends requests to the server.
+    when the entity is not attached. ``transport`` sends requests to the server. ``trace`` is the place in a trace that
+    the callout was made at, None outside all traces; requests by the clients of the context are a part of it.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Context(Struct, frozen=True, kw_only=True):
     meta: JsonObject = {}
     warnings: list[str] = []
     transport: Transport | None = None
+    trace: TraceContext | None = None
 
     @property
     def client(self) -> Client:
@@ -82,9 +86,16 @@ class Context(Struct, frozen=True, kw_only=True):
     @property
     def callback_headers(self) -> dict[str, str]:
         """The headers with which an HTTP request to the server joins the transaction
-        (docs/reference/grpc.md#transaction-tokens).
+        (docs/reference/grpc.md#transaction-tokens), and the trace.
         """
-        return {"X-Tx-Token": self.tx_token} if self.tx_token else {}
+        joining = {"X-Tx-Token": self.tx_token} if self.tx_token else {}
+        return joining | dict(list_trace_headers(get_active_trace() or self.trace))
+
+    @property
+    def callback_metadata(self) -> tuple[tuple[str, str], ...]:
+        """The metadata with which a gRPC request to the server does the same."""
+        joining = (("tx-token", self.tx_token),) if self.tx_token else ()
+        return (*joining, *list_trace_headers(get_active_trace() or self.trace))
 
     def warn(self, text: str) -> None:
         """Adds a warning to the answer; the server adds it to its response to the client that caused the transition."""

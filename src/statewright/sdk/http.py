@@ -14,6 +14,8 @@ from statewright.sdk.errors import Unreachable
 from statewright.sdk.operations.calls import Call, HttpResponse
 from statewright.sdk.tls import NO_FILES, Tls
 from statewright.sdk.tokens import TokenSource
+from statewright.sdk.tracing import get_active_trace
+from statewright.tracing import list_trace_headers
 
 CONNECT_TIMEOUT_S: Final = 10.0
 RESPONSE_TIMEOUT_S: Final = 90.0
@@ -138,6 +140,7 @@ class HttpTransport:
 
     def _build_request(self, client: _AnyClient, call: Call, token: str | None) -> httpx.Request:
         headers = {"Accept": "application/json", "Content-Type": "application/json", **call.headers}
+        headers.update(list_trace_headers(get_active_trace()))
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         base = self._address.origin if call.at_root else self._address.api

@@ -15,6 +15,7 @@ from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.sdk.context import Caller, Context
 from statewright.sdk.functions import Kind
 from statewright.sdk.outcomes import Rejected, encode_document, encode_json, to_match, to_schedule
+from statewright.tracing import TRACEPARENT, TRACESTATE, parse_trace
 
 JOIN: Final = "CalculationMemberJoinEvent"
 GREET: Final = "CalculationMemberGreetEvent"
@@ -100,6 +101,7 @@ def read_request(event: CloudEvent) -> CalloutRequest:
         parameters=_to_text(wire.parameters),
         principal=_read_caller(event),
         meta=_decode_object(payload.meta),
+        trace=parse_trace(_get_attribute(event, TRACEPARENT), _get_attribute(event, TRACESTATE)),
     )
     return CalloutRequest(kind, bytes(payload.data) or None, context)
 

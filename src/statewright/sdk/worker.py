@@ -13,7 +13,9 @@ from statewright.sdk.exchange import Transport
 from statewright.sdk.functions import NOUNS, SLIPS, Function, Kind, describe_error, quote_error
 from statewright.sdk.jobs import NonRetryable
 from statewright.sdk.threads import DaemonThreadPool
+from statewright.sdk.tracing import begin_function_span
 from statewright.sdk.wire import CalloutRequest, build_answer, build_failed_answer
+from statewright.tracing import NO_SPAN
 
 log = logging.getLogger("statewright.sdk")
 
@@ -62,7 +64,9 @@ class CalloutWorker:
     async def _run_callout(self, request: CalloutRequest) -> CloudEvent:
         reachable = replace(request, context=replace(request.context, transport=self._transport))
         try:
-            return build_answer(reachable, await run_function(self._functions, reachable, self._threads))
+            with begin_function_span(f"{request.kind} {request.context.name}", request.context.trace) or NO_SPAN:
+                outcome = await run_function(self._functions, reachable, self._threads)
+            return build_answer(reachable, outcome)
         except UnknownFunction as error:
             log.error("function_unknown kind=%s name=%s", request.kind, request.context.name)  # noqa: TRY400 - no fault of the code
             return build_failed_answer(request, code="UNKNOWN_FUNCTION", message=str(error))

@@ -25,6 +25,7 @@ from statewright.storage.schedules import StoredTasks
 from statewright.storage.search.indexes import SearchIndexes
 from statewright.storage.search.jobs import SearchJobs
 from statewright.storage.search.query import SearchDatabase
+from statewright.tracing import Tracer
 
 T = TypeVar("T")
 
@@ -91,6 +92,8 @@ class Runtime(Struct, frozen=True, kw_only=True):
     """Most groups of one grouped statistic."""
     max_sort_keys: int = 16
     """Most sort keys of one search."""
+    tracer: Tracer | None = None
+    """Makes spans; None where traces are only passed on."""
 
     def open_unit(self, caller: Caller, *, origin: Actor | None = None) -> UnitOfWork:
         """A new transaction, or a part of the one the caller joins; to be used in an ``async with`` block.

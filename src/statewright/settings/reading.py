@@ -31,9 +31,6 @@ NEEDLESS_VARIABLES: Final = frozenset({
 UNSUPPORTED_PREFIXES: Final = ("OIDC_",)
 """Documented names that configure what this service does not offer; a warning, whatever their values."""
 
-UNSUPPORTED_VARIABLES: Final = frozenset({"OTEL_ENABLED"})
-"""Documented names that switch on what this service does not offer; anything but false earns a warning."""
-
 _KUBERNETES_LINK: Final = re.compile(
     r"\w+_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)"
 )
@@ -84,17 +81,12 @@ def find_unused(environment: Mapping[str, str]) -> Iterator[str]:
             continue
         if name in NEEDLESS_VARIABLES:
             needless.append(variable)
-        elif name.startswith(UNSUPPORTED_PREFIXES) or name in UNSUPPORTED_VARIABLES:
-            if name not in UNSUPPORTED_VARIABLES or _is_switched_on(environment[variable]):
-                yield f"{variable} has no effect: this service does not offer what it asks for"
+        elif name.startswith(UNSUPPORTED_PREFIXES):
+            yield f"{variable} has no effect: this service does not offer what it asks for"
         else:
             yield f"{variable} is unknown and ignored"
     if needless:
         yield f"{', '.join(needless)} without effect: this service has no need of what is tuned by that"
-
-
-def _is_switched_on(text: str) -> bool:
-    return text.strip().lower() not in ("", "0", "f", "false")
 
 
 def _read_setting(name: str, environment: Mapping[str, str]) -> Reading | None:

@@ -147,6 +147,10 @@ class Table(Struct, frozen=True, kw_only=True):
         ),
     ] = ()
 
+    otel_enabled: Annotated[
+        bool, _admin(FLAG, "makes spans and sends them as the `OTEL_*` variables say ([traces](traces.md))")
+    ] = False
+
     log_level: Annotated[LogLevel, _logging(LEVEL, "least severe events that are logged")] = "info"
     log_format: Annotated[LogFormat, _ours(_logging)(choice("text", "json"), "form of the lines, one per event")] = (
         "text"

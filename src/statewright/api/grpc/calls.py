@@ -16,6 +16,7 @@ from statewright.rpc.context import CallContext
 from statewright.rpc.headers import CallRefused, RequestHeaders
 from statewright.rpc.incidents import Incidents
 from statewright.rpc.server import Authorize
+from statewright.tracing import TRACEPARENT, TRACESTATE, Attribute, Span, TraceContext, Tracer, parse_trace
 
 log = logs.logger(__name__)
 
@@ -83,6 +84,37 @@ async def authenticate_call(
             method=context.method if isinstance(context, CallContext) else "",
         )
         await context.abort(grpc.StatusCode.UNAUTHENTICATED, REFUSAL)
+
+
+def begin_call_span(
+    tracer: Tracer | None,
+    method: str,
+    principal: Principal,
+    context: grpc.aio.ServicerContext[RequestT, ReplyT],
+    event: CloudEvent | None = None,
+) -> Span | None:
+    """Take up the trace that an authenticated call names in its metadata, or else its event does.
+
+    None where none is named and no spans are made; else :meth:`Span.end` is to be called when the call ends.
+    """
+    trace = _read_trace(context, event)
+    if tracer is None:
+        return None if trace is None else Span(trace)
+    attributes: dict[str, Attribute] = {"rpc.system": "grpc", "rpc.method": method, "tenant": principal.tenant}
+    if event is not None:
+        attributes["cloudevents.event_type"] = event.type
+    return tracer.begin(method, "server", attributes, parent=trace)
+
+
+def _read_trace(context: grpc.aio.ServicerContext[RequestT, ReplyT], event: CloudEvent | None) -> TraceContext | None:
+    given = get_first_value(context, TRACEPARENT)
+    if given is not None:
+        return parse_trace(given, get_first_value(context, TRACESTATE))
+    # Asking a protobuf map for a key it lacks would add it.
+    if event is None or TRACEPARENT not in event.attributes:
+        return None
+    state = event.attributes[TRACESTATE].ce_string if TRACESTATE in event.attributes else ""
+    return parse_trace(event.attributes[TRACEPARENT].ce_string, state)
 
 
 def get_first_value(context: grpc.aio.ServicerContext[RequestT, ReplyT], key: str) -> str | None:

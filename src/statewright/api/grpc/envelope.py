@@ -15,6 +15,7 @@ from statewright.compute.members import Greeting, Message, PendingCallout, Ping
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonValue
 from statewright.proto.cloudevents_pb2 import CloudEvent
+from statewright.tracing import list_trace_headers
 
 JOIN: Final = "CalculationMemberJoinEvent"
 GREET: Final = "CalculationMemberGreetEvent"
@@ -193,6 +194,9 @@ def _encode_request(callout: Callout) -> CloudEvent:
     event.id = _new_event_id()
     if callout.tx_token is not None:
         event.attributes["cyodatxtoken"].ce_string = callout.tx_token
+    if callout.trace is not None:
+        for name, value in list_trace_headers(callout.trace):
+            event.attributes[name].ce_string = value
     request_id = callout.request_id
     common = _encode_common_members(
         callout.kind,

@@ -22,6 +22,7 @@ from statewright.ids import NodeId
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.proto.cyoda_cloud_api_pb2_grpc import CloudEventsServiceStub
 from statewright.services.transactions import OpenTransactions
+from statewright.tracing import get_trace, list_trace_headers
 
 SERVICE: Final = "/org.cyoda.cloud.api.grpc.CloudEventsService"
 
@@ -75,7 +76,7 @@ class TransactionForwarder:
         self, stub: CloudEventsServiceStub, owner: NodeId, method: str, event: CloudEvent, context: Context
     ) -> AsyncGenerator[CloudEvent]:
         given = [(key, value) for key, value in context.invocation_metadata() or () if key in FORWARDED_KEYS]
-        metadata = (*given, *self._channels.sign(owner, f"{SERVICE}/{method}"))
+        metadata = (*given, *list_trace_headers(get_trace()), *self._channels.sign(owner, f"{SERVICE}/{method}"))
         match method:
             case "entityManage":
                 yield await stub.entityManage(event, metadata=metadata, timeout=self._limit_s)

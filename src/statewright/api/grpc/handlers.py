@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from statewright.api.grpc.calls import Context, authenticate_call, get_first_value
+from statewright.api.grpc.calls import Context, authenticate_call, begin_call_span, get_first_value
 from statewright.api.grpc.envelope import UnusableEvent, get_data, new_event
 from statewright.api.grpc.errors import to_client_error, to_server_error
 from statewright.api.grpc.forwarding import TransactionForwarder
@@ -29,6 +29,7 @@ from statewright.background import run_by_size
 from statewright.failures import Failure
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.services.runtime import Caller, Runtime
+from statewright.tracing import Span, get_error_code
 
 RequestT = TypeVar("RequestT", bound=Struct)
 
@@ -169,25 +170,34 @@ class RequestHandler:
         """The responses to a request, once its token and event are read. Raises :class:`InvalidCall`."""
         principal = await authenticate_call(context, self._authenticator)
         caller, token, method = Caller(principal), get_first_value(context, TX_TOKEN), METHODS[rpc.kind]
-        if rpc.unjoined is not None and token:
-            try:
-                if self._forwarder is not None and (owner := self._forwarder.find_owner(token)) is not None:
-                    async with aclosing(self._forwarder.forward(owner, method, event, context)) as responses:
-                        async for response in responses:
-                            yield response
+        span = begin_call_span(self._runtime.tracer, method, principal, context, event)
+        try:
+            if rpc.unjoined is not None and token:
+                try:
+                    if self._forwarder is not None and (owner := self._forwarder.find_owner(token)) is not None:
+                        async with aclosing(self._forwarder.forward(owner, method, event, context)) as responses:
+                            async for response in responses:
+                                yield response
+                        return
+                    caller = Caller(principal, self._runtime.transactions.find(token, principal))
+                except Failure as refused:
+                    error = to_client_error(refused, method, event.type)
+                    yield _encode_response(unjoined_id, _mark_failed(rpc.unjoined, error))
                     return
-                caller = Caller(principal, self._runtime.transactions.find(token, principal))
-            except Failure as refused:
-                yield _encode_response(
-                    unjoined_id, _mark_failed(rpc.unjoined, to_client_error(refused, method, event.type))
-                )
-                return
-        async with aclosing(self._run(await _prepare(rpc, event), caller, method, event.type)) as answers:
-            async for answer, warnings in answers:
-                yield _encode_response(event.id, answer, warnings)
+            prepared = await _prepare(rpc, event)
+            async with aclosing(self._run(prepared, caller, method, event.type, span)) as answers:
+                async for answer, warnings in answers:
+                    yield _encode_response(event.id, answer, warnings)
+        except InvalidCall:
+            if span is not None:
+                span.fail(grpc.StatusCode.INVALID_ARGUMENT.name)
+            raise
+        finally:
+            if span is not None:
+                span.end()
 
     async def _run(
-        self, prepared: PreparedRequest, caller: Caller, method: str, event_type: str
+        self, prepared: PreparedRequest, caller: Caller, method: str, event_type: str, span: Span | None
     ) -> AsyncGenerator[tuple[Response, tuple[str, ...]]]:
         """The responses of an operation, each with what is to be noted on it."""
         try:
@@ -198,8 +208,12 @@ class RequestHandler:
         except InvalidCall:
             raise
         except Failure as failure:
+            if span is not None:
+                span.set("error.code", failure.code)
             yield _mark_failed(prepared.blank, to_client_error(failure, method, event_type)), failure.warnings
         except Exception as error:  # whatever went wrong, the client gets a response without details
+            if span is not None:
+                span.fail(get_error_code(error))
             yield _mark_failed(prepared.blank, to_server_error(error, method, event_type)), ()
 
 

@@ -41,6 +41,7 @@ from statewright.failures import (
 )
 from statewright.ids import NodeId
 from statewright.services.runtime import Caller, Runtime
+from statewright.tracing import TRACEPARENT, TRACESTATE, Attribute, Span, TraceContext, parse_trace
 
 VARY: Headers = ((b"vary", b"Origin"),)
 ANY_ORIGIN: Headers = ((b"access-control-allow-origin", b"*"),)
@@ -131,6 +132,10 @@ METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OP
 OTHER_METHOD: Final = "OTHER"
 """What any further method is counted as: clients invent them at will."""
 
+TRACE_HEADER: Final = TRACEPARENT.encode()
+
+FIRST_SERVER_ERROR: Final = 500
+
 log = logs.logger(__name__)
 
 
@@ -168,12 +173,17 @@ class HttpApplication:
         dialect = self._find_dialect(path)
         found = self._router.find(method, path)
         call = _Call(self, dialect, path, scope, receive)
-        refusal = call.refuse(found)
-        if refusal is None and call.owner is not None:
-            status = await call.forward(call.owner, send)
-        else:
-            response = refusal or await call.run(found)
-            status = await send_response(response, call.extra_headers, scope, receive, send)
+        status = 0
+        try:
+            refusal = call.refuse(found)
+            if refusal is None and call.owner is not None:
+                status = await call.forward(call.owner, send)
+            else:
+                response = refusal or await call.run(found)
+                status = await send_response(response, call.extra_headers, scope, receive, send)
+        finally:
+            if call.span is not None:
+                end_request_span(call.span, status)
         pattern = found.route.path if isinstance(found, RouteEntry) else ""
         seconds = perf_counter() - begun
         dialect.observe(method if method in METHODS else OTHER_METHOD, pattern, status, seconds)
@@ -186,6 +196,14 @@ class HttpApplication:
                 if dialect.owns(path):
                     return dialect
         return self._dialects[-1]
+
+
+def end_request_span(span: Span, status: int) -> None:
+    """The request was answered with a status; 0: its response was torn."""
+    span.set("http.response.status_code", status)
+    if not status or status >= FIRST_SERVER_ERROR:
+        span.fail(str(status))
+    span.end()
 
 
 class _Call:
@@ -201,6 +219,7 @@ class _Call:
         "_scope",
         "extra_headers",
         "owner",
+        "span",
     )
 
     def __init__(
@@ -218,6 +237,8 @@ class _Call:
         )
         self.owner: NodeId | None = None
         """The other node that owns the transaction which the request joins, once it is authenticated."""
+        self.span: Span | None = None
+        """Its span, or the trace that came with it; None outside all traces."""
 
     def refuse(self, found: RouteEntry | tuple[str, ...]) -> Response | None:
         """The response when no endpoint is to run, or the permission that a browser asks for; else None."""
@@ -228,6 +249,7 @@ class _Call:
             return dialect.cors.preflight
         if isinstance(found, RouteEntry):
             if isinstance(found.route, PublicRoute):
+                self._begin_span(found)
                 return None
         elif (target := dialect.redirects.get(self._path)) and self._scope["method"] in {"GET", "HEAD"}:
             return Response(b"", 302, "", ((b"location", target.encode()),))
@@ -236,10 +258,35 @@ class _Call:
         try:
             self._principal = self._authenticate()
         except AuthenticationFailed as refused:
+            self._begin_span(found)
             return self._refuse_stranger(refused)
+        self._begin_span(found)
         if dialect.joins_transactions and b"x-tx-token" in self._headers:
             self.owner = self._find_owner()
         return None if self.owner is not None or isinstance(found, RouteEntry) else self._refuse_path(found)
+
+    def _begin_span(self, found: RouteEntry | tuple[str, ...]) -> None:
+        """Take up the trace that came with the request. Who has not said who it is must not decide which traces are
+        kept, nor whose they are.
+        """
+        runtime, trace = self._application.runtime, None
+        if TRACE_HEADER in self._headers and self._principal is not None:
+            trace = self._read_trace()
+        if runtime is None or runtime.tracer is None or not self._dialect.is_logged:
+            self.span = None if trace is None else Span(trace)
+            return
+        method = self._scope["method"] if self._scope["method"] in METHODS else OTHER_METHOD
+        attributes: dict[str, Attribute] = {"http.request.method": method}
+        name = method
+        if isinstance(found, RouteEntry):
+            route = found.route.path if isinstance(found.route, PublicRoute) else self._dialect.base + found.route.path
+            attributes["http.route"], name = route, f"{method} {route}"
+        if self._principal is not None:
+            attributes["tenant"] = self._principal.tenant
+        self.span = runtime.tracer.begin(name, "server", attributes, parent=trace)
+
+    def _read_trace(self) -> TraceContext | None:
+        return parse_trace(self._get_header(TRACE_HEADER) or "", self._get_header(TRACESTATE.encode()))
 
     def describe(self, pattern: str) -> dict[str, object]:
         """Who asked for what, for the access log; never the query, which may hold what is nobody's business."""
@@ -275,6 +322,8 @@ class _Call:
         except asyncio.CancelledError:  # not the client: the server cuts off what outlasts its shutdown
             return errors.failure(StorageUnavailable("the service is stopping"), self._shown_path)
         except Failure as failure:
+            if self.span is not None:
+                self.span.set("error.code", failure.code)
             return errors.failure(failure, self._shown_path)
         except Exception as error:  # whatever went wrong, the client gets an answer without details
             if isinstance(error, TimeoutError) and errors.timeout is not None:

@@ -1,13 +1,13 @@
 """The trace sampler of a process (docs/reference/service.md#trace-sampler).
 
-This service makes no traces, so nothing is sampled. The endpoints keep what they are told, for tools that set the
-sampler of every server they know; whoever adds traces reads :func:`get_sampling` where spans begin.
+Spans are sampled by what is set here from the moment it is set; where traces are switched off, it is kept and told all
+the same.
 """
 
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 
 from statewright import logs
 from statewright.api.http.administration import MAX_BYTES, require_admin, require_platform_admin
@@ -15,14 +15,7 @@ from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import Route
 from statewright.failures import BadRequest
-
-
-class Sampling(Struct, frozen=True):
-    """Which traces are kept: ``ratio`` is the share of them, and absent unless they are sampled by ratio."""
-
-    sampler: Literal["always", "never", "ratio"] = "always"
-    ratio: float | UnsetType = UNSET
-    parent_based: bool = True
+from statewright.tracing import Sampling, get_sampling, set_sampling
 
 
 class _Wanted(Struct):
@@ -32,33 +25,27 @@ class _Wanted(Struct):
 
 
 _decode = msgspec.json.Decoder(_Wanted).decode
-_current = Sampling()
 
 log = logs.logger(__name__)
-
-
-def get_sampling() -> Sampling:
-    """What is in force in this process."""
-    return _current
 
 
 async def get_sampler(request: Request) -> Response:
     """What is in force."""
     require_admin(request)
-    return Response(encode_json(_current))
+    return Response(encode_json(get_sampling()))
 
 
 async def set_sampler(request: Request) -> Response:
     """Put a sampler in force."""
-    global _current  # of the process, as the log level is
     require_platform_admin(request)
     try:
         wanted = _decode(await request.body(MAX_BYTES))
     except ValueError as malformed:  # what msgspec raises
         raise BadRequest("invalid request body") from malformed
-    previous, _current = _current, _read_sampling(wanted)
-    log.info("trace_sampler_changed", sampler=_current.sampler, previous=previous.sampler, by=request.principal.id)
-    return Response(encode_json(_current))
+    sampling = _read_sampling(wanted)
+    previous = set_sampling(sampling)
+    log.info("trace_sampler_changed", sampler=sampling.sampler, previous=previous.sampler, by=request.principal.id)
+    return Response(encode_json(sampling))
 
 
 def _read_sampling(wanted: _Wanted) -> Sampling:
@@ -83,7 +70,7 @@ TRACE_SAMPLER: Final[tuple[Route, ...]] = (
         endpoint=get_sampler,
         id="getTraceSampler",
         tag="Administration",
-        summary="The trace sampler that was set; this service makes no traces",
+        summary="The trace sampler of the process that answers",
         reply="TraceSampler",
         problems=("FORBIDDEN",),
     ),
@@ -93,7 +80,7 @@ TRACE_SAMPLER: Final[tuple[Route, ...]] = (
         endpoint=set_sampler,
         id="setTraceSampler",
         tag="Administration",
-        summary="Keep a trace sampler until the process ends; this service makes no traces",
+        summary="Put another trace sampler in force until the process ends",
         body="TraceSamplerChange",
         reply="TraceSampler",
         problems=("BAD_REQUEST", "FORBIDDEN"),

@@ -10,6 +10,7 @@ task or a timer that had its effect is no longer part of the instance.
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from random import Random
 from typing import Final, Generic, TypeAlias
 
@@ -49,6 +50,7 @@ from statewright.services.processes.writing import (
 )
 from statewright.services.runtime import Caller
 from statewright.storage.commit.unit_of_work import UnitOfWork
+from statewright.tracing import NO_SPAN, Span
 from statewright.turns import is_large
 
 InstanceOperation: TypeAlias = Callable[[P, I, Moment], Applied[I] | Rejection]
@@ -131,38 +133,39 @@ async def advance_in_turn(
     tenant = caller.tenant
     pause = MIN_PAUSE_S
     asked = time.perf_counter()
-    async with host.shared.locks.hold(tenant, instance_id):
-        host.metrics.waits["instance.for_update"].observe(time.perf_counter() - asked)
-        change = get_change()
-        cached = None if if_match is not None else host.instances.get((tenant, instance_id))
-        for _ in range(MAX_ATTEMPTS):
-            loaded = cached or await _load_instance(host, tenant, instance_id)
-            if loaded is None:
-                raise unknown
-            if if_match is not None:
-                check_if_match(loaded.entity, if_match)
-            try:
-                return await _attempt(
-                    host,
-                    caller,
-                    loaded,
-                    change,
-                    kind=kind,
-                    origin=origin,
-                    is_current=cached is None,
-                )
-            except _Stale:
-                cached = None
-            except Conflict:
-                host.instances.discard((tenant, instance_id))
-                if time.perf_counter() - asked > RETRY_TIMEOUT_S:
-                    raise
-                if cached is None:
-                    host.metrics.conflicts += 1
-                    await asyncio.sleep(pause * _jitter.uniform(0.5, 1.5))
-                    pause = min(2 * pause, MAX_PAUSE_S)
-                cached = None
-    raise Conflict("too many others change this instance")
+    with _begin_span(host, caller, kind, instance_id):
+        async with host.shared.locks.hold(tenant, instance_id):
+            host.metrics.waits["instance.for_update"].observe(time.perf_counter() - asked)
+            change = get_change()
+            cached = None if if_match is not None else host.instances.get((tenant, instance_id))
+            for _ in range(MAX_ATTEMPTS):
+                loaded = cached or await _load_instance(host, tenant, instance_id)
+                if loaded is None:
+                    raise unknown
+                if if_match is not None:
+                    check_if_match(loaded.entity, if_match)
+                try:
+                    return await _attempt(
+                        host,
+                        caller,
+                        loaded,
+                        change,
+                        kind=kind,
+                        origin=origin,
+                        is_current=cached is None,
+                    )
+                except _Stale:
+                    cached = None
+                except Conflict:
+                    host.instances.discard((tenant, instance_id))
+                    if time.perf_counter() - asked > RETRY_TIMEOUT_S:
+                        raise
+                    if cached is None:
+                        host.metrics.conflicts += 1
+                        await asyncio.sleep(pause * _jitter.uniform(0.5, 1.5))
+                        pause = min(2 * pause, MAX_PAUSE_S)
+                    cached = None
+        raise Conflict("too many others change this instance")
 
 
 async def create(
@@ -183,26 +186,39 @@ async def create(
     """
     refuse_joined(caller)
     await ensure_models(host, caller.tenant)
-    language = host.language
-    applied, is_long = await run_within_turn(
-        lambda: language.start_instance(published.brief_process, new, inner),
-        lambda: language.start_instance(published.process, new, inner),
-        is_large=is_large(new.variables),
-    )
-    step = Advance(
-        language=language,
-        process=published.process,
-        before=None,
-        applied=applied,
-        at=moment.at,
-        base=None,
-        child_ids=_allocate_child_ids(applied, moment),
-    )
-    async with host.runtime.open_unit(caller, origin=origin) as unit:
-        if also_stage is not None:
-            also_stage(unit)
-        await _commit(host, unit, step, kind="instance.start", is_long=is_long)
+    with _begin_span(host, caller, "instance.start"):
+        language = host.language
+        applied, is_long = await run_within_turn(
+            lambda: language.start_instance(published.brief_process, new, inner),
+            lambda: language.start_instance(published.process, new, inner),
+            is_large=is_large(new.variables),
+        )
+        step = Advance(
+            language=language,
+            process=published.process,
+            before=None,
+            applied=applied,
+            at=moment.at,
+            base=None,
+            child_ids=_allocate_child_ids(applied, moment),
+        )
+        async with host.runtime.open_unit(caller, origin=origin) as unit:
+            if also_stage is not None:
+                also_stage(unit)
+            await _commit(host, unit, step, kind="instance.start", is_long=is_long)
     return applied.instance
+
+
+def _begin_span(
+    host: ProcessHost[P, I], caller: Caller, kind: str, instance_id: EntityId | None = None
+) -> "Span | AbstractContextManager[None]":
+    tracer = host.runtime.tracer
+    if tracer is None:
+        return NO_SPAN
+    attributes = {"tenant": caller.tenant, "step.operation": kind, "process.language": host.language.name}
+    if instance_id is not None:
+        attributes["entity.id"] = instance_id
+    return tracer.begin("step.advance", attributes=attributes)
 
 
 def refuse_joined(caller: Caller) -> None:

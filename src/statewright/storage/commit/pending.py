@@ -5,6 +5,7 @@ from typing import Final
 
 from statewright.storage.commit.bulk import is_bulk
 from statewright.storage.commit.submission import Submission, Verdict
+from statewright.tracing import get_trace
 
 MAX_SHARED_ROWS: Final = 20
 MAX_SHARED_CHARS: Final = 64 * 1024
@@ -26,12 +27,14 @@ class PendingCommit:
         "model_locks",
         "queued_at",
         "submission",
+        "trace",
     )
 
     def __init__(self, submission: Submission, future: "asyncio.Future[Verdict]", now: float) -> None:
         self.submission = submission
         self.future = future
         self.queued_at = now
+        self.trace = get_trace()
         rows = submission.rows
         claimed = {(tenant, f"#{hash_}") for tenant, _, hash_ in submission.claims if hash_}
         self.keys = {(row.tenant, row.id) for row in rows} | claimed

@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct
 from grpc import StatusCode
 
-from statewright.api.grpc.calls import authenticate_call, get_first_value
+from statewright.api.grpc.calls import authenticate_call, begin_call_span, get_first_value
 from statewright.api.grpc.errors import to_internal_status, to_status
 from statewright.api.grpc.steps.messages import (
     definition_message,
@@ -39,6 +39,7 @@ from statewright.services.processes.jobs import MAX_WAIT, JobClaim
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.steps import definitions, instances, jobs, tasks
 from statewright.services.steps.jobs import clamp_batch_size, clamp_lease_s
+from statewright.tracing import Span, get_error_code
 
 RequestT = TypeVar("RequestT")
 ReplyT = TypeVar("ReplyT")
@@ -301,15 +302,21 @@ class WorkflowEngineService(WorkflowEngineServicer):
     ) -> ReplyT:
         """The response of the work; a failure ends the call with its status."""
         begun, code = perf_counter(), StatusCode.UNAUTHENTICATED
+        span: Span | None = None
         try:
             caller = Caller(await authenticate_call(context, self._authenticator))
+            span = begin_call_span(self._runtime.tracer, method, caller.principal, context)
             code = StatusCode.CANCELLED
             try:
                 _refuse_nul(request)
                 answer = await work(caller)
             except Failure as failure:
+                if span is not None:
+                    span.set("error.code", failure.code)
                 code, message = to_status(failure, method)
             except Exception as error:  # whatever went wrong, the client gets a status without details
+                if span is not None:
+                    span.fail(get_error_code(error))
                 code, message = to_internal_status(error, method)
             else:
                 code = StatusCode.OK
@@ -317,6 +324,8 @@ class WorkflowEngineService(WorkflowEngineServicer):
             await context.abort(code, message)
         finally:
             self._observe(method, code.name, perf_counter() - begun)
+            if span is not None:
+                span.end()
 
 
 def _refuse_nul(request: Message) -> None:

@@ -1,0 +1,12 @@
+"""Spans by OpenTelemetry, sent to a collector by OTLP over HTTP (docs/reference/traces.md).
+
+The only package that knows the libraries, which are an extra of the installation: it is imported where traces are
+switched on. Endpoint, headers, time limit and resource attributes are those of the standard ``OTEL_*`` variables,
+which the libraries read themselves.
+"""
+
+from statewright.telemetry.export import SpanQueue
+from statewright.telemetry.sampling import read_sampling
+from statewright.telemetry.tracer import OtelTracer, build_tracer
+
+__all__ = ["OtelTracer", "SpanQueue", "build_tracer", "read_sampling"]
