@@ -89,10 +89,13 @@ class TracedDispatcher(CalloutDispatcher, frozen=True, kw_only=True):
         transition: Transition | None,
         *,
         avoiding: Collection[str] = (),
+        within_s: float | None = None,
     ) -> CalloutResult:
         """The result of a callout inside the run's transaction."""
         with self._begin(spec, run, draft, transition) as span:
-            result = await CalloutDispatcher.ask(self, spec, run, draft, transition, avoiding=avoiding)
+            result = await CalloutDispatcher.ask(
+                self, spec, run, draft, transition, avoiding=avoiding, within_s=within_s
+            )
             return _note_result(span, spec, result)
 
     async def ask_outside(
@@ -103,10 +106,13 @@ class TracedDispatcher(CalloutDispatcher, frozen=True, kw_only=True):
         transition: Transition | None,
         *,
         avoiding: Collection[str] = (),
+        within_s: float | None = None,
     ) -> CalloutResult:
         """The result of a callout outside any transaction."""
         with self._begin(spec, run, draft, transition) as span:
-            result = await CalloutDispatcher.ask_outside(self, spec, run, draft, transition, avoiding=avoiding)
+            result = await CalloutDispatcher.ask_outside(
+                self, spec, run, draft, transition, avoiding=avoiding, within_s=within_s
+            )
             return _note_result(span, spec, result)
 
     def _begin(self, spec: CalloutSpec, run: Run, draft: EntityDraft, transition: Transition | None) -> Span:
