@@ -22,6 +22,13 @@ FailureMode: TypeAlias = Literal["fail_on_any_error", "fail_fast", "best_effort"
 LoopFailureMode: TypeAlias = Literal["fail_fast", "best_effort"]
 Do: TypeAlias = Literal["continue", "retry", "break", "jump", "fail"]
 Backoff: TypeAlias = Literal["none", "linear", "exponential"]
+OnUnmatched: TypeAlias = Literal["fail", "continue"]
+OnDeny: TypeAlias = Literal["pending", "discard"]
+OnIncomplete: TypeAlias = Literal["fail", "fire", "discard"]
+OnQuiescence: TypeAlias = Literal["wait", "discard", "fail"]
+FinalStepFailure: TypeAlias = Literal["fail", "partial"]
+JoinMode: TypeAlias = Literal["all", "any", "n"]
+RouterMode: TypeAlias = Literal["exclusive", "inclusive"]
 
 
 class Assignment(Struct, frozen=True, kw_only=True):
@@ -67,7 +74,7 @@ class TaskPolicy(Struct, frozen=True, kw_only=True):
 
     rules: tuple[TaskRule, ...] = ()
     otherwise: TaskAction | None = None
-    on_unmatched: Literal["fail", "continue"] = "fail"
+    on_unmatched: OnUnmatched = "fail"
 
 
 class Task(Struct, frozen=True, kw_only=True):
@@ -102,18 +109,18 @@ class Admission(Struct, frozen=True, kw_only=True):
     rules: tuple[AdmissionRule, ...]
     otherwise: bool | None = None
     """What the rule ``else`` says; ``None``: there is none."""
-    on_deny: Literal["pending", "discard"] = "pending"
+    on_deny: OnDeny = "pending"
 
 
 class Join(Struct, frozen=True, kw_only=True):
     """One token from several steps."""
 
-    mode: Literal["all", "any", "n"]
+    mode: JoinMode
     steps: tuple[str, ...]
     """The sources, each once, in the order in which their ``args`` are merged. Never empty."""
     count: int
     """How many must arrive: of ``any`` 1, of ``all`` as many as there are sources."""
-    on_incomplete: Literal["fail", "fire", "discard"] = "fail"
+    on_incomplete: OnIncomplete = "fail"
 
 
 class Loop(Struct, frozen=True, kw_only=True):
@@ -145,7 +152,7 @@ class Router(Struct, frozen=True, kw_only=True):
     """``next``. It has at least one arc."""
 
     arcs: tuple[Arc, ...]
-    mode: Literal["exclusive", "inclusive"] = "exclusive"
+    mode: RouterMode = "exclusive"
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -212,9 +219,9 @@ class Playbook(Struct, frozen=True, kw_only=True, dict=True):
     """The step that runs once at the end."""
     no_next_is_error: bool = False
     failure_mode: FailureMode = "fail_on_any_error"
-    on_quiescence: Literal["wait", "discard", "fail"] = "wait"
+    on_quiescence: OnQuiescence = "wait"
     """What becomes of an execution in which only denied tokens are left."""
-    final_step_failure: Literal["fail", "partial"] = "fail"
+    final_step_failure: FinalStepFailure = "fail"
     limits: Limits = Limits()
     steps: tuple[Step, ...]
     """In the order of the document; never empty."""

@@ -1,0 +1,128 @@
+"""The arcs between steps, and what about them is doubtful."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from statewright.playbooks.definition import Playbook, Step
+from statewright.playbooks.place import Place
+
+_MAX_PASSES: Final = 20
+"""Over all steps, until it is clear what can be reached: two and one for each level of loops within loops."""
+
+
+def warn_of_routes(playbook: Playbook, workflow: Place) -> None:
+    """Note what is no error, but seldom meant; ``workflow`` is the place of the steps."""
+    targets = {step.name: list_targets(step) for step in playbook.steps}
+    _warn_of_unreachable(playbook, workflow, targets)
+    _warn_of_splits(playbook, workflow, targets)
+    sources = _count_sources(targets)
+    for index, step in enumerate(_order(playbook, workflow)):
+        if step is None:
+            continue
+        place = Place(None, f"{workflow.path}/{index}", workflow.findings)
+        if sources[step.name] > 1 and step.join is None and step.admission is None:
+            place.warn(f"is reached from {sources[step.name]} steps and runs for each token; spec.join would make one")
+        if step.name == playbook.final and step.router is not None:
+            place.get("next").warn("has no effect when the step runs as the final one")
+        if step.router is not None and any(task.kind != "noop" for task in step.tasks):
+            for number, arc in enumerate(step.router.arcs):
+                if arc.when is None:
+                    place.get("next").get("arcs").get(str(number)).warn(
+                        "has no when, so it is taken after a failure, too, which stays unhandled"
+                    )
+
+
+def list_targets(step: Step) -> tuple[str, ...]:
+    """The steps that a step has arcs to, each once."""
+    return () if step.router is None else tuple(dict.fromkeys(arc.target for arc in step.router.arcs))
+
+
+def _order(playbook: Playbook, workflow: Place) -> list[Step | None]:
+    """The steps by their places in the document."""
+    items = workflow.value if isinstance(workflow.value, list) else []
+    names = [item.get("step") if isinstance(item, dict) else None for item in items]
+    return [playbook.by_name.get(name) if isinstance(name, str) else None for name in names]
+
+
+def _count_sources(targets: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+    counts = dict.fromkeys(targets, 0)
+    for source in targets.values():
+        for target in source:
+            counts[target] += 1
+    return counts
+
+
+def _warn_of_unreachable(playbook: Playbook, workflow: Place, targets: Mapping[str, tuple[str, ...]]) -> None:
+    pending = [playbook.entry, *([] if playbook.final is None else [playbook.final])]
+    reached = set(pending)
+    while pending:
+        for target in targets[pending.pop()]:
+            if target not in reached:
+                reached.add(target)
+                pending.append(target)
+    for index, step in enumerate(_order(playbook, workflow)):
+        if step is not None and step.name not in reached:
+            Place(None, f"{workflow.path}/{index}", workflow.findings).warn("is reached by no arc")
+
+
+def _warn_of_splits(playbook: Playbook, workflow: Place, targets: Mapping[str, tuple[str, ...]]) -> None:
+    """Note the inclusive routers whose branches never meet."""
+    splits = [
+        (index, step)
+        for index, step in enumerate(_order(playbook, workflow))
+        if step is not None
+        and step.router is not None
+        and step.router.mode == "inclusive"
+        and len(targets[step.name]) > 1
+    ]
+    reached = _find_reached(targets) if splits else None
+    if reached is None:
+        return
+    for index, step in splits:
+        common = -1
+        for target in targets[step.name]:
+            common &= reached[target]
+        if not common:
+            Place(None, f"{workflow.path}/{index}/next", workflow.findings).warn(
+                "is inclusive, and its branches never meet in a step"
+            )
+
+
+def _splits(step: Step) -> bool:
+    return step.router is not None and step.router.mode == "inclusive" and len(list_targets(step)) > 1
+
+
+def _find_reached(targets: Mapping[str, tuple[str, ...]]) -> dict[str, int] | None:
+    """Of each step those that can be reached from it, itself included, as bits; ``None`` if that takes too long."""
+    bits = {name: 1 << index for index, name in enumerate(targets)}
+    reached, order = dict(bits), _order_backwards(targets)
+    for _ in range(_MAX_PASSES):
+        has_changed = False
+        for name in order:
+            found = reached[name]
+            for target in targets[name]:
+                found |= reached[target]
+            has_changed = has_changed or found != reached[name]
+            reached[name] = found
+        if not has_changed:
+            return reached
+    return None
+
+
+def _order_backwards(targets: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """The steps so that most come after those they have arcs to."""
+    order: list[str] = []
+    seen: set[str] = set()
+    for root in targets:
+        pending = [(root, iter(targets[root]))] if root not in seen else []
+        seen.add(root)
+        while pending:
+            name, rest = pending[-1]
+            target = next((one for one in rest if one not in seen), None)
+            if target is None:
+                order.append(name)
+                pending.pop()
+            else:
+                seen.add(target)
+                pending.append((target, iter(targets[target])))
+    return order

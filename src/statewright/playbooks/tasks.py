@@ -1,0 +1,146 @@
+"""Tasks of pipelines: the forms in which they may be written, the workbook, and their effective configuration."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from statewright.jsonval.merging import merge_deep
+from statewright.jsonval.values import JsonObject
+from statewright.playbooks.definition import Task
+from statewright.playbooks.findings import Findings, InvalidPlaybook
+from statewright.playbooks.place import Place
+from statewright.playbooks.policies import read_task_policy
+
+MAX_TASKS: Final = 100
+"""Of one pipeline."""
+WORKBOOK: Final = "workbook"
+"""The kind of a task that is a template of the workbook."""
+
+_NO_FIELDS: Final = ("desc", "kind", "name", "spec")
+_HINTS: Final[Mapping[str, str]] = {
+    "eval": "is no member of a task; expected conditions in spec.policy.rules",
+    "expr": "is not known; expected conditions in when",
+}
+
+
+class TaskContext(Struct, frozen=True, kw_only=True):
+    """What the tasks of a step are read with."""
+
+    spec: JsonObject
+    """The configuration of executor, step and loop, merged."""
+    workbook: Mapping[str, JsonObject] = {}
+    disabled_kinds: frozenset[str] = frozenset()
+
+
+class _Written(Struct, frozen=True, kw_only=True):
+    """A task as it stands in the document, with the templates of the workbook filled in."""
+
+    place: Place
+    label: str
+    members: JsonObject
+
+
+def read_tasks(tool: Place, step: str, context: TaskContext) -> tuple[Task, ...]:
+    """``tool`` of a step: one task, or a list of them."""
+    written = [_fill_in(task, context) for task in _list_written(tool, step)]
+    labels = tuple(task.label for task in written)
+    seen: set[str] = set()
+    for task in written:
+        if task.label in seen:
+            task.place.refuse(f"has the label {task.label!r} of a task before it; labels are unique in a step")
+        seen.add(task.label)
+    return tuple(_read_task(task, labels, index, context) for index, task in enumerate(written))
+
+
+def _list_written(tool: Place, step: str) -> list[_Written]:
+    if tool.is_absent:
+        return []
+    if isinstance(tool.value, dict):
+        return [_Written(place=tool, label=_read_label(tool, f"{step}_task"), members=tool.value)]
+    items = list(tool.list_items("a task, or a list of tasks"))
+    if len(items) > MAX_TASKS:
+        tool.refuse(f"has {len(items)} tasks; at most {MAX_TASKS} are allowed")
+    if not items and isinstance(tool.value, list):
+        tool.refuse("has no task; leave tool out where there is none")
+    return [found for index, item in enumerate(items[:MAX_TASKS]) if (found := _read_entry(item, index)) is not None]
+
+
+def _read_entry(item: Place, index: int) -> _Written | None:
+    """``{name, kind, …}``, ``{kind, …}`` or the older ``{label: {kind, …}}``."""
+    if not isinstance(item.value, dict):
+        item.expect("a mapping with kind")
+        return None
+    if len(item.value) == 1 and not item.has("kind") and not item.has("name"):
+        (label,) = item.value
+        inner = item.get(label)
+        if isinstance(inner.value, dict):
+            return _Written(place=inner, label=_read_label(inner, label), members=inner.value)
+    return _Written(place=item, label=_read_label(item, f"task_{index}"), members=item.value)
+
+
+def _read_label(place: Place, default: str) -> str:
+    name = place.get("name")
+    return default if name.is_absent else name.read_name("a label") or default
+
+
+def _fill_in(task: _Written, context: TaskContext) -> _Written:
+    """A template of the workbook with what its use adds; members at the use win, ``spec`` is merged."""
+    if task.members.get("kind") != WORKBOOK:
+        return task
+    chosen = task.place.get("task")
+    template = context.workbook.get(chosen.value) if isinstance(chosen.value, str) else None
+    if template is None:
+        known = ", ".join(sorted(context.workbook))[:200] or "none"
+        chosen.refuse(f"must be the name of a task of the workbook; there are {known}")
+        return _Written(place=task.place, label=task.label, members={**task.members, "kind": "noop"})
+    use = {name: member for name, member in task.members.items() if name not in ("kind", "task")}
+    members = {**template, **use}
+    spec, own = template.get("spec"), use.get("spec")
+    if isinstance(spec, dict) and isinstance(own, dict):
+        members["spec"] = merge_deep(spec, own)
+    return _Written(place=Place(members, task.place.path, task.place.findings), label=task.label, members=members)
+
+
+def _read_task(task: _Written, labels: tuple[str, ...], index: int, context: TaskContext) -> Task:
+    place, members = task.place, task.members
+    for name, hint in _HINTS.items():
+        if name in members:
+            place.get(name).refuse(hint)
+    kind = place.get("kind").read_name("the kind of the task") or "noop"
+    if kind in context.disabled_kinds:
+        place.get("kind").refuse(f"must be another kind: {kind} is disabled here")
+    fields = {name: member for name, member in members.items() if name not in _NO_FIELDS}
+    if "args" in fields:
+        if "input" in fields:
+            place.get("args").refuse("means the same as input; expected one of them")
+        fields["input"] = fields.pop("args")
+    spec = place.get("spec").read_mapping()
+    policy = spec.get("policy")
+    effective = merge_deep(context.spec, {name: member for name, member in spec.items() if name != "policy"})
+    source: JsonObject = {"name": task.label, "kind": kind, **fields, "spec": {**effective, "policy": policy}}
+    if policy is None:
+        source["spec"] = effective
+    return Task(
+        label=task.label,
+        kind=kind,
+        fields=Place(fields, place.path, place.findings).read_template(statements=True),
+        policy=read_task_policy(place.get("spec").get("policy"), labels, index),
+        spec=effective,
+        source=source,
+    )
+
+
+def pipeline_to_document(tasks: Sequence[Task]) -> list[JsonObject]:
+    """A pipeline as a worker is given it."""
+    return [task.source for task in tasks]
+
+
+def pipeline_from_document(document: Sequence[JsonObject]) -> tuple[Task, ...]:
+    """The pipeline that :func:`pipeline_to_document` wrote. Raises :class:`InvalidPlaybook`."""
+    findings = Findings()
+    tool = Place(list(document), "/tool", findings)
+    tasks = read_tasks(tool, "", TaskContext(spec={})) if document else ()
+    if findings.errors:
+        raise InvalidPlaybook(tuple(findings.errors))
+    return tasks
