@@ -16,6 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 import structlog
+import yaml
 from typer.testing import CliRunner, Result
 
 import statewright
@@ -267,9 +268,54 @@ def test_help_shows_the_pages_of_the_documentation_without_a_service():
         described = CliRunner().invoke(main.program, ["help", *name, "--format", "json"])
         assert json.loads(described.output)["topic"] == "errors.CONFLICT"
     assert "workflows" in CliRunner().invoke(main.program, ["help"]).output
-    assert CliRunner().invoke(main.program, ["help", "nonsense"]).exit_code == 1
     told = CliRunner().invoke(main.program, ["help", "transaction"]).stderr
     assert told == "error: there is no topic transaction; did you mean transactions? `statewright help` lists them\n"
+
+
+def show_help(*words: str) -> str:
+    """What ``statewright help`` prints."""
+    shown = CliRunner().invoke(main.program, ["help", *words])
+    assert shown.exit_code == 0, shown.stderr
+    return shown.output
+
+
+def test_help_gives_the_tree_that_a_service_serves():
+    tree = json.loads(show_help("--format", "json"))
+    assert tree.keys() == {"schema", "version", "topics"}
+    assert {"workflows", "errors.CONFLICT", "config.auth"} <= {page["topic"] for page in tree["topics"]}
+
+
+def test_help_prints_the_raw_output_of_actions():
+    assert 'syntax = "proto3"' in show_help("grpc", "proto")
+    assert json.loads(show_help("workflows", "schema-version", "versions"))["current"]
+    assert "crud" in show_help("openapi", "tags").splitlines()
+    assert json.loads(show_help("openapi", "json"))["openapi"] == "3.1.0"
+
+
+def test_help_lists_the_variables_and_never_what_is_set():
+    assert "[8080]: port of the REST API; 0 lets the system choose\n" in show_help("config", "all")
+    assert {"name", "topic", "type", "description"} <= json.loads(show_help("config", "all", "--format=json"))["vars"][
+        0
+    ].keys()
+
+
+def test_help_cuts_the_description_of_one_tag_out():
+    described = json.loads(show_help("openapi", "audit"))
+    assert {tag for path in described["paths"].values() for each in path.values() for tag in each["tags"]} == {"Audit"}
+    assert yaml.safe_load(show_help("openapi", "audit", "--format=yaml"))["paths"].keys() == described["paths"].keys()
+
+
+def test_help_is_plain_text_where_that_is_asked_for():
+    assert show_help("telemetry", "--format", "markdown").startswith("# Telemetry")
+    assert "](" not in show_help("telemetry", "--format", "text")
+
+
+@pytest.mark.parametrize(
+    "words", [["nonsense"], ["openapi", "nonsense"], ["grpc", "nonsense"], ["crud", "--format=yaml"]]
+)
+def test_what_help_does_not_have_is_a_slip_of_the_command_line(words: list[str]):
+    refused = CliRunner().invoke(main.program, ["help", *words])
+    assert (refused.exit_code, refused.stderr[:7], refused.output[7:].count("\n")) == (2, "error: ", 1)
 
 
 def test_the_schema_of_workflows_is_printed():

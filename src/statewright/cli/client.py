@@ -229,6 +229,11 @@ _FOREIGN_CODES: Final = ("", "NOT_FOUND")
 
 def fail(problem: str) -> NoReturn:
     """End the program with one line and code 1."""
+    report(problem)
+    raise typer.Exit(1) from None
+
+
+def report(problem: str) -> None:
+    """One line on stderr."""
     Console(stderr=True, soft_wrap=True).print("error:", style="bold red", end=" ")
     typer.echo(" ".join(problem.split()), err=True)
-    raise typer.Exit(1) from None

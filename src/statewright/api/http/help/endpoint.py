@@ -50,6 +50,11 @@ class Help:
         """The descriptors of all pages by id, parents before children."""
         return {topic.id: self._describe_topic(topic) for topic in self._topics.values()}
 
+    def run_action(self, parts: Sequence[str]) -> bytes | None:
+        """The raw output that the last part names, of the topic that is named by the others; None: there is none."""
+        action = self._find_action(parts)
+        return None if action is None else action.output()
+
     def _find_topic(self, name: str) -> Response:
         parts = re.split(r"[./]", name)
         if not _NAME.fullmatch(name) or "" in parts:

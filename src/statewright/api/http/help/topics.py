@@ -245,6 +245,26 @@ def _build_openapi_topic() -> Topic:
     return Topic(id="openapi", title="OpenAPI document", body=_format_page("OpenAPI document", text), actions=actions)
 
 
+def build_openapi_slice(slug: str | None) -> dict[str, object] | None:
+    """The description with the operations of one tag alone, which is named as ``openapi tags`` lists it; None for a
+    name that is none. Without a ``slug`` all of it.
+    """
+    document = build_openapi_document()
+    if slug is None:
+        return document
+    names = {_name_topic(route.tag): route.tag for route in ROUTES}
+    names |= {_name_process_topic(route.tag): route.tag for route in _PROCESS_ROUTES}
+    tag = names.get(slug)
+    if tag is None:
+        return None
+    paths: dict[str, dict[str, object]] = {}
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            if isinstance(operation, dict) and tag in operation.get("tags", ()):
+                paths.setdefault(path, {})[method] = operation
+    return document | {"paths": paths, "tags": [each for each in document["tags"] if each["name"] == tag]}
+
+
 def _build_event_topic() -> Topic:
     text = "What the gRPC service says and understands, as JSON Schemas by category and event type."
     actions = {"json": Action(JSON, _encode_event_schemas)}
