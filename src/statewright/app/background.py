@@ -9,7 +9,9 @@ from statewright.cluster.node import ClusterNode
 from statewright.compute.members import Members
 from statewright.flows.process_language import FLOWS
 from statewright.metrics import Metrics
+from statewright.services.flows.service_tasks import ServiceTasks
 from statewright.services.processes.background import ProcessHostConfig, run_process_services
+from statewright.services.processes.installing import BackgroundService
 from statewright.services.runtime import Runtime
 from statewright.services.scheduler import ScheduleConfig, Scheduler
 from statewright.settings import Settings
@@ -49,6 +51,9 @@ async def run_step_engine(
         retentions={STEPS.name: settings.steps_retention, FLOWS.name: settings.flows_retention},
     )
     pushes = settings.steps_dispatch == "both"
-    pushers = [each.build_pusher(runtime, members, node.local) for each in languages.LANGUAGES] if pushes else []
-    async with run_process_services(runtime, pace, pushers):
+    tasks = ServiceTasks(runtime, sends_requests=settings.flows_requests)
+    pushers: list[BackgroundService] = (
+        [each.build_pusher(runtime, members, node.local) for each in languages.LANGUAGES] if pushes else []
+    )
+    async with run_process_services(runtime, pace, pushers), run_in_background({"flow-tasks": tasks.run()}):
         yield

@@ -10,10 +10,6 @@ from statewright.flows.paths import find_reachable
 from statewright.net import AllInputs, AnyInput, Arc, Body, Language, Many, Net, NoActivity, Node, NodeId, Routing, Task
 from statewright.net.nodes import Activity, Arrival
 
-READ_KIND: Final = "resource:read"
-WRITE_KIND: Final = "resource:write"
-"""The kinds of the tasks that read and write resources."""
-
 MAX_VISITS: Final = 1_000
 """How often a node can be activated, in an instance or in the run of one element."""
 MAX_CONCURRENT_ITERATIONS: Final = 100
@@ -108,7 +104,7 @@ class _Compiler:
             entries = tuple(map(to_node_id, self._graph.successors[node.index]))
             return Many(Body(entries), self._limits.iteration)
         if node.kind in ("read", "write"):
-            return Task(READ_KIND if node.kind == "read" else WRITE_KIND, self._limits.retries)
+            return Task(node.job_type, self._limits.retries)
         if node.kind != "task":
             return NoActivity()
         task = Task(str(node.base), self._limits.retries)

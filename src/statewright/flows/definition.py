@@ -1,6 +1,7 @@
 """Definitions of flows as they are uploaded and stored, and as they run (docs/reference/flows.md#definitions)."""
 
 import hashlib
+import re
 from typing import Final
 
 import msgspec
@@ -14,7 +15,11 @@ from statewright.net import Language, NodeId
 
 MAX_ID_CHARS: Final = 256
 MAX_RETRIES: Final = 100
+ENTITY_TYPES: Final = ("entity:read", "entity:write")
+"""Jobs that no worker does, but the service."""
 MAX_CONCURRENCY: Final = 1_000
+MAX_BASE_URIS: Final = 100
+MAX_URI_CHARS: Final = 2_048
 
 
 class FlowSettings(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
@@ -26,6 +31,10 @@ class FlowSettings(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     """How many elements of an iteration run at once."""
     retries: int = 0
     """How often a task that failed is tried again, where its worker says that this may help."""
+    base_uri: str | None = None
+    """What relative references of resources and relative URLs of requests are of."""
+    base_uris: dict[str, str] = {}
+    """The same for requests that name a category, or a category and an environ (``payments:test``)."""
 
 
 class FlowSource(Struct, frozen=True, kw_only=True):
@@ -60,12 +69,10 @@ class FlowProcess(Struct, frozen=True, kw_only=True):
     @property
     def task_types(self) -> tuple[str, ...]:
         """The types of the jobs that workers do, each once, in the order of the nodes."""
-        nodes = self.flow.graph.nodes
-        types = [node.base if node.kind == "task" else f"resource:{node.kind}" for node in nodes]
-        waits = {int(node) for node in self.builtin_tasks}
-        kinds = ("task", "read", "write")
-        found = (t for t, node in zip(types, nodes, strict=True) if node.kind in kinds and node.index not in waits)
-        return tuple(dict.fromkeys(t for t in found if isinstance(t, str)))
+        own = {int(node) for node in self.builtin_tasks}
+        nodes = (node for node in self.flow.graph.nodes if node.kind in ("task", "read", "write"))
+        types = (node.job_type for node in nodes if node.index not in own)
+        return tuple(dict.fromkeys(type_ for type_ in types if type_ not in ENTITY_TYPES))
 
     def create_language(self) -> Language:
         """The rules for one operation."""
@@ -89,9 +96,15 @@ def find_setting_defect(settings: FlowSettings) -> str | None:
         return f"settings.concurrency must be within 1 and {MAX_CONCURRENCY}"
     if not 0 <= settings.retries <= MAX_RETRIES:
         return f"settings.retries must be within 0 and {MAX_RETRIES}"
+    if len(settings.base_uris) > MAX_BASE_URIS:
+        return f"settings.baseUris has more than {MAX_BASE_URIS} members"
+    for place, uri in {"baseUri": settings.base_uri, **settings.base_uris}.items():
+        if uri is not None and (len(uri) > MAX_URI_CHARS or not _URI.fullmatch(uri)):
+            return f"settings: the base for {place:.80} must be a URL that begins with http:// or https://"
     return None
 
 
+_URI: Final = re.compile(r"https?://[^\s/?#]+[^\s]*")
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 

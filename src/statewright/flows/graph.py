@@ -18,6 +18,8 @@ else:  # Any: msgspec, which reads graphs back, cannot resolve an alias that con
 NodeKind: TypeAlias = Literal["start", "task", "fork", "join", "literal", "read", "write", "end"]
 Edge: TypeAlias = tuple[int, int]
 
+ENTITY: Final = "entity:"
+"""The scheme of references to entities of the service."""
 MAX_NODES: Final = 10_000
 MAX_EDGES: Final = 100_000
 """A label with many producers and consumers stands for all edges between them."""
@@ -49,6 +51,14 @@ class FlowNode(Struct, frozen=True, kw_only=True, omit_defaults=True):
     doc: str | None | UnsetType = UNSET
     line: int | UnsetType = UNSET
     column: int | UnsetType = UNSET
+
+    @property
+    def job_type(self) -> str:
+        """Of a task, a read or a write: the type of its jobs."""
+        if isinstance(self.base, str):
+            return self.base
+        scheme = "entity" if isinstance(self.uri, str) and self.uri.startswith(ENTITY) else "resource"
+        return f"{scheme}:{self.kind}"
 
     @property
     def is_iterated(self) -> bool:

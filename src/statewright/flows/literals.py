@@ -42,6 +42,18 @@ def read_yaml(body: str) -> LiteralValue:
     return {} if value is None else _require_container(value)
 
 
+def read_yaml_documents(text: str) -> list[JsonValue]:
+    """The values of all documents of a text; an empty one is ``{}``. Raises :class:`BadLiteral`."""
+    builder = _Builder()
+    try:
+        found = [builder.build(node) for node in yaml.compose_all(text, Loader=_Loader)]
+    except yaml.YAMLError as defect:
+        raise BadLiteral(_describe(defect)) from defect
+    except (RecursionError, UnicodeError) as defect:
+        raise BadLiteral("nested too deeply" if isinstance(defect, RecursionError) else str(defect)) from defect
+    return [{} if value is None else value for value in found] or [{}]
+
+
 def _require_container(value: JsonValue) -> LiteralValue:
     if isinstance(value, dict | list):
         return value

@@ -59,7 +59,7 @@ DEFINITION: Final = BuiltinModel(
         "name": "a name",
         "description": "a text",
         "source": "A → B",
-        "settings": {"maxVisits": 1, "concurrency": 1, "retries": 1},
+        "settings": {"maxVisits": 1, "concurrency": 1, "retries": 1, "baseUri": "a URL", "baseUris": {}},
         "nodes": 1,
         "tasks": ["A"],
         "warnings": ["a warning"],
@@ -67,6 +67,7 @@ DEFINITION: Final = BuiltinModel(
         "contentHash": "a hash",
     },
     states={"PUBLISHED": {}},
+    open_paths=("$.settings.baseUris",),
 )
 
 MODELS: Final = (INSTANCE, DEFINITION)

@@ -6,6 +6,7 @@ effects. No effects means that nothing happened: reports that come late or twice
 
 from collections.abc import Sequence
 from typing import Final, TypeAlias
+from urllib.parse import urljoin
 
 from msgspec.structs import replace
 
@@ -16,6 +17,7 @@ from statewright.flows.events import Arrival, FlowEvent, deliver_event
 from statewright.flows.instance import FlowInstance, NodePlace, list_transitions
 from statewright.flows.language import INPUT
 from statewright.flows.paths import describe
+from statewright.flows.requests import METHODS
 from statewright.jsonval.merging import tidy_numbers
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import KernelResult, Marking, Moment, Token, WorkId
@@ -119,12 +121,17 @@ def build_payload(process: FlowProcess, job: JobPlace, value: JsonValue) -> Json
         "instanceId": job.instance_id,
         "node": node.index,
         "name": node.name if isinstance(node.name, str) else node.kind,
-        "base": node.base if isinstance(node.base, str) else f"resource:{node.kind}",
+        "base": node.job_type,
         "parameters": node.parameters if isinstance(node.parameters, dict | list) else {},
         "input": value,
     }
+    settings = process.source.settings
     if isinstance(node.uri, str):
-        payload["uri"] = node.uri
+        payload["uri"] = node.uri if settings.base_uri is None else urljoin(settings.base_uri, node.uri)
+    elif payload["base"] in METHODS:
+        bases: JsonObject = {} if settings.base_uri is None else {"baseUri": settings.base_uri}
+        named: JsonObject = dict(settings.base_uris)
+        payload |= bases | ({"baseUris": named} if named else {})
     if job.element is not None:
         payload["element"] = job.element
     return payload

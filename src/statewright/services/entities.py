@@ -49,16 +49,19 @@ class DeletionResult(Struct, frozen=True, kw_only=True):
     transaction_id: TransactionId
 
 
-async def create(runtime: Runtime, caller: Caller, *, key: ModelKey, media: str, body: bytes) -> Saved:
-    """Create one entity. Checks in the order of docs/reference/entities.md#order-of-checks: model, lock, format,
-    document, schema, keys.
+async def create(
+    runtime: Runtime, caller: Caller, *, key: ModelKey, media: str, body: bytes, entity_id: EntityId | None = None
+) -> Saved:
+    """Create one entity; ``entity_id`` is an id of the service's own choice. Checks in the order of
+    docs/reference/entities.md#order-of-checks: model, lock, format, document, schema, keys. Raises ``Conflict`` for an
+    id that is taken.
     """
     definition = await get_locked_definition(runtime, caller.tenant, key)
     document = await read_document_by_size(body, media)
     async with runtime.open_unit(caller) as unit:
         definition = await validate_and_stage(runtime, unit, definition, document)
         require_complete_keys(definition, document.value)
-        request = CreateEntity(id=runtime.ids.new_entity_id(), document=document.value, text=document.text)
+        request = CreateEntity(id=entity_id or runtime.ids.new_entity_id(), document=document.value, text=document.text)
         run = runtime.engine.create(unit, definition.model, request)
         await run_and_commit(runtime, unit, run, may_segment=may_segment_on_create(definition.model))
         return to_saved(unit, [request.id])

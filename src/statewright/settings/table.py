@@ -310,6 +310,12 @@ class Table(Struct, frozen=True, kw_only=True):
         timedelta,
         _ours(_steps)(_DURATION_OR_ZERO, "age at which completed and cancelled flows are removed; 0: never"),
     ] = span("0s")
+    flows_requests: Annotated[
+        bool,
+        _ours(_steps)(
+            FLAG, "the service itself does `request:*` and resources of flows; off: they are jobs for workers"
+        ),
+    ] = False
 
     grpc_port: Annotated[int, _compute(PORT, "port of the gRPC CloudEvents service; 0 lets the system choose")] = 9090
     grpc_max_message_bytes: Annotated[

@@ -19,6 +19,28 @@ from statewright.ids import Clock, EntityId, TenantId
 from statewright.services.processes.idle_topics import ANY_TYPE, IdleTopics, Topic
 
 
+class TypeListener:
+    """Of which tenants there are new jobs of some types of a language; ``heard`` is set when there are any."""
+
+    def __init__(self, language: str, job_types: Iterable[str]) -> None:
+        self.heard = asyncio.Event()
+        self._language = language
+        self._job_types = {*job_types, ANY_TYPE}
+        self._tenants: set[TenantId] = set()
+
+    def take(self, topics: Iterable[Topic]) -> None:
+        """Remember the tenants of those that are listened to."""
+        for tenant, language, job_type in topics:
+            if language == self._language and job_type in self._job_types:
+                self._tenants.add(tenant)
+                self.heard.set()
+
+    def take_tenants(self) -> set[TenantId]:
+        """The tenants that were heard of since the last call."""
+        tenants, self._tenants = self._tenants, set()
+        return tenants
+
+
 class Wakeups:
     """Who waits for jobs in this process. One per process."""
 
@@ -27,6 +49,7 @@ class Wakeups:
         """What needs no look until a hint comes."""
         self._waiting: defaultdict[Topic, dict[asyncio.Event, None]] = defaultdict(dict)
         self._all_listeners: set[asyncio.Event] = set()
+        self._type_listeners: list[TypeListener] = []
         self._unannounced: set[Topic] = set()
         self._has_announcements = asyncio.Event()
 
@@ -56,6 +79,15 @@ class Wakeups:
         finally:
             self._all_listeners.discard(event)
 
+    @contextmanager
+    def listen_to_types(self, listener: "TypeListener") -> Iterator[None]:
+        """The listener hears of new jobs inside the block."""
+        self._type_listeners.append(listener)
+        try:
+            yield
+        finally:
+            self._type_listeners.remove(listener)
+
     @property
     def has_listeners(self) -> bool:
         """Whether any task waits for a job."""
@@ -82,6 +114,8 @@ class Wakeups:
         for topic in hinted:
             for event in self._choose_sleepers(topic):
                 event.set()
+        for listener in self._type_listeners:
+            listener.take(hinted)
         if hinted:
             for event in self._all_listeners:
                 event.set()

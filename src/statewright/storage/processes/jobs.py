@@ -211,6 +211,39 @@ async def fetch_routes(pool: Pool, tenant: TenantId, language: str) -> list[Push
         return [PushRoute(job_type, tags) for job_type, tags in await connection.fetch(ROUTES, tenant, language)]
 
 
+TENANTS: Final = """
+    -- Jumps from tenant to tenant in process_job_claimable, then probes it for each of the types.
+    WITH RECURSIVE tenants AS (
+        (SELECT tenant FROM process_job
+          WHERE lock_expires_at IS NULL AND NOT held AND tags IS NULL
+          ORDER BY tenant LIMIT 1)
+         UNION ALL
+        SELECT (SELECT tenant FROM process_job
+                 WHERE lock_expires_at IS NULL AND NOT held AND tags IS NULL AND tenant > tenants.tenant
+                 ORDER BY tenant LIMIT 1)
+          FROM tenants
+         WHERE tenants.tenant IS NOT NULL
+    )
+    SELECT tenant FROM tenants
+     WHERE tenant IS NOT NULL
+       AND EXISTS (
+            SELECT 1 FROM unnest($2::text[]) AS wanted (job_type)
+             CROSS JOIN LATERAL (
+                    SELECT 1 FROM process_job
+                     WHERE process_job.tenant = tenants.tenant AND language = $1
+                       AND process_job.job_type = wanted.job_type
+                       AND lock_expires_at IS NULL AND NOT held AND tags IS NULL
+                     LIMIT 1) AS claimable)
+"""
+
+
+async def fetch_tenants(pool: Pool, language: str, job_types: Sequence[str]) -> list[TenantId]:
+    """The tenants that have jobs of any of the types to be claimed, for who does them for all tenants."""
+    async with pool.connection() as connection:
+        rows = await connection.fetch(TENANTS, language, list(job_types))
+    return [TenantId(row["tenant"]) for row in rows]
+
+
 QUEUED: Final = """
     SELECT instance, definition_id, definition_version, node_id, job_type, retries, worker, lock_expires_at, held
       FROM process_job

@@ -17,7 +17,7 @@ from statewright.api.http.openapi.shapes import (
 )
 from statewright.api.http.steps.errors import INTERNAL, KINDS
 from statewright.flows.builtin_tasks import MAX_NAME_CHARS
-from statewright.flows.definition import MAX_CONCURRENCY, MAX_ID_CHARS, MAX_RETRIES, FlowSettings
+from statewright.flows.definition import MAX_BASE_URIS, MAX_CONCURRENCY, MAX_ID_CHARS, MAX_RETRIES, FlowSettings
 from statewright.flows.failures import ErrorCode
 from statewright.flows.graph import NodeKind
 from statewright.net import Phase
@@ -66,6 +66,13 @@ FLOW_SCHEMAS: Final[Document] = {
             "description": "how often a task that failed is tried again, where its worker says that this may help",
             "maximum": MAX_RETRIES,
             "default": _DEFAULTS.retries,
+        },
+        baseUri={**TEXT, "description": "what relative references and URLs are of"},
+        baseUris={
+            "type": "object",
+            "additionalProperties": TEXT,
+            "maxProperties": MAX_BASE_URIS,
+            "description": "the same by `category` or `category:environ`",
         },
     ),
     "FlowSource": define_open_object(
