@@ -49,6 +49,7 @@ from statewright.failures.requests import (
     OriginNotAllowed,
     PathNotFound,
     PreconditionRequired,
+    TooManyRequests,
     Unauthorized,
     UnsupportedMediaType,
 )
@@ -154,6 +155,7 @@ __all__ = [
     "SearchResultLimit",
     "SearchTimeout",
     "StorageUnavailable",
+    "TooManyRequests",
     "TransactionExpired",
     "TransactionNodeUnavailable",
     "TransactionNotFound",

@@ -50,6 +50,12 @@ class BodyTooLarge(BadRequest):
     status = 413
 
 
+class TooManyRequests(Failure):
+    """So many requests of this kind wait already that one more would be at the cost of others."""
+
+    code, status, retryable = "TOO_MANY_REQUESTS", 429, True
+
+
 class UnsupportedMediaType(Failure):
     """A patch in another format than JSON, or in no known dialect (docs/reference/entities.md#partial-update)."""
 

@@ -352,6 +352,8 @@ def _notify(host: ProcessHost[P, I], tenant: TenantId, step: Advance[P, I], chan
     for child_id in step.child_ids:
         host.shared.due_children.add(tenant, child_id)
     instance = step.applied.instance
+    if host.language.log is not None:
+        host.shared.log_followers.wake(tenant, to_entity_id(instance.id))
     if instance.awaited_by is not None and has_just_ended(step):
         host.shared.due_ends.add(tenant, to_entity_id(instance.id))
 

@@ -29,7 +29,7 @@ from statewright.lru import LruCache
 from statewright.net import Moment
 from statewright.processes.language import DefinitionCompiler, I, P, ProcessLanguage
 from statewright.processes.retries import Backoff
-from statewright.services.processes.wakeups import DueRows, Wakeups
+from statewright.services.processes.wakeups import DueRows, LogFollowers, Wakeups
 from statewright.services.runtime import Caller, Runtime
 from statewright.storage.pool import Pool
 from statewright.storage.processes import definitions
@@ -197,6 +197,7 @@ class ProcessHosts:
         self.next_moment = IdClock(clock)
         self.due_children = DueRows()
         self.due_ends = DueRows()
+        self.log_followers = LogFollowers()
         self.locks = InstanceLocks()
         self.counters_changed = asyncio.Event()
         """Something waits for a counter that may be zero or less."""

@@ -10,11 +10,12 @@ with a hint that it did not use.
 """
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from statewright.failures import TooManyRequests
 from statewright.ids import Clock, EntityId, TenantId
 from statewright.services.processes.idle_topics import ANY_TYPE, IdleTopics, Topic
 
@@ -147,3 +148,41 @@ class DueRows:
     async def take(self) -> tuple[TenantId, EntityId]:
         """The next one; waits until there is one."""
         return await self._queue.get()
+
+
+# Who follows the log of an instance.
+
+MAX_FOLLOWERS: Final = 1_000
+"""In this process."""
+MAX_TENANT_FOLLOWERS: Final = 200
+
+
+class LogFollowers:
+    """Who waits for events of instances in this process."""
+
+    def __init__(self) -> None:
+        self._waiting: defaultdict[tuple[TenantId, EntityId], set[asyncio.Event]] = defaultdict(set)
+        self._by_tenant: Counter[TenantId] = Counter()
+
+    @contextmanager
+    def follow(self, tenant: TenantId, instance: EntityId) -> Iterator[asyncio.Event]:
+        """An event that is set when there may be new ones in the log; the follower clears it when it looks. Raises
+        ``TooManyRequests``.
+        """
+        if self._by_tenant[tenant] >= MAX_TENANT_FOLLOWERS or self._by_tenant.total() >= MAX_FOLLOWERS:
+            raise TooManyRequests(f"{self._by_tenant[tenant]} requests of the tenant follow logs already")
+        event = asyncio.Event()
+        self._by_tenant[tenant] += 1
+        self._waiting[tenant, instance].add(event)
+        try:
+            yield event
+        finally:
+            self._waiting[tenant, instance].discard(event)
+            if not self._waiting[tenant, instance]:
+                del self._waiting[tenant, instance]
+            self._by_tenant -= Counter({tenant: 1})
+
+    def wake(self, tenant: TenantId, instance: EntityId) -> None:
+        """An advance of this process has added to the log."""
+        for event in self._waiting.get((tenant, instance), ()):
+            event.set()

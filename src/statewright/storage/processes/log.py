@@ -41,11 +41,13 @@ async def fetch_events(
     return [StoredEvent(row["number"], row["event"]) for row in rows]
 
 
-LAST_NUMBER: Final = "SELECT max(number) FROM process_event WHERE tenant = $1 AND instance = $2"
+HAS_ENDED: Final = """
+    SELECT finished_at IS NOT NULL FROM process_instance WHERE tenant = $1 AND id = $2 AND language = $3
+"""
 
 
-async def fetch_last_number(pool: Pool, tenant: TenantId, instance: EntityId) -> int:
-    """The number of the last event; 0 where there is none."""
+async def has_ended(pool: Pool, tenant: TenantId, language: str, instance: EntityId) -> bool | None:
+    """Whether an instance has come to an end, and its log with it; None: there is no such instance."""
     async with pool.connection() as connection:
-        number: int | None = await connection.fetchval(LAST_NUMBER, tenant, instance)
-    return number or 0
+        ended: bool | None = await connection.fetchval(HAS_ENDED, tenant, instance, language)
+    return ended

@@ -20,10 +20,11 @@ KINDS: Final = {
     413: "too-large",
     415: "unsupported-format",
     421: "misdirected-request",
+    429: "too-many-requests",
     503: "unavailable",
     504: "timeout",
 }
-"""What ``error`` says for a status; 401, 403, 405, 413, 421, 503 and 504 are ours."""
+"""What ``error`` says for a status; 401, 403, 405, 413, 421, 429, 503 and 504 are ours."""
 
 INTERNAL: Final = "internal-error"
 RETRY_AFTER: Final = ((b"retry-after", b"1"),)

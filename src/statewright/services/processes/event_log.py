@@ -1,0 +1,66 @@
+"""Logs of instances, of languages that keep one: read a page, or follow it as it grows.
+
+Who follows is woken by advances of this process, and looks once a second for those of others.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from typing import Final
+
+from statewright.background import wait_at_most
+from statewright.ids import EntityId
+from statewright.processes.language import I, P
+from statewright.services.processes.advancing import parse_instance_id
+from statewright.services.processes.hosting import ProcessHost
+from statewright.services.processes.instances import build_not_found
+from statewright.services.runtime import Caller
+from statewright.storage.processes import log
+from statewright.storage.processes.log import StoredEvent
+
+MAX_PAGE: Final = 1_000
+POLL_INTERVAL_S: Final = 1.0
+MAX_SILENCE_S: Final = 15.0
+"""After so long without an event a follower gets an empty page, to see whether the other side is there."""
+
+
+async def list_events(
+    host: ProcessHost[P, I], caller: Caller, instance_id: str, *, after: int = 0, limit: int = MAX_PAGE
+) -> Sequence[StoredEvent]:
+    """Up to ``limit`` events behind a number, fewer when they are large. Raises ``ProcessNotFound``."""
+    entity = parse_instance_id(instance_id, build_not_found(instance_id))
+    await _look(host, caller, entity, instance_id)
+    return await log.fetch_events(host.runtime.pool, caller.tenant, entity, after=after, limit=min(limit, MAX_PAGE))
+
+
+async def follow_events(
+    host: ProcessHost[P, I], caller: Caller, instance_id: str, *, after: int = 0
+) -> AsyncGenerator[Sequence[StoredEvent]]:
+    """The events behind a number, and those to come, until the instance has ended; an empty page now and then.
+
+    Raises ``ProcessNotFound``, and ``TooManyRequests`` when too many follow already.
+    """
+    entity = parse_instance_id(instance_id, build_not_found(instance_id))
+    clock = asyncio.get_running_loop().time
+    with host.shared.log_followers.follow(caller.tenant, entity) as woken:
+        silent_since = clock()
+        while True:
+            woken.clear()
+            has_ended = await _look(host, caller, entity, instance_id)
+            found = await log.fetch_events(host.runtime.pool, caller.tenant, entity, after=after, limit=MAX_PAGE)
+            if found or clock() - silent_since >= MAX_SILENCE_S:
+                silent_since = clock()
+                yield found
+            if found:
+                after = found[-1].number
+            elif has_ended:
+                return
+            else:
+                await wait_at_most(woken.wait(), POLL_INTERVAL_S)
+
+
+async def _look(host: ProcessHost[P, I], caller: Caller, entity: EntityId, name: str) -> bool:
+    """Whether the instance has ended. Raises ``ProcessNotFound``."""
+    has_ended = await log.has_ended(host.runtime.pool, caller.tenant, host.language.name, entity)
+    if has_ended is None:
+        raise build_not_found(name)
+    return has_ended
