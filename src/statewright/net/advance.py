@@ -15,31 +15,37 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net.admission import expire, give_turn, reconsider
 from statewright.net.arrivals import arrive
-from statewright.net.effects import Effect, FireTimer, RecordPatch
-from statewright.net.endings import complete_if_quiescent, mark_cancelled, terminate, terminate_if_drained
+from statewright.net.branches import TIMED_OUT
+from statewright.net.effects import Effect, FireTimer, RecordPatch, Trace
+from statewright.net.endings import mark_cancelled, terminate, terminate_if_drained
 from statewright.net.events import (
     Cancelled,
     ChildEnded,
     Event,
     HumanTaskCompleted,
+    Injected,
     Patched,
+    Reconsidered,
     Restarted,
     Retried,
     Signalled,
     Started,
     TaskCompleted,
     TaskFailed,
+    TaskPatched,
     Terminated,
     TimerFired,
 )
 from statewright.net.executions import build_failed_closing, close
 from statewright.net.firing import fail, finish
 from statewright.net.identifiers import ExecutionId, Moment, NodeId, TimerId, WorkId
-from statewright.net.language import Language
-from statewright.net.loops import advance_loop, complete_element, conclude_pass
-from statewright.net.marking import Marking, Move, Token
+from statewright.net.language import Language, Problem
+from statewright.net.loops import advance_loop, change_data, complete_element, conclude_pass, fail_element
+from statewright.net.marking import LIFECYCLE, Marking, Move, Token
 from statewright.net.nodes import HumanTask, Many, Net, SubNet, Task, Wait
+from statewright.net.quiescence import conclude_if_quiescent
 from statewright.net.resuming import hold_failure, hold_result, restart, resume_held, retry
 from statewright.net.run import KernelRun
 from statewright.net.withdrawals import withdraw_elements
@@ -59,23 +65,29 @@ class KernelResult(Struct, frozen=True):
     """The first number of the moment that was not used."""
 
 
-def start(net: Net, language: Language, data: JsonObject, moment: Moment) -> KernelResult:
-    """A new instance with these data, advanced until every token rests or the instance has ended."""
-    return advance(net, language, Marking(data=data), Started(), moment)
+def start(
+    net: Net, language: Language, data: JsonObject, moment: Moment, payloads: tuple[JsonValue, ...] = ()
+) -> KernelResult:
+    """A new instance with these data, advanced until every token rests or the instance has ended.
+
+    ``payloads``: what the first tokens carry.
+    """
+    return advance(net, language, Marking(data=data), Started(payloads), moment)
 
 
 def advance(net: Net, language: Language, marking: Marking, event: Event, moment: Moment) -> KernelResult:
     """The instance after an event: the same marking and no effects when the event does not apply."""
     run = KernelRun.take_up(net, language, marking, moment)
-    if run.phase == "RUNNING":
+    if run.is_live:
         _apply_while_running(run, event)
     elif run.phase not in ("COMPLETED", "CANCELLED"):
         _apply_while_stopped(run, event)
-    if not run.effects and not (run.agenda and run.phase == "RUNNING"):
+    if not run.effects and not (run.agenda and run.is_live):
         run.keep_with(marking)
         return KernelResult(marking, (), run.next_id.upcoming)
     _settle(run)
-    complete_if_quiescent(run)
+    while conclude_if_quiescent(run):
+        _settle(run)
     terminate_if_drained(run)
     result = KernelResult(run.to_marking(), tuple(run.effects), run.next_id.upcoming)
     run.keep_with(result.marking)
@@ -91,29 +103,42 @@ def is_waiting(net: Net, marking: Marking) -> bool:
 
 def _apply_while_running(run: KernelRun, event: Event) -> None:
     match event:
-        case Started():
-            _start(run)
-        case TaskCompleted(task=task, output=output) if token := _find_token_for_task(run, task):
-            _finish_task(run, token, output)
-        case TaskFailed(task=task, reason=reason) if token := _find_token_for_task(run, task):
-            fail(run, token, reason)
-        case HumanTaskCompleted(task=task, output=output, by=by) if token := _find_token_for_person(run, task):
-            finish(run, token, output, by)
-        case Signalled(node=node, output=output) if token := _find_token_for_signal(run, node):
-            finish(run, token, output)
-        case TimerFired(timer=timer):
-            _fire_timer(run, timer)
-        case ChildEnded() if token := _find_token_for_child(run, event.execution):
-            if event.reason is None:
-                finish(run, token, event.output)
-            else:
-                fail(run, token, event.reason)
+        case Started(payloads=payloads):
+            _start(run, payloads)
         case Cancelled(reason=reason):
             mark_cancelled(run, reason)
         case Terminated():
             terminate(run)
         case Patched(changes=changes):
             _patch(run, changes)
+        case Injected(node=node, payloads=payloads) if node in run.net.nodes and run.net.capacity is not None:
+            run.send([Move(target=node, payloads=payloads, cause="inject")])
+        case Reconsidered():
+            _reconsider(run)
+        case TimerFired(timer=timer):
+            _fire_timer(run, timer)
+        case _:
+            _apply_report(run, event)
+
+
+def _apply_report(run: KernelRun, event: Event) -> None:
+    """What comes from those that do the activities."""
+    match event:
+        case TaskCompleted(task=task, output=output) if token := _find_token_for_task(run, task):
+            _finish_task(run, token, output)
+        case TaskFailed(task=task, reason=reason, error=error) if token := _find_token_for_task(run, task):
+            fail_element(run, token, reason, error)
+        case TaskPatched(task=task, changes=changes) if token := _find_token_for_task(run, task):
+            change_data(run, token, changes)
+        case HumanTaskCompleted(task=task, output=output, by=by) if token := _find_token_for_person(run, task):
+            finish(run, token, output, by)
+        case Signalled(node=node, output=output) if token := _find_token_for_signal(run, node):
+            finish(run, token, output)
+        case ChildEnded() if token := _find_token_for_child(run, event.execution):
+            if event.reason is None:
+                finish(run, token, event.output)
+            else:
+                fail(run, token, event.reason, event.error)
         case _:
             pass  # it came too late, or does not apply
 
@@ -122,12 +147,14 @@ def _apply_while_stopped(run: KernelRun, event: Event) -> None:
     """Hold what workers and children report until the instance goes on; people, signals and timers have to wait
     (docs/reference/steps.md#retrying-a-failed-instance).
     """
-    drains = run.net.on_failure == "DRAIN"
+    drains = run.net.on_failure != "HOLD"
     match event:
         case TaskCompleted(task=task, output=output) if token := _find_token_for_task(run, task):
             hold_result(run, token, output)
-        case TaskFailed(task=task, reason=reason) if drains and (token := _find_token_for_task(run, task)):
-            fail(run, token, reason)
+        case TaskFailed(task=task, reason=reason, error=error) if drains and (token := _find_token_for_task(run, task)):
+            fail_element(run, token, reason, error)
+        case TaskPatched(task=task, changes=changes) if token := _find_token_for_task(run, task):
+            change_data(run, token, changes)
         case ChildEnded() if token := _find_token_for_child(run, event.execution):
             if event.reason is None:
                 hold_result(run, token, event.output)
@@ -144,11 +171,11 @@ def _apply_while_stopped(run: KernelRun, event: Event) -> None:
         case Patched(changes=changes) if drains:
             _patch(run, changes)
         case _:
-            pass  # as above
+            pass  # it came too late, or does not apply
 
 
 def _settle(run: KernelRun) -> None:
-    while run.phase == "RUNNING":
+    while run.is_live:
         if run.agenda:
             arrive(run, run.agenda.pop())
         elif run.due_loops:
@@ -157,7 +184,7 @@ def _settle(run: KernelRun) -> None:
             conclude_pass(run, _take_first(run.due_scopes))
         elif run.held_results:
             resume_held(run, run.held_results.pop(0))
-        else:
+        elif not give_turn(run):
             return
 
 
@@ -167,9 +194,9 @@ def _take_first(due: dict[T, None]) -> T:
     return first
 
 
-def _start(run: KernelRun) -> None:
+def _start(run: KernelRun, payloads: tuple[JsonValue, ...]) -> None:
     if not run.attempts and not run.tokens:
-        run.send(Move(target=entry) for entry in run.net.entries)
+        run.send(Move(target=entry, payloads=payloads, cause="start") for entry in run.net.entries)
 
 
 def _finish_task(run: KernelRun, token: Token, output: JsonValue) -> None:
@@ -180,8 +207,17 @@ def _finish_task(run: KernelRun, token: Token, output: JsonValue) -> None:
 
 
 def _patch(run: KernelRun, changes: JsonObject) -> None:
-    run.data = run.language.patch(run.data, changes)
-    run.emit(RecordPatch(changes))
+    data = run.language.patch(run.data, changes)
+    if not isinstance(data, Problem):
+        run.data = data
+        run.emit(RecordPatch(changes))
+
+
+def _reconsider(run: KernelRun) -> None:
+    pending = run.index.list_pending_nodes()
+    if pending:
+        run.emit(Trace(kind="admission.requested", node=pending[0]))
+        reconsider(run)
 
 
 def _fire_timer(run: KernelRun, fired: TimerId) -> None:
@@ -190,10 +226,13 @@ def _fire_timer(run: KernelRun, fired: TimerId) -> None:
         return
     token = run.tokens[execution]
     armed = next(timer for timer in token.timers if timer.id == fired)
-    timer = run.get_node(token).timers[armed.index]
     run.emit(FireTimer(fired))
     token = replace(token, timers=tuple(other for other in token.timers if other is not armed))
     run.put_token(token)
+    if armed.index == LIFECYCLE:
+        _end_in_time(run, token)
+        return
+    timer = run.get_node(token).timers[armed.index]
     if timer.interrupting:
         withdraw_elements(run, token)
         run.remove_token(close(run, token, build_failed_closing(INTERRUPTED, work="CANCELLED")))
@@ -208,6 +247,15 @@ def _fire_timer(run: KernelRun, fired: TimerId) -> None:
             )
         ]
     )
+
+
+def _end_in_time(run: KernelRun, token: Token) -> None:
+    """A token has taken longer than its node allows, to be admitted or to be done."""
+    if token.stage in ("READY", "PENDING"):
+        expire(run, token, TIMED_OUT)
+        return
+    withdraw_elements(run, token)
+    fail(run, token, TIMED_OUT, work="CANCELLED")
 
 
 def _find_token_for_task(run: KernelRun, work: WorkId) -> Token | None:

@@ -1,16 +1,16 @@
 """What happens when a token reaches a node: its arrival rule decides whether the node fires."""
 
-from collections.abc import Sequence
 from typing import Final, assert_never
 
 from msgspec.structs import replace
 
-from statewright.net.executions import Closing, close, enter
-from statewright.net.firing import fail, fire
-from statewright.net.identifiers import ExecutionId
+from statewright.net.admission import release
+from statewright.net.executions import Closing, close, enter, find_common_branches, place_token
+from statewright.net.firing import fail
 from statewright.net.language import Problem
 from statewright.net.marking import Activation, Branch, Move, Token
-from statewright.net.nodes import AllInputs, AnyInput, BranchJoin, Node
+from statewright.net.nodes import AllInputs, AnyInput, BranchJoin, Node, RoundJoin
+from statewright.net.rounds import arrive_at_round
 from statewright.net.routing import choose_departure, depart
 from statewright.net.run import KernelRun
 
@@ -22,31 +22,22 @@ def arrive(run: KernelRun, move: Move) -> None:
     node = run.net.nodes[move.target]
     match node.arrival:
         case AnyInput():
-            fire(run, node, move, move.branches)
+            release(run, node, move, move.branches)
         case AllInputs() as rule:
             _arrive_at_all_inputs(run, node, rule, move)
         case BranchJoin() as rule:
             _arrive_at_join(run, node, rule, move)
+        case RoundJoin() as rule:
+            arrive_at_round(run, node, rule, move)
         case unknown:
             assert_never(unknown)
 
 
 def _arrive_at_all_inputs(run: KernelRun, node: Node, rule: AllInputs, move: Move) -> None:
     if move.admitted:
-        fire(run, node, move, move.branches)
+        release(run, node, move, move.branches)
         return
-    run.put_token(
-        Token(
-            id=ExecutionId(run.next_id()),
-            node=node.id,
-            attempt=0,
-            stage="WAITING",
-            branches=move.branches,
-            source=move.source,
-            payloads=move.payloads,
-            scope=move.scope,
-        )
-    )
+    place_token(run, move, move.branches, "WAITING")
     for sources in rule.sets:
         tokens = run.index.take_set((node.id, move.scope), sources)
         if tokens is not None:
@@ -60,7 +51,7 @@ def _fire_together(run: KernelRun, node: Node, tokens: list[Token]) -> None:
     payloads = tuple(payload for token in tokens for payload in token.payloads)
     source, scope = tokens[-1].source, tokens[-1].scope
     move = Move(target=node.id, source=source, payloads=payloads, admitted=True, scope=scope)
-    fire(run, node, move, _find_common_branches([token.branches for token in tokens]))
+    release(run, node, move, find_common_branches([token.branches for token in tokens]))
 
 
 def _arrive_at_join(run: KernelRun, node: Node, rule: BranchJoin, move: Move) -> None:
@@ -118,12 +109,3 @@ def _find_membership(run: KernelRun, node: Node, branches: tuple[Branch, ...]) -
 def _remove_waiting_tokens(run: KernelRun, activation: Activation) -> None:
     for token in run.index.list_collected(activation.id):
         run.remove_token(token)
-
-
-def _find_common_branches(memberships: Sequence[tuple[Branch, ...]]) -> tuple[Branch, ...]:
-    """The branches that all of some tokens belong to."""
-    shared = memberships[0]
-    for other in memberships[1:]:
-        length = next((n for n, (a, b) in enumerate(zip(shared, other, strict=False)) if a != b), None)
-        shared = shared[: min(len(shared), len(other)) if length is None else length]
-    return shared

@@ -25,6 +25,8 @@ class RecordEntry(Struct, frozen=True, kw_only=True):
     input: JsonValue
     element: int | None = None
     """The element of a loop that this is the execution of; ``None``: the node as a whole."""
+    token: ExecutionId | None = None
+    """The token that fired the node, where tokens take turns."""
 
 
 class RecordExit(Struct, frozen=True, kw_only=True):
@@ -139,9 +141,27 @@ class ReleaseWork(Struct, frozen=True):
 
 
 class RecordPatch(Struct, frozen=True):
-    """The shared data were changed from outside."""
+    """The shared data were changed: from outside, or by an execution."""
 
     changes: JsonObject
+    execution: ExecutionId | None = None
+    """The execution that changed them."""
+    is_held: bool = False
+    """Whether they are changed once the element of a loop that did it has ended."""
+
+
+class Trace(Struct, frozen=True, kw_only=True):
+    """A decision about a token, for the record; there is nothing to carry out.
+
+    ``token.created``, ``token.discarded``, ``admission.evaluated``, ``join.fired``, ``join.absorbed``,
+    ``join.incomplete``, ``arcs.evaluated``, ``branch.failed``, or what the language adds.
+    """
+
+    kind: str
+    node: NodeId
+    token: ExecutionId | None = None
+    """The token, or the execution, that it is about."""
+    details: JsonObject = {}
 
 
 class ChangePhase(Struct, frozen=True, kw_only=True):
@@ -167,5 +187,6 @@ Effect: TypeAlias = (
     | HoldWork
     | ReleaseWork
     | RecordPatch
+    | Trace
     | ChangePhase
 )

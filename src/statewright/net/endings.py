@@ -31,7 +31,7 @@ def mark_failed(run: KernelRun, reason: str) -> None:
 
     One that has failed before, or is being terminated, stays what it is.
     """
-    if run.phase != "RUNNING":
+    if not run.is_live:
         return
     change_phase(run, "FAILED", reason)
     if run.net.on_failure == "HOLD":

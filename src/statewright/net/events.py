@@ -9,7 +9,9 @@ from statewright.net.identifiers import ExecutionId, NodeId, TimerId, WorkId
 
 
 class Started(Struct, frozen=True):
-    """The first event of every instance."""
+    """The first event of every instance; ``payloads`` are carried by the tokens it begins with."""
+
+    payloads: tuple[JsonValue, ...] = ()
 
 
 class TaskCompleted(Struct, frozen=True):
@@ -24,6 +26,17 @@ class TaskFailed(Struct, frozen=True):
 
     task: WorkId
     reason: str
+    error: JsonValue = None
+    """What the language sees of it; ``None``: the reason."""
+
+
+class TaskPatched(Struct, frozen=True):
+    """A running task changes the shared data. In a loop that runs several elements at once the change is held back
+    until the element has ended.
+    """
+
+    task: WorkId
+    changes: JsonObject
 
 
 class HumanTaskCompleted(Struct, frozen=True):
@@ -53,6 +66,8 @@ class ChildEnded(Struct, frozen=True):
     execution: ExecutionId
     output: JsonValue = None
     reason: str | None = None
+    error: JsonValue = None
+    """What the language sees of a failure; ``None``: the reason."""
 
 
 class Cancelled(Struct, frozen=True):
@@ -82,10 +97,22 @@ class Patched(Struct, frozen=True):
     changes: JsonObject
 
 
+class Injected(Struct, frozen=True):
+    """One more token for a node, from outside, in a net whose tokens take turns."""
+
+    node: NodeId
+    payloads: tuple[JsonValue, ...] = ()
+
+
+class Reconsidered(Struct, frozen=True):
+    """Tokens that are not admitted are to be looked at once more."""
+
+
 Event: TypeAlias = (
     Started
     | TaskCompleted
     | TaskFailed
+    | TaskPatched
     | HumanTaskCompleted
     | Signalled
     | TimerFired
@@ -95,4 +122,6 @@ Event: TypeAlias = (
     | Restarted
     | Terminated
     | Patched
+    | Injected
+    | Reconsidered
 )

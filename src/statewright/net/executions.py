@@ -1,12 +1,13 @@
 """Executions: entering a node, and leaving it with all that was set up for it taken down."""
 
+from collections.abc import Sequence
 from typing import Final, assert_never
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.jsonval.values import JsonValue
-from statewright.net.durations import add_delay
+from statewright.net.durations import Delay, add_delay
 from statewright.net.effects import (
     ArmTimer,
     CancelChild,
@@ -19,12 +20,13 @@ from statewright.net.effects import (
     RecordEntry,
     RecordExit,
     StartChild,
+    Trace,
     WorkStatus,
 )
 from statewright.net.identifiers import ExecutionId, TimerId, WorkId
 from statewright.net.language import Problem
-from statewright.net.marking import Branch, Move, PendingTimer, Token
-from statewright.net.nodes import HumanTask, Many, NoActivity, Node, SubNet, Task, Wait
+from statewright.net.marking import LIFECYCLE, Branch, Move, PendingTimer, Stage, Token
+from statewright.net.nodes import HumanTask, Inline, Many, NoActivity, Node, SubNet, Task, Wait
 from statewright.net.run import KernelRun
 
 
@@ -46,9 +48,35 @@ SKIPPED: Final = Closing(status="SKIPPED", work="CANCELLED")
 """The closing of what still ran when the instance ended."""
 
 
-def build_failed_closing(reason: str, *, work: WorkStatus = "FAILED") -> Closing:
+def build_failed_closing(reason: str, error: JsonValue = None, *, work: WorkStatus = "FAILED") -> Closing:
     """The end of an execution that failed."""
-    return Closing(status="FAILED", work=work, reason=reason)
+    return Closing(status="FAILED", work=work, reason=reason, output=error)
+
+
+def place_token(run: KernelRun, move: Move, branches: tuple[Branch, ...], stage: Stage) -> Token:
+    """Put a token at a node that has not fired for it."""
+    token = Token(
+        id=ExecutionId(run.next_id()),
+        node=move.target,
+        attempt=0,
+        stage=stage,
+        branches=branches,
+        source=move.source,
+        payloads=move.payloads,
+        scope=move.scope,
+        is_final=move.is_final,
+    )
+    run.put_token(token)
+    if run.net.traces:
+        details: dict[str, JsonValue] = {
+            "payloads": list(token.payloads),
+            "source": token.source,
+            "cause": move.cause,
+            "waits": stage == "WAITING",
+            "final": token.is_final,
+        }
+        run.emit(Trace(kind="token.created", node=token.node, token=token.id, details=details))
+    return token
 
 
 def enter(run: KernelRun, node: Node, move: Move, branches: tuple[Branch, ...], entry_input: JsonValue) -> Token:
@@ -63,10 +91,16 @@ def enter(run: KernelRun, node: Node, move: Move, branches: tuple[Branch, ...], 
         source=move.source,
         payloads=move.payloads,
         scope=move.scope,
+        input=entry_input if node.keeps_input else None,
+        is_final=move.is_final,
     )
     run.put_token(token)
-    run.emit(RecordEntry(execution=token.id, node=node.id, attempt=attempt, input=entry_input))
-    return token if visit <= (run.net.max_visits or visit) else replace(token, reason=_describe_visits(run))
+    run.emit(RecordEntry(execution=token.id, node=node.id, attempt=attempt, input=entry_input, token=move.token))
+    if visit > (run.net.max_visits or visit):
+        return replace(token, reason=_describe_visits(run))
+    if run.net.max_runs is not None and run.executions > run.net.max_runs:
+        return replace(token, reason=f"RUN_LIMIT: an instance can enter {run.net.max_runs} {run.net.node_label}s")
+    return token
 
 
 def _describe_visits(run: KernelRun) -> str:
@@ -77,6 +111,9 @@ def begin_activity(run: KernelRun, token: Token, node: Node, entry_input: JsonVa
     """Begin the node's activity and arm its timers."""
     token = _request_activity(run, token, node, entry_input)
     run.put_token(token)
+    if node.time_limit is not None:
+        token = arm_time_limit(run, token, node.time_limit)
+        run.put_token(token)
     for index, timer in enumerate(node.timers):
         at = add_delay(run.at, timer.delay)
         if at is None:
@@ -97,6 +134,16 @@ def begin_activity(run: KernelRun, token: Token, node: Node, entry_input: JsonVa
             )
         )
     return None
+
+
+def arm_time_limit(run: KernelRun, token: Token, limit: Delay) -> Token:
+    """The token with a timer that ends what it does or waits for; without one where that is beyond the calendar."""
+    at = add_delay(run.at, limit)
+    if at is None:
+        return token
+    armed = PendingTimer(TimerId(run.next_id()), LIFECYCLE)
+    run.emit(ArmTimer(timer=armed.id, execution=token.id, node=token.node, at=at, target=token.node, interrupting=True))
+    return replace(token, timers=(*token.timers, armed))
 
 
 def enqueue_task(run: KernelRun, token: Token, task: Task, task_input: JsonValue) -> Token:
@@ -127,7 +174,7 @@ def _request_activity(run: KernelRun, token: Token, node: Node, entry_input: Jso
         case SubNet(net=net):
             run.emit(StartChild(net=net, input=entry_input, awaited_by=token.id))
             return token
-        case NoActivity() | Wait() | Many():
+        case NoActivity() | Inline() | Wait() | Many():
             return token
         case unknown:
             assert_never(unknown)
@@ -165,3 +212,12 @@ def _close_work(run: KernelRun, token: Token, closing: Closing) -> None:
             run.emit(CancelChild(token.id))
         case _:
             pass
+
+
+def find_common_branches(memberships: Sequence[tuple[Branch, ...]]) -> tuple[Branch, ...]:
+    """The branches that all of some tokens belong to."""
+    shared = memberships[0]
+    for other in memberships[1:]:
+        length = next((n for n, (a, b) in enumerate(zip(shared, other, strict=False)) if a != b), None)
+        shared = shared[: min(len(shared), len(other)) if length is None else length]
+    return shared

@@ -2,14 +2,15 @@
 
 from msgspec.structs import replace
 
-from statewright.jsonval.values import JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net.branches import end_badly, end_well
+from statewright.net.effects import RecordPatch, Trace, WorkStatus
 from statewright.net.endings import mark_completed, mark_failed
-from statewright.net.executions import Closing, begin_activity, build_failed_closing, close, enter
-from statewright.net.identifiers import ExecutionId
+from statewright.net.executions import Closing, begin_activity, build_failed_closing, close, enter, place_token
 from statewright.net.language import Completed, Problem, Visit
 from statewright.net.marking import Branch, Loop, Move, Outcome, Stage, Token
-from statewright.net.nodes import Many, NoActivity, Node
-from statewright.net.routing import Departure, choose_departure, depart
+from statewright.net.nodes import Inline, Many, NoActivity, Node
+from statewright.net.routing import Departure, choose_departure, depart, trace_departure
 from statewright.net.run import KernelRun
 from statewright.net.withdrawals import absorb_failure
 
@@ -20,7 +21,7 @@ def fire(run: KernelRun, node: Node, move: Move, branches: tuple[Branch, ...]) -
     Where enough activities run at the node, the token queues up instead.
     """
     if node.concurrency is not None and run.index.count_occupied((node.id, move.scope)) >= node.concurrency:
-        _queue(run, move, branches)
+        place_token(run, move, branches, "QUEUED")
         return
     built = run.language.build_input(run.data, node, move.payloads)
     entry_input = None if isinstance(built, Problem) else built
@@ -31,30 +32,41 @@ def fire(run: KernelRun, node: Node, move: Move, branches: tuple[Branch, ...]) -
     visit = run.build_visit(node, move.payloads, entry_input)
     verdict = _decide_skipping(run, visit)
     if isinstance(verdict, Problem):
-        fail(run, token, verdict.reason)
+        fail(run, token, verdict.reason, verdict.error)
     elif not verdict:
         skip(run, token, visit)
     elif isinstance(node.activity, NoActivity):
         complete(run, token, visit)
+    elif isinstance(node.activity, Inline):
+        _perform(run, token, visit)
     elif isinstance(begun := begin_activity(run, token, node, entry_input), Problem):
-        fail(run, token, begun.reason)
+        fail(run, token, begun.reason, begun.error)
     elif isinstance(node.activity, Many):
         _begin_loop(run, token, visit)
 
 
-def _queue(run: KernelRun, move: Move, branches: tuple[Branch, ...]) -> None:
-    run.put_token(
-        Token(
-            id=ExecutionId(run.next_id()),
-            node=move.target,
-            attempt=0,
-            stage="QUEUED",
-            branches=branches,
-            source=move.source,
-            payloads=move.payloads,
-            scope=move.scope,
-        )
-    )
+def _perform(run: KernelRun, token: Token, visit: Visit) -> None:
+    performed = run.language.perform(run.data, visit)
+    for note in performed.notes:
+        if note.kind and run.net.traces:
+            run.emit(Trace(kind=note.kind, node=token.node, token=token.id, details=note.details))
+        if note.changes and (problem := apply_changes(run, token, note.changes)) is not None:
+            fail(run, token, problem.reason, problem.error)
+            return
+    if performed.problem is None:
+        complete(run, token, replace(visit, output=performed.output))
+    else:
+        fail(run, token, performed.problem.reason, performed.problem.error)
+
+
+def apply_changes(run: KernelRun, token: Token, changes: JsonObject) -> Problem | None:
+    """Have an execution change the shared data."""
+    data = run.language.patch(run.data, changes)
+    if isinstance(data, Problem):
+        return data
+    run.data = data
+    run.emit(RecordPatch(changes, token.id))
+    return None
 
 
 def _find_defect(run: KernelRun, node: Node, token: Token, built: "JsonValue | Problem") -> str | None:
@@ -78,9 +90,15 @@ def _decide_skipping(run: KernelRun, visit: Visit) -> bool | Problem:
 def _begin_loop(run: KernelRun, token: Token, visit: Visit) -> None:
     items = run.language.list_items(run.data, visit)
     if isinstance(items, Problem):
-        fail(run, token, items.reason)
+        fail(run, token, items.reason, items.error)
         return
-    run.loops[token.id] = Loop(token=token.id, size=len(items))
+    many = visit.node.activity
+    static = many.limit if isinstance(many, Many) else None
+    limit = run.language.choose_limit(run.data, visit, static)
+    if isinstance(limit, Problem):
+        fail(run, token, limit.reason, limit.error)
+        return
+    run.loops[token.id] = Loop(token=token.id, size=len(items), limit=limit)
     run.due_loops[token.id] = None
 
 
@@ -89,6 +107,8 @@ def build_visit(run: KernelRun, token: Token, output: JsonValue = None, outcome:
     node = run.get_node(token)
     if token.owner is not None:
         entry_input: JsonValue | Problem = token.payloads[0]
+    elif node.keeps_input:
+        entry_input = token.input
     else:
         entry_input = run.language.build_input(run.data, node, token.payloads)
     if isinstance(entry_input, Problem):
@@ -101,7 +121,7 @@ def finish(run: KernelRun, token: Token, output: JsonValue = None, by: str | Non
     """The outside world has done the node's activity."""
     visit = build_visit(run, token, output)
     if isinstance(visit, Problem):
-        fail(run, token, visit.reason)
+        fail(run, token, visit.reason, visit.error)
     else:
         complete(run, token, visit, by)
 
@@ -111,14 +131,26 @@ def complete(run: KernelRun, token: Token, visit: Visit, by: str | None = None) 
     node = visit.node
     completed = run.language.complete(run.data, visit)
     if isinstance(completed, Problem):
-        fail(run, token, completed.reason)
+        fail(run, token, completed.reason, completed.error)
         return
-    departure = choose_departure(run, completed.data, replace(visit, outgoing=completed.payloads))
-    if isinstance(departure, Problem) and isinstance(node.activity, NoActivity):
-        fail(run, token, departure.reason)  # a node without activity has no other work than to find the way on
+    data = run.language.patch(completed.data, completed.changes) if completed.changes else completed.data
+    departure = data if isinstance(data, Problem) else _choose_way_on(run, token, data, visit, completed)
+    if isinstance(departure, Problem) and (isinstance(node.activity, NoActivity) or run.net.on_failure == "ROUTE"):
+        # a node without activity has no other work than to find the way on; a failure that is routed may find one
+        fail(run, token, departure.reason, departure.error)
         return
+    if completed.changes:
+        run.emit(RecordPatch(completed.changes, token.id))
     closing = Closing(status="COMPLETED", work="COMPLETED", output=completed.output, result=visit.output, by=by)
     _leave(run, close(run, token, closing), completed, departure)
+
+
+def _choose_way_on(
+    run: KernelRun, token: Token, data: JsonObject, visit: Visit, completed: Completed
+) -> Departure | Problem:
+    if token.is_final or run.is_draining:
+        return Departure(data=data)  # nothing comes after it
+    return choose_departure(run, data, replace(visit, outgoing=completed.payloads))
 
 
 def skip(run: KernelRun, token: Token, visit: Visit) -> None:
@@ -126,24 +158,33 @@ def skip(run: KernelRun, token: Token, visit: Visit) -> None:
     skipped = replace(visit, outcome="SKIPPED")
     completed = run.language.complete(run.data, skipped)
     if isinstance(completed, Problem):
-        fail(run, token, completed.reason)
+        fail(run, token, completed.reason, completed.error)
         return
     departure = choose_departure(run, completed.data, replace(skipped, outgoing=completed.payloads))
     closing = Closing(status="BYPASSED", work="CANCELLED", output=completed.output)
     _leave(run, close(run, token, closing), completed, departure)
 
 
-def fail(run: KernelRun, token: Token, reason: str) -> None:
+def fail(run: KernelRun, token: Token, reason: str, error: JsonValue = None, *, work: WorkStatus = "FAILED") -> None:
     """The execution failed for ``reason``: its token goes along the arcs for that, or a loop goes on without one
-    element, or the instance fails.
+    element, or the branch ends badly, or the instance fails.
+
+    ``error``: what the language sees of it. ``work``: how its task is closed.
     """
     has_budget = run.entered <= run.net.max_entries
-    may_leave = has_budget and token.reason is None  # its arcs could lead round for ever
-    if (may_leave and _leave_by_failure(run, token, reason)) or (has_budget and absorb_failure(run, token, reason)):
+    closing = build_failed_closing(reason, error, work=work)
+    visit = _build_failed_visit(run, token, reason if error is None else error) if has_budget else None
+    if visit is not None and _leave_by_failure(run, token, visit, closing):
         return
-    idle = close(run, token, build_failed_closing(reason))
+    if has_budget and absorb_failure(run, token, closing):
+        return
+    idle = close(run, token, closing)
     run.put_token(replace(idle, stage="FAILED", reason=reason))
-    mark_failed(run, reason)
+    if run.net.on_failure == "ROUTE" and has_budget:
+        _trace_dead_end(run, token, visit)
+        end_badly(run, token.node, reason, error, token.id, is_final=token.is_final)
+    else:
+        mark_failed(run, reason)
 
 
 def resume(run: KernelRun, token: Token, output: JsonValue) -> None:
@@ -152,14 +193,16 @@ def resume(run: KernelRun, token: Token, output: JsonValue) -> None:
     completed = visit if isinstance(visit, Problem) else run.language.complete(run.data, visit)
     if isinstance(visit, Problem) or isinstance(completed, Problem):
         reason = completed.reason if isinstance(completed, Problem) else ""
-        if absorb_failure(run, token, reason, is_closed=True):
+        if absorb_failure(run, token, build_failed_closing(reason), is_closed=True):
             return
         stage: Stage = "STRANDED" if run.net.on_failure == "HOLD" else "FAILED"
         run.put_token(replace(token, stage=stage, reason=reason))
-        mark_failed(run, reason)
+        if run.net.on_failure == "ROUTE":
+            end_badly(run, token.node, reason, execution=token.id, is_final=token.is_final)
+        else:
+            mark_failed(run, reason)
         return
-    departure = choose_departure(run, completed.data, replace(visit, outgoing=completed.payloads))
-    _leave(run, token, completed, departure)
+    _leave(run, token, completed, _choose_way_on(run, token, completed.data, visit, completed))
 
 
 def depart_again(run: KernelRun, token: Token) -> None:
@@ -171,9 +214,9 @@ def depart_again(run: KernelRun, token: Token) -> None:
 
 def _leave(run: KernelRun, token: Token, completed: Completed, departure: Departure | Problem) -> None:
     node = run.get_node(token)
-    run.data = completed.data
+    run.data = completed.data if isinstance(departure, Problem) else departure.data
     if isinstance(departure, Problem):
-        if absorb_failure(run, token, departure.reason, is_closed=True):
+        if absorb_failure(run, token, build_failed_closing(departure.reason), is_closed=True):
             return
         run.put_token(
             replace(token, stage="STRANDED", reason=departure.reason, payloads=completed.payloads)
@@ -191,8 +234,15 @@ def _leave(run: KernelRun, token: Token, completed: Completed, departure: Depart
 
 
 def _go_on(run: KernelRun, token: Token, departure: Departure) -> None:
+    if not token.is_final and not run.is_draining:
+        trace_departure(run, token, departure)
     run.remove_token(token)
-    depart(run, token, departure, token.branches)
+    if departure.failure is not None:
+        end_badly(run, token.node, departure.failure)
+    elif departure.arcs:
+        depart(run, token, departure, token.branches)
+    else:
+        end_well(run, token)
     node = run.get_node(token)
     if node.concurrency is None or (queued := run.index.find_queued((token.node, token.scope))) is None:
         return
@@ -209,21 +259,46 @@ def build_return(token: Token) -> Move:
         payloads=token.payloads,
         admitted=True,
         scope=token.scope,
+        is_final=token.is_final,
+        cause="again",
     )
 
 
-def _leave_by_failure(run: KernelRun, token: Token, reason: str) -> bool:
-    """Take the arcs that are there for a failure; False when there is none, or none is open."""
-    node = run.get_node(token)
-    if token.owner is not None or not any("FAILED" in arc.on for arc in node.routing.arcs):
-        return False
-    visit = build_visit(run, token, reason, "FAILED")
-    completed = visit if isinstance(visit, Problem) else run.language.complete(run.data, visit)
-    if isinstance(visit, Problem) or isinstance(completed, Problem):
+def _build_failed_visit(run: KernelRun, token: Token, error: JsonValue) -> Visit | None:
+    """The firing that failed, where there are arcs for that; ``None``: the token does not go on."""
+    if token.reason is not None or token.owner is not None:  # beyond a limit, arcs could lead round for ever
+        return None
+    if token.is_final or run.is_draining or not any("FAILED" in arc.on for arc in run.get_node(token).routing.arcs):
+        return None
+    visit = build_visit(run, token, error, "FAILED")
+    return None if isinstance(visit, Problem) else visit
+
+
+def _leave_by_failure(run: KernelRun, token: Token, visit: Visit, closing: Closing) -> bool:
+    """Take the arcs that are there for a failure; False when none is open."""
+    completed = run.language.complete(run.data, visit)
+    if isinstance(completed, Problem):
         return False
     departure = choose_departure(run, completed.data, replace(visit, outgoing=completed.payloads))
     if isinstance(departure, Problem) or not departure.arcs:
         return False
-    run.data = completed.data
-    _go_on(run, close(run, token, build_failed_closing(reason)), departure)
+    run.data = departure.data
+    token = close(run, token, closing)
+    if run.net.on_failure != "ROUTE" or any(arc.guard is not None for arc in departure.arcs):
+        _go_on(run, token, departure)
+        return True
+    # it moves on, though nobody said that this is expected: the failure counts, and the execution stays for a restart
+    trace_departure(run, token, departure)
+    run.put_token(replace(token, stage="FAILED", reason=closing.reason))
+    depart(run, token, departure, token.branches)
+    end_badly(run, token.node, closing.reason or "", closing.output, token.id)
     return True
+
+
+def _trace_dead_end(run: KernelRun, token: Token, visit: Visit | None) -> None:
+    """Tell that no arc was taken after a failure."""
+    if visit is None or not run.net.traces:
+        return
+    departure = choose_departure(run, run.data, visit)
+    defects = ((-1, departure.reason),) if isinstance(departure, Problem) else departure.defects
+    trace_departure(run, token, Departure(data=run.data, defects=defects))

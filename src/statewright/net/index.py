@@ -6,6 +6,7 @@ the same as one that was made of a marking just read.
 
 from collections import defaultdict
 from collections.abc import Iterable
+from heapq import heappop, heappush
 from typing import TypeAlias, TypeVar
 
 from statewright.net.identifiers import ActivationId, ExecutionId, NodeId, ScopeId, TimerId, WorkId
@@ -28,6 +29,11 @@ class TokenIndex:
         self._collected: dict[ActivationId, _Tokens] = {}
         self._members: dict[ActivationId, int] = {}
         self._queued: dict[Place, _Tokens] = {}
+        self._ready: list[ExecutionId] = []
+        """A heap; what is ready no more stays in it until it is the first."""
+        self._is_ready: _Tokens = {}
+        self._pending: dict[NodeId, _Tokens] = {}
+        self._running = 0
         self._working: dict[NodeId, _Tokens] = {}
         self._occupied: dict[Place, int] = {}
         self._scopes: dict[ScopeId, _Tokens] = {}
@@ -49,13 +55,8 @@ class TokenIndex:
                 _add(self._occupied, (token.node, token.scope))
             if token.scope is not None and stage not in QUIET:
                 _add(self._active, token.scope)
-        if stage == "WORKING":
-            if token.owner is None:
-                self._working.setdefault(token.node, {})[token.id] = token
-        elif stage == "WAITING":
-            self._file_waiting(token)
-        elif stage == "QUEUED":
-            self._queued.setdefault((token.node, token.scope), {})[token.id] = token
+            self._enter_stage(token)
+        self._file(token)
         if token.scope is not None:
             self._scopes.setdefault(token.scope, {})[token.id] = token
         if token.owner is not None:
@@ -76,6 +77,27 @@ class TokenIndex:
         for branch in token.branches:
             _subtract(self._members, branch.activation)
 
+    def _file(self, token: Token) -> None:
+        """Where it is looked for by what it does; again when it is put again, since it is another value then."""
+        stage = token.stage
+        if stage == "WORKING":
+            if token.owner is None:
+                self._working.setdefault(token.node, {})[token.id] = token
+        elif stage == "WAITING":
+            self._file_waiting(token)
+        elif stage == "QUEUED":
+            self._queued.setdefault((token.node, token.scope), {})[token.id] = token
+        elif stage == "READY":
+            self._is_ready[token.id] = token
+        elif stage == "PENDING":
+            self._pending.setdefault(token.node, {})[token.id] = token
+
+    def _enter_stage(self, token: Token) -> None:
+        if token.stage == "READY":
+            heappush(self._ready, token.id)
+        elif token.stage == "WORKING" and token.owner is None:
+            self._running += 1
+
     def _leave_stage(self, token: Token) -> None:
         stage, place = token.stage, (token.node, token.scope)
         self._stages[stage] -= 1
@@ -86,6 +108,7 @@ class TokenIndex:
         if stage == "WORKING":
             if token.owner is None:
                 _drop(self._working, token.node, token)
+                self._running -= 1
         elif stage == "WAITING":
             _drop(self._waiting[place], token.source, token)
             if not self._waiting[place]:
@@ -94,6 +117,10 @@ class TokenIndex:
                 _drop(self._collected, token.branches[-1].activation, token)
         elif stage == "QUEUED":
             _drop(self._queued, place, token)
+        elif stage == "READY":
+            del self._is_ready[token.id]
+        elif stage == "PENDING":
+            _drop(self._pending, token.node, token)
 
     def _file_waiting(self, token: Token) -> None:
         self._waiting.setdefault((token.node, token.scope), {}).setdefault(token.source, {})[token.id] = token
@@ -167,6 +194,33 @@ class TokenIndex:
         """The token that queued first at a place."""
         return next(iter(self._queued.get(place, {}).values()), None)
 
+    def count_running(self) -> int:
+        """How many activities run; a loop counts once, whatever runs in it."""
+        return self._running
+
+    def find_ready(self) -> Token | None:
+        """The oldest token that is ready."""
+        while self._ready and self._ready[0] not in self._is_ready:
+            heappop(self._ready)
+        return self._is_ready[self._ready[0]] if self._ready else None
+
+    def list_pending(self, node: NodeId) -> list[Token]:
+        """The tokens that are not admitted to a node, the oldest first."""
+        return sorted(self._pending.get(node, {}).values(), key=_get_id)
+
+    def list_pending_nodes(self) -> list[NodeId]:
+        """The nodes at which tokens are not admitted."""
+        return list(self._pending)
+
+    def count_sources(self, place: Place) -> int:
+        """From how many sources tokens wait at a place."""
+        return len(self._waiting.get(place, ()))
+
+    def list_oldest(self, place: Place) -> list[Token]:
+        """The oldest token from each source that waits at a place, the oldest first."""
+        waiting = self._waiting.get(place, {})
+        return sorted((next(iter(tokens.values())) for tokens in waiting.values()), key=_get_id)
+
     def take_set(self, place: Place, sources: tuple[NodeId, ...]) -> list[Token] | None:
         """The oldest token from each source that waits at a place, in their order; ``None`` when one is missing."""
         waiting = self._waiting.get(place, {})
@@ -182,6 +236,10 @@ class TokenIndex:
 
 
 _Key = TypeVar("_Key")
+
+
+def _get_id(token: Token) -> ExecutionId:
+    return token.id
 
 
 def _drop(filed: dict[_Key, _Tokens], key: _Key, token: Token) -> None:

@@ -2,14 +2,14 @@
 (docs/reference/kernel.md#languages).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net.identifiers import NodeId
-from statewright.net.marking import ElementResult, Outcome
+from statewright.net.marking import ElementResult, Outcome, Tally
 from statewright.net.nodes import Node
 
 
@@ -17,6 +17,8 @@ class Problem(Struct, frozen=True):
     """Why something cannot be done; it becomes the reason for which an instance fails."""
 
     reason: str
+    error: JsonValue = None
+    """What the language sees of it when it is routed; ``None``: the reason."""
 
 
 class Visit(Struct, frozen=True, kw_only=True):
@@ -47,6 +49,32 @@ class Completed(Struct, frozen=True, kw_only=True):
     """What every token that leaves carries along its arc; empty in a language without values on edges."""
     output: JsonValue = None
     """What the history shows as the result; ``None`` = nothing."""
+    changes: JsonObject = {}
+    """A change of the data that is to be told as one, on top of ``data``."""
+
+
+class Note(Struct, frozen=True, kw_only=True):
+    """Something that happened in work done at once, and what it changed in the data."""
+
+    kind: str = ""
+    """Of the trace; empty: none."""
+    details: JsonObject = {}
+    changes: JsonObject = {}
+
+
+class Performed(Struct, frozen=True, kw_only=True):
+    """What came of work done at once."""
+
+    notes: tuple[Note, ...] = ()
+    output: JsonValue = None
+    problem: Problem | None = None
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """Whether a token is admitted, and what the trace says about it."""
+
+    allows: bool
+    details: JsonObject = {}
 
 
 class Concluded(Struct, frozen=True, kw_only=True):
@@ -54,6 +82,8 @@ class Concluded(Struct, frozen=True, kw_only=True):
 
     result: JsonValue = None
     warning: str | None = None
+    failure: str | None = None
+    """Why the instance has failed, although it came to an end."""
 
 
 class DataRules(Protocol):
@@ -62,16 +92,23 @@ class DataRules(Protocol):
     def build_input(self, data: JsonObject, node: Node, payloads: Sequence[JsonValue]) -> "JsonValue | Problem":
         """The input of the node's activity, made of the tokens with these payloads.
 
-        A node that fails before its activity begins, and one that is begun again, builds it once more.
+        A node that fails before its activity begins, and one that is begun again, builds it once more, unless the node
+        keeps it.
         """
         ...
+
+    def perform(self, data: JsonObject, visit: Visit) -> Performed:
+        """Do the work of a node whose activity is :class:`~statewright.net.nodes.Inline`."""
+        return Performed()
 
     def complete(self, data: JsonObject, visit: Visit) -> Completed | Problem:
         """The result of the node: of its activity, of having been skipped, or of a failure that an arc is there for."""
         ...
 
-    def patch(self, data: JsonObject, changes: JsonObject) -> JsonObject:
-        """The data after changes from outside: of a retry, or on their own."""
+    def patch(self, data: JsonObject, changes: JsonObject) -> "JsonObject | Problem":
+        """The data after changes: of a retry, of a running task, of an arc, or from outside. Those that cannot be made
+        fail what made them, and have no effect where they come from outside.
+        """
         ...
 
 
@@ -86,6 +123,22 @@ class Expressions(Protocol):
         """What a token carries along an arc with this payload."""
         return Problem(f"no payloads can be computed: {expression}")
 
+    def assign(self, expression: str, data: JsonObject, visit: Visit) -> "JsonObject | Problem":
+        """What taking an arc with this assignment changes in the data, for :meth:`DataRules.patch`."""
+        return Problem(f"nothing can be assigned: {expression}")
+
+
+class AdmissionRules(Protocol):
+    """Which tokens may fire a node, and when that is worth asking again."""
+
+    def admit(self, rule: str, data: JsonObject, visit: Visit) -> Verdict:
+        """Whether the token of a visit that has not begun may fire its node now."""
+        return Verdict(allows=True)
+
+    def find_changes(self, before: JsonObject, after: JsonObject) -> frozenset[str] | None:
+        """The parts of the data that are others than before; ``None``: any may be."""
+        return None
+
 
 class LoopRules(Protocol):
     """The items of a loop, and what its results come to."""
@@ -93,6 +146,10 @@ class LoopRules(Protocol):
     def list_items(self, data: JsonObject, visit: Visit) -> Sequence[JsonValue] | Problem:
         """The items to loop over. They must follow from the input alone: they are listed again as the loop goes on."""
         return visit.input if isinstance(visit.input, list) else [visit.input]
+
+    def choose_limit(self, data: JsonObject, visit: Visit, limit: int | None) -> int | Problem | None:
+        """How many elements run at once, where the net says ``limit``; asked once, as the loop begins."""
+        return limit
 
     def collect(self, data: JsonObject, visit: Visit, results: Sequence[ElementResult]) -> "JsonValue | Problem":
         """The output of the loop, from the results in the order of the items."""
@@ -112,8 +169,16 @@ class EndingRules(Protocol):
         """
         return None if waiting else Concluded(result=list(yielded or ()))
 
+    def judge(self, data: JsonObject, tally: Tally) -> Concluded:
+        """The end of an instance whose failures are routed."""
+        return Concluded(failure=tally.verdict or (tally.failures[0].reason if tally.failures else None))
 
-class Language(DataRules, Expressions, LoopRules, EndingRules, Protocol):
+    def summarize(self, data: JsonObject, tally: Tally, visits: Mapping[NodeId, int]) -> JsonValue:
+        """What the token of the node that comes after all others carries; ``visits``: executions of each node."""
+        return None
+
+
+class Language(DataRules, Expressions, AdmissionRules, LoopRules, EndingRules, Protocol):
     """Pure functions over the shared data of an instance, which they never change in place.
 
     A language with shared variables ignores payloads; one that sends values along edges ignores the data. Subclasses

@@ -6,10 +6,10 @@ else a pass over the body of the loop, a scope of its own for the tokens in it.
 
 from msgspec.structs import replace
 
-from statewright.jsonval.values import JsonValue
-from statewright.net.effects import RecordEntry
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net.effects import RecordEntry, RecordPatch
 from statewright.net.executions import Closing, close, enqueue_task
-from statewright.net.firing import build_visit, complete, fail
+from statewright.net.firing import apply_changes, build_visit, complete, fail
 from statewright.net.identifiers import ExecutionId, ScopeId
 from statewright.net.language import Problem, Visit
 from statewright.net.marking import ElementResult, Move, Scope, Token
@@ -29,9 +29,7 @@ def advance_loop(run: KernelRun, loop_id: ExecutionId) -> None:
         fail(run, token, items.reason if isinstance(items, Problem) else "")
         return
     has_begun_pass = False
-    while (
-        run.phase == "RUNNING" and not has_begun_pass and (element := _take_next(run, loop_id, many.limit)) is not None
-    ):
+    while run.phase == "RUNNING" and not has_begun_pass and (element := _take_next(run, loop_id, many)) is not None:
         loop = run.loops[loop_id]
         again = tuple(other for other in loop.again if other != element)
         run.loops[loop_id] = replace(loop, again=again, next=max(loop.next, element + 1))
@@ -41,19 +39,32 @@ def advance_loop(run: KernelRun, loop_id: ExecutionId) -> None:
     if has_begun_pass:
         run.due_loops[loop_id] = None  # to go on once the tokens of this pass rest, so that elements begin in order
         return
-    if run.phase == "RUNNING" and len(run.list_results(loop_id)) == run.loops[loop_id].size:
-        _finish_loop(run, token, visit)
+    if run.phase == "RUNNING" and _is_over(run, loop_id, many):
+        _finish_loop(run, token, visit, many)
 
 
-def _take_next(run: KernelRun, loop_id: ExecutionId, limit: int | None) -> int | None:
+def _take_next(run: KernelRun, loop_id: ExecutionId, many: Many) -> int | None:
     """The element to begin next; ``None``: no other one may run now."""
     loop = run.loops[loop_id]
-    running = loop.next - len(loop.again) - len(run.list_results(loop_id))
-    if limit is not None and running >= limit:
+    if loop.limit is not None and _count_running(run, loop_id) >= loop.limit:
+        return None
+    if loop.failed and many.on_failure == "STOP":
         return None
     if loop.again:
         return loop.again[0]
     return loop.next if loop.next < loop.size else None
+
+
+def _is_over(run: KernelRun, loop_id: ExecutionId, many: Many) -> bool:
+    loop = run.loops[loop_id]
+    if loop.failed and many.on_failure == "STOP":
+        return _count_running(run, loop_id) == 0
+    return len(run.list_results(loop_id)) == loop.size
+
+
+def _count_running(run: KernelRun, loop_id: ExecutionId) -> int:
+    loop = run.loops[loop_id]
+    return loop.next - len(loop.again) - len(run.list_results(loop_id))
 
 
 def _begin_element(run: KernelRun, owner: Token, many: Many, visit: Visit) -> bool:
@@ -110,9 +121,10 @@ def complete_element(run: KernelRun, token: Token, output: JsonValue, *, is_clos
     visit = build_visit(run, token, output)
     if owner is None or isinstance(visit, Problem):
         return
-    completed = run.language.complete(run.data, visit)
+    problem = release_changes(run, token)
+    completed = problem or run.language.complete(run.data, visit)
     if isinstance(completed, Problem):
-        fail(run, token, completed.reason)
+        fail(run, token, completed.reason, completed.error)
         return
     run.data = completed.data
     if not is_closed:
@@ -159,11 +171,50 @@ def repeat_element(run: KernelRun, token: Token) -> None:
     run.due_loops[token.owner] = None
 
 
-def _finish_loop(run: KernelRun, token: Token, visit: Visit) -> None:
+def _finish_loop(run: KernelRun, token: Token, visit: Visit, many: Many) -> None:
     results = sorted(run.list_results(token.id), key=lambda result: result.element)
     output = run.language.collect(run.data, visit, results)
+    size, failed = run.loops[token.id].size, run.loops[token.id].failed
     run.drop_loop(token.id)
     if isinstance(output, Problem):
-        fail(run, token, output.reason)
+        fail(run, token, output.reason, output.error)
+    elif failed and many.on_failure == "STOP":
+        fail(run, token, f"LOOP: {failed} of {size} elements failed", output)
     else:
         complete(run, token, replace(visit, output=output))
+
+
+def change_data(run: KernelRun, token: Token, changes: JsonObject) -> None:
+    """A running task changes the shared data: at once, or when its element ends where several run at once."""
+    if token.owner is None or run.loops[token.owner].limit == 1:
+        problem = apply_changes(run, token, changes)
+        if problem is not None:
+            fail(run, token, problem.reason, problem.error)
+        return
+    run.put_token(replace(token, changes=(*token.changes, changes)))
+    run.emit(RecordPatch(changes, token.id, is_held=True))
+
+
+def release_changes(run: KernelRun, token: Token) -> Problem | None:
+    """Make the changes that an element held back; a problem, and none of them, where another wrote otherwise."""
+    if not token.changes or token.owner is None:
+        return None
+    loop = run.loops[token.owner]
+    written = dict(loop.written)
+    for changes in token.changes:
+        for key, value in changes.items():
+            if key in loop.written and loop.written[key] != value:
+                return Problem(f"CTX_CONFLICT: {key} was written by another element with a different value")
+            written[key] = value
+    for changes in token.changes:
+        problem = apply_changes(run, token, changes)
+        if problem is not None:
+            return problem
+    run.loops[token.owner] = replace(loop, written=written)
+    return None
+
+
+def fail_element(run: KernelRun, token: Token, reason: str, error: JsonValue = None) -> None:
+    """The task of a node or of an element failed; what it changed before that stays, as far as it can be made."""
+    release_changes(run, token)
+    fail(run, token, reason, error)

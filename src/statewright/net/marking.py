@@ -5,7 +5,7 @@ A marking is stored as a document beside the data it belongs to, and read back u
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 import msgspec
 from msgspec import Struct
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 else:  # Any: msgspec, which reads markings back, cannot resolve an alias that contains itself
     JsonValue, JsonObject = Any, dict[str, Any]
 
-Phase: TypeAlias = Literal["RUNNING", "COMPLETED", "FAILED", "CANCELLED", "TERMINATING", "TERMINATED"]
-"""``COMPLETED`` and ``CANCELLED`` are final; ``FAILED`` and ``TERMINATED`` can be restarted. While ``TERMINATING``,
+Phase: TypeAlias = Literal["RUNNING", "WAITING", "COMPLETED", "FAILED", "CANCELLED", "TERMINATING", "TERMINATED"]
+"""While ``WAITING``, only tokens that are not admitted are left: a change of the data, or time, goes on with it.
+``COMPLETED`` and ``CANCELLED`` are final; ``FAILED`` and ``TERMINATED`` can be restarted. While ``TERMINATING``,
 tasks that run are left to end, and nothing begins.
 """
 
@@ -30,7 +31,17 @@ hold, or failed.
 """
 
 Stage: TypeAlias = Literal[
-    "WORKING", "ANSWERED", "WAITING", "QUEUED", "PARKED", "FAILED", "STRANDED", "INTERRUPTED", "WITHDRAWN"
+    "WORKING",
+    "ANSWERED",
+    "READY",
+    "PENDING",
+    "QUEUED",
+    "WAITING",
+    "PARKED",
+    "FAILED",
+    "STRANDED",
+    "INTERRUPTED",
+    "WITHDRAWN",
 ]
 """What a token is doing, or waiting for.
 
@@ -38,10 +49,12 @@ Stage: TypeAlias = Literal[
 |---|---|---|
 | WORKING | runs | the activity is done, or an interrupting timer fires |
 | ANSWERED | has ended | the instance is retried or restarted: the result came while it was not running |
+| READY | has not begun | it is its turn, and the instance has capacity for one more |
+| PENDING | has not begun | what the admission of its node looks at changes, or its time is over |
 | QUEUED | has not begun | one of the activities at its node ends |
 | WAITING | is completed, or has not begun | the other tokens have arrived as well |
 | PARKED | is completed | never: the node has no way on |
-| FAILED | failed, and the instance with it | the node is retried |
+| FAILED | failed, and the instance with it, or one branch of it | the node is retried, or the instance restarted |
 | STRANDED | is completed, but no way on could be chosen, and the instance failed | the instance is restarted |
 | INTERRUPTED | was stopped when the instance was terminated | the instance is restarted |
 | WITHDRAWN | was skipped | never: the instance was cancelled |
@@ -66,10 +79,14 @@ class Activation(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
 
 
 class PendingTimer(Struct, frozen=True, array_like=True):
-    """An armed timer: the n-th boundary timer of the token's node."""
+    """An armed timer: the n-th boundary timer of the token's node, or :data:`LIFECYCLE` for its time limit."""
 
     id: TimerId
     index: int
+
+
+LIFECYCLE: Final = -1
+"""The index of the timer that ends an execution, or a token that is not admitted, when the time of its node is over."""
 
 
 class Token(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -96,6 +113,14 @@ class Token(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel
     """Which element."""
     reason: str | None = None
     """Why it failed."""
+    input: JsonValue = None
+    """The input of its activity, at a node that keeps it."""
+    changes: tuple[JsonObject, ...] = ()
+    """Changes to the data that are held back until the element it does has ended."""
+    was_denied: bool = False
+    """Whether it was refused admission before."""
+    is_final: bool = False
+    """Whether it runs the node that comes after all others."""
 
 
 class ElementResult(Struct, frozen=True, array_like=True):
@@ -117,6 +142,12 @@ class Loop(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"
     """The first element that was never begun."""
     again: tuple[int, ...] = ()
     """Elements to begin once more, since what they depended on failed."""
+    limit: int | None = None
+    """How many may run at once; ``None``: all."""
+    failed: int = 0
+    """Elements that failed, where the loop survives them."""
+    written: JsonObject = {}
+    """What elements that have ended changed in the data, where several run at once."""
     results: tuple[ElementResult, ...] = ()
     """In the order in which they came."""
 
@@ -145,6 +176,47 @@ class Move(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"
     """Whether it fires its target at once, whatever the arrival rule: tokens it had to wait for are part of it already.
     """
     scope: ScopeId | None = None
+    cause: str | None = None
+    """Where it comes from, for the trace."""
+    token: ExecutionId | None = None
+    """The token whose turn it was."""
+    is_final: bool = False
+
+
+class Round(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A round of a join that has fired, until all sources have sent their token."""
+
+    node: NodeId
+    scope: ScopeId | None = None
+    arrived: tuple[NodeId, ...] = ()
+
+
+class BranchFailure(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Why a branch ended badly."""
+
+    node: NodeId
+    reason: str
+    error: JsonValue = None
+    """What the activity reported, where it did."""
+    execution: ExecutionId | None = None
+    """The execution that failed, which a restart begins again; ``None``: there is none."""
+
+
+class Tally(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """How the branches of an instance ended, where failures are routed."""
+
+    succeeded: int = 0
+    failed: int = 0
+    failures: tuple[BranchFailure, ...] = ()
+    """The first :data:`MAX_FAILURES` of them."""
+    verdict: str | None = None
+    """Why the instance fails, whatever became of its branches."""
+    final: Literal["RUNNING", "DONE", "FAILED"] | None = None
+    """What became of the node that comes after all others."""
+
+
+MAX_FAILURES: Final = 1_000
+"""Failures that are kept one by one; the rest is counted."""
 
 
 class HeldResult(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -177,10 +249,12 @@ class Marking(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
     """Results held while the instance is failed or terminated, in the order in which they came."""
     loops: tuple[Loop, ...] = ()
     scopes: tuple[Scope, ...] = ()
+    rounds: tuple[Round, ...] = ()
+    tally: Tally = Tally()
     yielded: tuple[JsonValue, ...] | None = None
     """What a node that yields the result of the instance sent last."""
     result: JsonValue = None
-    """Of a completed instance, where the language gives it one."""
+    """Of an instance that has ended, where the language gives it one."""
     warning: str | None = None
     """What the language found odd when the instance completed."""
 
@@ -208,7 +282,7 @@ def marking_to_document(marking: Marking) -> JsonObject:
     bare = replace(
         marking,
         data={},
-        tokens=tuple([replace(token, payloads=()) if token.payloads else token for token in marking.tokens]),
+        tokens=tuple([_strip(token) for token in marking.tokens]),
         loops=tuple([replace(loop, results=()) for loop in marking.loops]),
     )
     document = cast("_Document", msgspec.to_builtins(bare, builtin_types=(Decimal,), order="deterministic"))
@@ -216,10 +290,18 @@ def marking_to_document(marking: Marking) -> JsonObject:
     for token, written in zip(marking.tokens, document.get("tokens", ()), strict=True):
         if token.payloads:
             written["payloads"] = list(token.payloads)
+        if token.input is not None:
+            written["input"] = token.input
     for loop, written in zip(marking.loops, document.get("loops", ()), strict=True):
         if loop.results:
             written["results"] = [[each.element, list(each.payloads), each.outcome] for each in loop.results]
     return cast("JsonObject", document)  # structs of JSON values become nothing else
+
+
+def _strip(token: Token) -> Token:
+    if token.input is not None:
+        return replace(token, payloads=(), input=None)
+    return replace(token, payloads=()) if token.payloads else token
 
 
 def marking_from_document(document: JsonObject, data: JsonObject) -> Marking:

@@ -38,11 +38,28 @@ class BranchJoin(Struct, frozen=True):
     unmatched: str
 
 
-Arrival: TypeAlias = AnyInput | AllInputs | BranchJoin
+class RoundJoin(Struct, frozen=True):
+    """Tokens are collected in rounds, one from each of ``sources``. A round fires the node once, when ``count`` of them
+    have sent one; what the others send is absorbed, and ends the round with the last of them. A second token from a
+    source waits for the next round. Those from elsewhere take no part, and fire the node by themselves.
+
+    ``on_incomplete``: what becomes of the tokens of a round that cannot fire any more.
+    """
+
+    sources: tuple[NodeId, ...]
+    count: int
+    on_incomplete: Literal["FAIL", "FIRE", "DISCARD"] = "FAIL"
+
+
+Arrival: TypeAlias = AnyInput | AllInputs | BranchJoin | RoundJoin
 
 
 class NoActivity(Struct, frozen=True):
     """No activity: the node completes as soon as it fires. Its work is its data rule and its routing."""
+
+
+class Inline(Struct, frozen=True):
+    """Work that the language does at once (:meth:`~statewright.net.language.DataRules.perform`)."""
 
 
 class Task(Struct, frozen=True):
@@ -80,16 +97,17 @@ class Many(Struct, frozen=True):
     """A loop over the items of the input: the body is done for each of them, ``limit`` at once (1: one after the other;
     ``None``: all). The guard of the node is one of its items.
 
-    ``on_failure``: whether an element that fails fails the node, or the loop goes on without it. In the first case what
-    the others come to is kept, and a restart does only those again that have no result.
+    ``on_failure``: whether an element that fails fails the instance, the loop goes on without it, or it begins no
+    others and the node fails once those that run have ended. In the first case what the others come to is kept, and a
+    restart does only those again that have no result. Nets that route failures have loops of the other two kinds.
     """
 
     body: Task | Body
     limit: int | None = None
-    on_failure: Literal["FAIL", "GO_ON"] = "FAIL"
+    on_failure: Literal["FAIL", "GO_ON", "STOP"] = "FAIL"
 
 
-Activity: TypeAlias = NoActivity | Task | HumanTask | Wait | SubNet | Many
+Activity: TypeAlias = NoActivity | Inline | Task | HumanTask | Wait | SubNet | Many
 
 
 class Arc(Struct, frozen=True):
@@ -105,6 +123,8 @@ class Arc(Struct, frozen=True):
     """The outcomes after which it can be taken. A failure for which an arc is taken does not fail the instance."""
     payload: str | None = None
     """An expression of the language: what the token carries; ``None``: what the result of the node says."""
+    assignment: str | None = None
+    """An expression of the language: what taking the arc changes in the shared data."""
     source: NodeId | None = None
     """The node that the token counts for at a target that waits for several; ``None``: the one it leaves."""
 
@@ -124,6 +144,18 @@ class Routing(Struct, frozen=True, kw_only=True):
     """Whether a token without any arc remains at the node for ever, or ends."""
     join_node: NodeId | None = None
     """The node that collects the branches this one opens, one branch per arc taken; ``None``: they are independent."""
+
+
+class Admission(Struct, frozen=True, kw_only=True):
+    """Whether a token may fire a node, asked when it is its turn and again when what the rule looks at has changed."""
+
+    rule: str
+    """An expression of the language."""
+    on_deny: Literal["WAIT", "DISCARD"] = "WAIT"
+    watches: frozenset[str] | None = None
+    """The parts of the data that the rule can see, as :meth:`~statewright.net.language.AdmissionRules.find_changes`
+    names them; ``None``: all.
+    """
 
 
 class BoundaryTimer(Struct, frozen=True, kw_only=True):
@@ -150,6 +182,13 @@ class Node(Struct, frozen=True, kw_only=True):
     """
     concurrency: int | None = None
     """How many activities may run at once (in one scope); tokens queue up behind them. ``None``: any number."""
+    admission: Admission | None = None
+    """``None``: every token is admitted. In a net with a capacity only."""
+    time_limit: Delay | None = None
+    """How long a token may wait for admission, and how long the activity may take, before the one or the other fails.
+    """
+    keeps_input: bool = False
+    """Whether the input of the activity is kept from its beginning on, since it cannot be built once more."""
     timers: tuple[BoundaryTimer, ...] = ()
     yields: bool = False
     """Whether its payloads are the result of the instance, or of a pass over the body of a loop. The last ones count.
@@ -174,11 +213,26 @@ class Net(Struct, frozen=True, kw_only=True):
     entries: tuple[NodeId, ...]
     ending: Literal["END_NODE", "QUIESCENCE"] = "END_NODE"
     """``QUIESCENCE``: when nothing moves or works any more, the language concludes the instance."""
-    on_failure: Literal["HOLD", "DRAIN"] = "HOLD"
+    on_failure: Literal["HOLD", "DRAIN", "ROUTE"] = "HOLD"
     """What happens to the rest when a node fails the instance. ``HOLD``: its tasks and timers are held, to go on after
     the retry of the node. ``DRAIN``: what runs is left to end, further failures are listed, and a restart begins all
-    failed nodes again.
+    failed nodes again. ``ROUTE``: a failure ends its branch, unless an arc with a guard is open for it; the language
+    judges the instance when it is quiet.
     """
+    fails_fast: bool = False
+    """Where failures are routed: whether the first one that ends a branch discards all tokens that have not begun."""
+    capacity: int | None = None
+    """How many executions may run at once. With it, tokens fire one after the other in the order in which they were
+    made; without, a branch goes on until it rests before the next one starts.
+    """
+    on_pending: Literal["WAIT", "DISCARD", "FAIL"] = "WAIT"
+    """What becomes of an instance in which only tokens that are not admitted are left."""
+    finalizer: NodeId | None = None
+    """The node that is run once after all others, unless it was run before. It needs no admission, waits for no others,
+    and nothing comes after it.
+    """
+    max_runs: int | None = None
+    """How many executions an instance may have over its life; ``None``: any number."""
     max_visits: int | None = None
     """How often a node may be entered (in one scope) over the life of an instance; ``None``: any number."""
     max_entries: int = 10_000
@@ -186,3 +240,8 @@ class Net(Struct, frozen=True, kw_only=True):
     """
     node_label: str = "node"
     """What the language calls a node, for messages."""
+
+    @property
+    def traces(self) -> bool:
+        """Whether every decision about a token is told by an effect: where tokens take turns."""
+        return self.capacity is not None

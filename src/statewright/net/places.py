@@ -8,7 +8,7 @@ from statewright.net.marking import Stage
 Place: TypeAlias = tuple[NodeId, ScopeId | None]
 """A node, in one pass over the body of a loop it may be part of."""
 
-RESTING: Final[frozenset[Stage]] = frozenset({"WAITING", "QUEUED", "PARKED", "WITHDRAWN"})
+RESTING: Final[frozenset[Stage]] = frozenset({"READY", "PENDING", "WAITING", "QUEUED", "PARKED", "WITHDRAWN"})
 """No activity was begun, or it has left the node for good."""
 QUIET: Final[frozenset[Stage]] = frozenset({"WAITING", "PARKED"})
 """The token does not go on by itself, nor by what it does."""

@@ -3,10 +3,13 @@
 from msgspec.structs import replace
 
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net.admission import reconsider
+from statewright.net.branches import end_badly, forgive
 from statewright.net.effects import ReleaseWork
 from statewright.net.endings import change_phase, mark_failed
 from statewright.net.executions import Closing, build_failed_closing, close
 from statewright.net.firing import build_return, depart_again, resume
+from statewright.net.language import Problem
 from statewright.net.loops import complete_element, repeat_element
 from statewright.net.marking import HeldResult, Token
 from statewright.net.run import KernelRun
@@ -30,10 +33,13 @@ def resume_held(run: KernelRun, held: HeldResult) -> None:
     """Apply a held result: let the token go on whose execution ended meanwhile."""
     token = run.tokens[held.token]
     if held.reason is not None:
-        if absorb_failure(run, token, held.reason, is_closed=True):
+        if absorb_failure(run, token, build_failed_closing(held.reason), is_closed=True):
             return
         run.put_token(replace(token, stage="FAILED", reason=held.reason))
-        mark_failed(run, held.reason)
+        if run.net.on_failure == "ROUTE":
+            end_badly(run, token.node, held.reason, execution=token.id, is_final=token.is_final)
+        else:
+            mark_failed(run, held.reason)
     elif token.owner is not None:
         complete_element(run, token, held.output, is_closed=True)
     else:
@@ -42,9 +48,12 @@ def resume_held(run: KernelRun, held: HeldResult) -> None:
 
 def retry(run: KernelRun, token: Token, changes: JsonObject) -> None:
     """Enter the failed node again; then go on with the moves the failure stopped and the results held since."""
-    run.data = run.language.patch(run.data, changes)
+    data = run.language.patch(run.data, changes)
+    if isinstance(data, Problem):
+        return
+    run.data = data
     _go_on(run)
-    run.remove_token(token)
+    _take_back(run, token)
     run.send([build_return(token)])
 
 
@@ -54,7 +63,8 @@ def restart(run: KernelRun) -> None:
     Without effect where there is nothing of the kind. What still runs from before is not begun twice.
     """
     stopped = [token for token in run.tokens.values() if token.stage in ("FAILED", "STRANDED", "INTERRUPTED")]
-    if not stopped and not run.agenda and not run.held_results and not run.loops:
+    not_begun = run.index.count("READY") + run.index.count("PENDING")
+    if not stopped and not run.agenda and not run.held_results and not run.loops and not not_begun:
         return
     _go_on(run)
     moves = []
@@ -66,14 +76,23 @@ def restart(run: KernelRun) -> None:
         elif token.owner is not None:
             repeat_element(run, token)
         else:
-            run.remove_token(token)
+            _take_back(run, token)
             moves.append(build_return(token))
+    reconsider(run)
     run.send(moves)
     run.due_loops |= dict.fromkeys(run.loops)
     run.due_scopes |= dict.fromkeys(run.scopes)
 
 
+def _take_back(run: KernelRun, token: Token) -> None:
+    """Remove a token that is about to begin again."""
+    if token.stage == "FAILED" and run.net.on_failure == "ROUTE":
+        forgive(run, token)
+    run.remove_token(token)
+
+
 def _go_on(run: KernelRun) -> None:
+    run.result = None
     change_phase(run, "RUNNING")
     if run.net.on_failure == "HOLD":
         run.emit(ReleaseWork())

@@ -10,13 +10,14 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from statewright.jsonval.values import JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net.effects import Effect
 from statewright.net.identifiers import ActivationId, ExecutionId, IdGenerator, Moment, NodeId, ScopeId
 from statewright.net.index import TokenIndex
 from statewright.net.language import Language, Visit
-from statewright.net.marking import Activation, ElementResult, Loop, Marking, Move, Phase, Scope, Token
+from statewright.net.marking import Activation, ElementResult, Loop, Marking, Move, Phase, Round, Scope, Token
 from statewright.net.nodes import Net, Node
+from statewright.net.places import Place
 from statewright.net.scan import TokenScan
 
 _KEPT: Final = "kernel_run"
@@ -30,7 +31,7 @@ class KernelRun:
     """One instance in the hands of the kernel. Mutable, and therefore never visible outside a call of it."""
 
     def __init__(self, net: Net, language: Language, marking: Marking, moment: Moment) -> None:
-        self.data = marking.data
+        self._data = marking.data
         self.phase: Phase = marking.phase
         self.reason = marking.reason
         self.tokens: dict[ExecutionId, Token] = {token.id: token for token in marking.tokens}
@@ -38,6 +39,8 @@ class KernelRun:
         self._index: TokenIndex | None = None
         self.activations: dict[ActivationId, Activation] = {each.id: each for each in marking.activations}
         self.attempts = dict(marking.attempts)
+        self.executions = sum(self.attempts.values())
+        """How many there were so far."""
         self.agenda = list(marking.pending)
         """What moves next is at the end, so that a branch goes on until it rests before the next one starts."""
         self.held_results = list(marking.answers)
@@ -47,6 +50,8 @@ class KernelRun:
         self._grown: dict[ExecutionId, None] = {}
         """Loops that have new results: appending them to a frozen loop one by one would copy it."""
         self.scopes: dict[ScopeId, Scope] = {scope.id: scope for scope in marking.scopes}
+        self.rounds: dict[Place, Round] = {(each.node, each.scope): each for each in marking.rounds}
+        self.tally = marking.tally
         self.yielded = marking.yielded
         self.result = marking.result
         self.warning = marking.warning
@@ -61,6 +66,8 @@ class KernelRun:
         """Loops to look after once nothing moves; in order."""
         self.due_scopes: dict[ScopeId, None] = {}
         """Passes in which something came to rest; in order."""
+        self.data_before: JsonObject | None = None
+        """The data as they were when tokens that are not admitted were last looked at; ``None``: as they are now."""
         self.entered = 0
         self.effects: list[Effect] = []
 
@@ -81,6 +88,27 @@ class KernelRun:
         self.effects = []
         if len(self.tokens) >= MIN_TOKENS_KEPT:
             vars(marking)[_KEPT] = self
+
+    @property
+    def data(self) -> JsonObject:
+        """The shared data."""
+        return self._data
+
+    @data.setter
+    def data(self, data: JsonObject) -> None:
+        if data is not self._data and self.data_before is None:
+            self.data_before = self._data
+        self._data = data
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the instance goes on by what happens to it."""
+        return self.phase in ("RUNNING", "WAITING")
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether a failure lets only that end which runs."""
+        return self.net.fails_fast and self.tally.failed > 0
 
     @property
     def index(self) -> TokenIndex | TokenScan:
@@ -124,6 +152,7 @@ class KernelRun:
         self.tokens.clear()
         self._index = None
         self.scopes.clear()
+        self.rounds.clear()
         for token in list(self.loops):
             self.drop_loop(token)
 
@@ -141,6 +170,7 @@ class KernelRun:
     def count_visit(self, node: NodeId, scope: ScopeId | None) -> tuple[int, int]:
         """Count an entry into a node: how many there were, over all and in this scope."""
         attempt = self.attempts[node] = self.attempts.get(node, 0) + 1
+        self.executions += 1
         if scope is None:
             return attempt, attempt
         known = self.scopes[scope]
@@ -173,6 +203,8 @@ class KernelRun:
             answers=tuple(self.held_results),
             loops=tuple(self.loops.values()),
             scopes=tuple(self.scopes.values()),
+            rounds=tuple(self.rounds.values()),
+            tally=self.tally,
             yielded=self.yielded,
             result=self.result,
             warning=self.warning,
@@ -188,6 +220,9 @@ class KernelRun:
     def add_result(self, token: ExecutionId, result: ElementResult) -> None:
         """Add the result of an element to the loop of a token, which is due then."""
         self.list_results(token).append(result)
+        if result.outcome == "FAILED":
+            loop = self.loops[token]
+            self.loops[token] = replace(loop, failed=loop.failed + 1)
         self._grown[token] = None
         self.due_loops[token] = None
 

@@ -70,6 +70,32 @@ class TokenScan:
         """The token that queued first at a place."""
         return next((token for token in self._list_at(place) if token.stage == "QUEUED"), None)
 
+    def count_running(self) -> int:
+        """How many activities run; a loop counts once, whatever runs in it."""
+        return sum([token.stage == "WORKING" and token.owner is None for token in self._tokens.values()])
+
+    def find_ready(self) -> Token | None:
+        """The oldest token that is ready."""
+        return min((token for token in self._tokens.values() if token.stage == "READY"), key=_get_id, default=None)
+
+    def list_pending(self, node: NodeId) -> list[Token]:
+        """The tokens that are not admitted to a node, the oldest first."""
+        pending = (token for token in self._tokens.values() if token.stage == "PENDING" and token.node == node)
+        return sorted(pending, key=_get_id)
+
+    def list_pending_nodes(self) -> list[NodeId]:
+        """The nodes at which tokens are not admitted."""
+        return list(dict.fromkeys(token.node for token in self._tokens.values() if token.stage == "PENDING"))
+
+    def count_sources(self, place: Place) -> int:
+        """From how many sources tokens wait at a place."""
+        return len({token.source for token in self._list_at(place) if token.stage == "WAITING"})
+
+    def list_oldest(self, place: Place) -> list[Token]:
+        """The oldest token from each source that waits at a place, the oldest first."""
+        oldest = _find_oldest(token for token in self._list_at(place) if token.stage == "WAITING")
+        return sorted(oldest.values(), key=_get_id)
+
     def take_set(self, place: Place, sources: tuple[NodeId, ...]) -> list[Token] | None:
         """The oldest token from each source that waits at a place, in their order; ``None`` when one is missing."""
         oldest = _find_oldest(token for token in self._list_at(place) if token.stage == "WAITING")
@@ -79,6 +105,10 @@ class TokenScan:
     def _list_at(self, place: Place) -> Iterator[Token]:
         node, scope = place
         return (token for token in self._tokens.values() if token.node == node and token.scope == scope)
+
+
+def _get_id(token: Token) -> ExecutionId:
+    return token.id
 
 
 def _find_oldest(tokens: Iterable[Token]) -> dict[NodeId | None, Token]:

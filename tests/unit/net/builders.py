@@ -16,8 +16,11 @@ from statewright.net import (
     Net,
     Node,
     NodeId,
+    Note,
+    Performed,
     Problem,
     Routing,
+    Verdict,
     Visit,
     WorkId,
     advance,
@@ -64,6 +67,20 @@ class Letters(Language):
 
     def patch(self, data: JsonObject, changes: JsonObject) -> JsonObject:
         return {**data, **changes}
+
+    def perform(self, data: JsonObject, visit: Visit) -> Performed:
+        """Work done at once marks the data; it is a problem at ``broken`` and where the guard ``?`` says so."""
+        return Performed(notes=(Note(kind="noted", changes={"performed": visit.node.id}),), output=visit.input)
+
+    def assign(self, expression: str, data: JsonObject, visit: Visit) -> "JsonObject | Problem":
+        return {expression: visit.node.id}
+
+    def admit(self, rule: str, data: JsonObject, visit: Visit) -> Verdict:
+        """The rule names a member that the data must have, or after ``!`` must not have."""
+        return Verdict(allows=rule[1:] not in data if rule.startswith("!") else rule in data)
+
+    def find_changes(self, before: JsonObject, after: JsonObject) -> frozenset[str] | None:
+        return frozenset(name for name in {*before, *after} if before.get(name) != after.get(name))
 
     def list_items(self, data: JsonObject, visit: Visit) -> Sequence[JsonValue]:
         return list(str(visit.input))

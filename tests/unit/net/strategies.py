@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from statewright.net import (
+    Admission,
     AllInputs,
     AnyInput,
     Arc,
@@ -13,12 +14,14 @@ from statewright.net import (
     BoundaryTimer,
     Delay,
     HumanTask,
+    Inline,
     Many,
     Net,
     NoActivity,
     Node,
     NodeId,
     Outcome,
+    RoundJoin,
     Routing,
     SubNet,
     Task,
@@ -120,3 +123,81 @@ def _list_body(owner: Node) -> list[Node]:
     first = Node(id=left, activity=Task(f"do {left}"), routing=routing)
     meeting = Node(id=join, arrival=AllInputs(((left, right),)), yields=True)
     return [first, replace(first, id=right, activity=Many(Task(f"each {right}"), 1)), meeting]
+
+
+@st.composite
+def routed_nets(draw: st.DrawFn) -> Net:
+    """A net in which tokens take turns, are admitted and joined in rounds, and failures are routed."""
+    names = [NodeId(f"n{index}") for index in range(draw(st.integers(2, 6)))]
+    edges = [(a, b) for a in range(len(names)) for b in range(len(names)) if draw(st.integers(0, 2)) == 0]
+    nodes = [draw(_routed_nodes(names, index, edges)) for index in range(len(names))]
+    return Net(
+        nodes={node.id: node for node in nodes},
+        entries=(names[0],),
+        ending="QUIESCENCE",
+        on_failure="ROUTE",
+        fails_fast=draw(st.integers(0, 3)) == 0,
+        capacity=draw(st.sampled_from([1, 2, 100])),
+        on_pending=draw(st.sampled_from(["WAIT", "WAIT", "DISCARD", "FAIL"])),
+        finalizer=draw(st.sampled_from([None, names[-1]])),
+        max_visits=MAX_VISITS,
+        max_runs=draw(st.sampled_from([None, 20])),
+        max_entries=10_000,
+    )
+
+
+@st.composite
+def _routed_nodes(draw: st.DrawFn, names: list[NodeId], index: int, edges: list[tuple[int, int]]) -> Node:
+    sources = tuple(names[a] for a, b in edges if b == index)
+    joins = len(sources) > 1 and draw(st.booleans())
+    count = draw(st.integers(1, max(1, len(sources))))
+    left_over = draw(st.sampled_from(["FAIL", "FIRE", "DISCARD"]))
+    admission = draw(st.sampled_from([None, None, *_ADMISSIONS]))
+    return Node(
+        id=names[index],
+        arrival=RoundJoin(sources, count, left_over) if joins else AnyInput(),
+        activity=draw(_routed_activities(names[index])),
+        admission=None if index == 0 else admission,
+        time_limit=draw(st.sampled_from([None, None, A_SECOND])),
+        keeps_input=draw(st.booleans()),
+        routing=Routing(
+            mode=draw(st.sampled_from(["EVERY", "EVERY", "FIRST"])),
+            arcs=tuple(draw(_routed_arcs(names[b])) for a, b in edges if a == index),
+            unmatched=draw(st.sampled_from([None, "NO_NEXT"])),
+        ),
+    )
+
+
+_ADMISSIONS = [
+    Admission(rule="n1", watches=frozenset({"n1"})),
+    Admission(rule="!n1", watches=frozenset({"n1"})),
+    Admission(rule="!n2", watches=frozenset({"n2", "n3"})),
+    Admission(rule="patched"),
+    Admission(rule="n2", on_deny="DISCARD"),
+]
+
+
+@st.composite
+def _routed_arcs(draw: st.DrawFn, target: NodeId) -> Arc:
+    return Arc(
+        target,
+        guard=draw(st.sampled_from([None, None, "n", "zzz", "?"])),
+        on=("DONE", "FAILED"),
+        assignment=draw(st.sampled_from([None, "n3"])),
+    )
+
+
+@st.composite
+def _routed_activities(draw: st.DrawFn, name: NodeId) -> Activity:
+    limit = draw(st.sampled_from([None, 1, 2]))
+    match draw(st.sampled_from(["nothing", "inline", "task", "task", "each", "child"])):
+        case "task":
+            return Task(f"do {name}")
+        case "inline":
+            return Inline()
+        case "child":
+            return SubNet("other")
+        case "each":
+            return Many(Task(f"each {name}"), limit, draw(st.sampled_from(["GO_ON", "STOP"])))
+        case _:
+            return NoActivity()

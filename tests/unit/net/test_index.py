@@ -1,16 +1,18 @@
 """The index of the tokens says what looking at all of them says, however it came about."""
 
+from typing import get_args
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
-from statewright.net import Marking, Net, Token
+from statewright.net import Marking, Net, Stage, Token
 from statewright.net.index import TokenIndex
 from statewright.net.scan import TokenScan
-from tests.unit.net.strategies import nets
+from tests.unit.net.strategies import nets, routed_nets
 from tests.unit.net.test_invariants import EXAMPLES, KINDS, Ledger, draw_event
 
-STAGES = ("WORKING", "ANSWERED", "WAITING", "QUEUED", "PARKED", "FAILED", "STRANDED", "INTERRUPTED", "WITHDRAWN")
+STAGES = get_args(Stage)
 
 
 def change(index: TokenIndex, before: Marking, after: Marking) -> None:
@@ -31,6 +33,9 @@ def describe(index: TokenIndex | TokenScan, tokens: list[Token]) -> object:
     return [
         [index.count(stage) for stage in STAGES],
         index.count_tasks(),
+        (index.count_running(), index.find_ready(), sorted(index.list_pending_nodes())),
+        [(index.list_pending(node), index.count_sources((node, scope))) for node, scope in places],
+        [index.list_oldest(place) for place in places],
         [(index.count_occupied(place), index.find_queued(place)) for place in places],
         [index.take_set(place, one) for place in places for one in sources],
         [(index.is_quiet(token.scope), index.list_scope(token.scope)) for token in tokens if token.scope],
@@ -46,7 +51,7 @@ def describe(index: TokenIndex | TokenScan, tokens: list[Token]) -> object:
 
 
 @settings(max_examples=EXAMPLES // 2, deadline=None)
-@given(nets(), st.data())
+@given(nets() | routed_nets(), st.data())
 def test_an_index_kept_over_events_answers_as_a_scan_of_the_marking_does(net: Net, data: DataObject):
     ledger, index, seen = Ledger(net), TokenIndex(()), list[Token]()
     for number in range(data.draw(st.integers(1, 12), label="events")):

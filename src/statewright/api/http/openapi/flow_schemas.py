@@ -28,6 +28,8 @@ _VALUE: Final = {"type": ["object", "array"]}
 _ID: Final = {"type": "string", "maxLength": MAX_ID_CHARS}
 _NAME: Final = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_CHARS}
 _DEFAULTS: Final = FlowSettings()
+_PHASES: Final = tuple(phase for phase in get_args(Phase) if phase != "WAITING")
+"""Flows never wait for admission."""
 _CHECKED: Final[Document] = {
     "id": _ID,
     "name": TEXT,
@@ -131,7 +133,7 @@ FLOW_SCHEMAS: Final[Document] = {
         id=_ULID,
         definitionId=_ID,
         definitionVersion=INT32,
-        status={"type": "string", "enum": list(get_args(Phase))},
+        status={"type": "string", "enum": list(_PHASES)},
         input=_VALUE,
         result={"type": ["object", "array"], "description": "of a completed instance"},
         activeNodes={**define_array(INT32), "description": "the numbers of the nodes at which something is done"},
@@ -148,7 +150,7 @@ FLOW_SCHEMAS: Final[Document] = {
             "id definitionId status startedAt abridged",
             id=_ULID,
             definitionId=_ID,
-            status={"type": "string", "enum": list(get_args(Phase))},
+            status={"type": "string", "enum": list(_PHASES)},
             startedAt=INSTANT,
             completedAt=INSTANT,
             businessKey=TEXT,
