@@ -1,0 +1,177 @@
+"""What a worker is given for one run of a pipeline: of a step, or of one element of its loop.
+
+It is the payload of one job (``variables`` of a claim), built by the service when the job is claimed:
+
+    {"executionId": …, "step": …, "stepRun": …, "tasks": […], "input": …,
+     "workload": {…}, "ctx": {…}, "args": {…}, "results": {…},
+     "loop": {"iterator": "item", "element": …, "index": 0, "isLast": false, "parent": {…}},
+     "keychain": {…}, "maxTaskExecutions": 10000}
+
+``tasks`` is what :func:`statewright.playbooks.tasks.pipeline_to_document` writes, ``input`` the source of the step's
+template, ``loop`` absent outside loops, ``keychain`` the secrets that the tasks name: they are in no stored document,
+and nothing of them may be.
+
+A worker answers with one completion, also for a pipeline that failed; a *failed* job is one that the worker could not
+run at all. The completion is
+
+    {"status": "ok", "result": …, "patches": [{"path": ["a", "b"], "value": …}], "results": {label: …}, "log": […]}
+    {"status": "error", "error": {"kind": …}, "patches": […], "results": {…}, "log": […]}
+
+``log`` has the task events in order, each ``{"event": "task.started", "task": label, "attempt": 1, …}`` as the event
+log names them. Patches have been made in this order, each with the place in the log at which it was made (``at``: how
+many entries were before it). While the pipeline runs, a worker may report those it has made by a *progress* report,
+``{"patches": [only new ones], "from": n}`` with ``from``: how many were reported before; the completion has them all,
+so a service that takes no progress loses nothing, and one that does skips the first ``n``.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.playbooks.definition import Limits, Task
+from statewright.playbooks.tasks import pipeline_from_document, pipeline_to_document
+from statewright.playbooks.templates import InvalidTemplate, Template, compile_template
+
+SERVICE_KINDS: Final = frozenset(("http", "noop", "playbook", "wait"))
+"""Kinds of tasks that the service runs itself. Of these a worker, too, runs ``http`` and ``noop`` within a pipeline of
+its own.
+"""
+JOB_PREFIX: Final = "playbook:"
+
+
+def list_worker_kinds(tasks: Sequence[Task]) -> tuple[str, ...]:
+    """The kinds of a pipeline that the service does not run, each once: the tags that a calculation member must offer.
+    Empty: the service runs the pipeline itself.
+    """
+    return tuple(dict.fromkeys(task.kind for task in tasks if task.kind not in SERVICE_KINDS))
+
+
+def choose_job_type(tasks: Sequence[Task]) -> str | None:
+    """The type under which polling workers find the job: ``playbook:`` and the first kind that the service does not
+    run; ``None``: it runs the pipeline. A worker that lacks another kind of it fails that task.
+    """
+    kinds = list_worker_kinds(tasks)
+    return f"{JOB_PREFIX}{kinds[0]}" if kinds else None
+
+
+class Element(Struct, frozen=True, kw_only=True):
+    """The element of a loop."""
+
+    iterator: str
+    value: JsonValue
+    index: int
+    is_last: bool = False
+    parent: "JsonObject | None" = None
+    """``iter`` of the loop in which the execution itself runs."""
+
+    def to_iter(self) -> JsonObject:
+        """``iter`` as it is when the pipeline begins."""
+        scope: JsonObject = {
+            self.iterator: self.value,
+            "index": self.index,
+            "_index": self.index,
+            "_first": self.index == 0,
+            "_last": self.is_last,
+        }
+        if self.parent is not None:
+            scope["parent"] = self.parent
+        return scope
+
+
+class Dispatch(Struct, frozen=True, kw_only=True):
+    """One run of a pipeline, and what it can see."""
+
+    tasks: tuple[Task, ...]
+    step: str = ""
+    execution_id: str = ""
+    step_run: str = ""
+    """With the label of a task, the key by which a tool can tell that it is asked again."""
+    input: Template | None = None
+    workload: JsonObject = {}
+    ctx: JsonObject = {}
+    args: JsonObject = {}
+    results: JsonObject = {}
+    element: Element | None = None
+    keychain: JsonObject = {}
+    max_task_executions: int = Limits().max_task_executions
+
+
+class MalformedDispatch(ValueError):
+    """A payload that is no run of a pipeline."""
+
+
+def dispatch_to_document(dispatch: Dispatch) -> JsonObject:
+    """The payload of a job."""
+    document: JsonObject = {
+        "executionId": dispatch.execution_id,
+        "step": dispatch.step,
+        "stepRun": dispatch.step_run,
+        "tasks": list(pipeline_to_document(dispatch.tasks)),
+        "input": None if dispatch.input is None else dispatch.input.source,
+        "workload": dispatch.workload,
+        "ctx": dispatch.ctx,
+        "args": dispatch.args,
+        "results": dispatch.results,
+        "keychain": dispatch.keychain,
+        "maxTaskExecutions": dispatch.max_task_executions,
+    }
+    if (element := dispatch.element) is not None:
+        document["loop"] = {
+            "iterator": element.iterator,
+            "element": element.value,
+            "index": element.index,
+            "isLast": element.is_last,
+            "parent": element.parent,
+        }
+    return document
+
+
+def dispatch_from_document(document: JsonObject) -> Dispatch:
+    """The run that :func:`dispatch_to_document` wrote. Raises :class:`MalformedDispatch`."""
+    tasks = document.get("tasks")
+    if not isinstance(tasks, list):
+        raise MalformedDispatch("tasks must be a list")
+    source = document.get("input")
+    limit = document.get("maxTaskExecutions")
+    try:
+        return Dispatch(
+            tasks=pipeline_from_document([task for task in tasks if isinstance(task, dict)]),
+            step=_get_text(document, "step"),
+            execution_id=_get_text(document, "executionId"),
+            step_run=_get_text(document, "stepRun"),
+            input=None if source is None else compile_template(source),
+            workload=_get_object(document, "workload"),
+            ctx=_get_object(document, "ctx"),
+            args=_get_object(document, "args"),
+            results=_get_object(document, "results"),
+            element=_read_element(document.get("loop")),
+            keychain=_get_object(document, "keychain"),
+            max_task_executions=limit if isinstance(limit, int) else Limits().max_task_executions,
+        )
+    except (InvalidTemplate, ValueError) as error:
+        raise MalformedDispatch(str(error)) from error
+
+
+def _read_element(document: JsonValue) -> Element | None:
+    if not isinstance(document, dict):
+        return None
+    index, parent = document.get("index"), document.get("parent")
+    return Element(
+        iterator=_get_text(document, "iterator"),
+        value=document.get("element"),
+        index=index if isinstance(index, int) else 0,
+        is_last=document.get("isLast") is True,
+        parent=parent if isinstance(parent, dict) else None,
+    )
+
+
+def _get_text(document: JsonObject, name: str) -> str:
+    value = document.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _get_object(document: JsonObject, name: str) -> JsonObject:
+    value = document.get(name)
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,271 @@
+"""The pipeline of a step as a program: which task is next, and what its outcome leads to
+(docs/reference/playbooks.md#pipelines).
+
+Whoever runs one, a worker or the service, goes through the same three functions and decides nothing itself:
+
+    state = begin(dispatch)                     # or the end of a run whose input cannot be rendered
+    while True:
+        prepared = prepare(dispatch, state)     # what to call; or an outcome that needs no call
+        outcome = prepared if isinstance(prepared, Outcome) else await call(prepared)
+        turn = settle(dispatch, state, outcome)
+        state = turn.state                      # patches of the turn have been made
+        if turn.end is not None: break
+        await sleep(turn.wait_ms / 1000)
+
+Each function looks at one execution of one task. States are values: one that is kept can be gone on from.
+"""
+
+from decimal import Decimal
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.playbooks.definition import Assignment, Do, Task, TaskAction
+from statewright.playbooks.dispatch import Dispatch
+from statewright.playbooks.outcomes import Outcome, succeed
+from statewright.playbooks.patches import Patch, write_member
+from statewright.playbooks.templates import Problem, Scope, holds, render, render_object
+
+NOOP: Final = "noop"
+"""The kind of a task that does nothing: its outcome is ok, its result null."""
+MAX_WAIT_MS: Final = 300_000
+"""The longest pause before another attempt."""
+DEFAULT_DELAY_S: Final = 1
+
+_MAX_DOUBLINGS: Final = 20
+
+
+class PipelineState(Struct, frozen=True, kw_only=True):
+    """Where a run stands. Values of JSON and numbers only."""
+
+    counter: int = 0
+    """The task that is next."""
+    attempts: int = 0
+    """How often it was executed in a row, without success in the eyes of its policy."""
+    executions: int = 0
+    """Of all tasks."""
+    previous: JsonValue = None
+    """The result of the last task that ended ok."""
+    outcome: "JsonObject | None" = None
+    """Of the last task."""
+    results: JsonObject = {}
+    """The latest results of this run, by label."""
+    ctx: JsonObject = {}
+    """As this run sees it: with its own patches."""
+    iter: JsonObject = {}
+    input: JsonObject = {}
+
+
+class PipelineEnd(Struct, frozen=True, kw_only=True):
+    """The boundary outcome of a run."""
+
+    error: "JsonObject | None" = None
+    """``None``: it ended well."""
+    result: JsonValue = None
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether it ended well."""
+        return self.error is None
+
+
+class ToolCall(Struct, frozen=True, kw_only=True):
+    """What a tool is asked to do."""
+
+    label: str
+    kind: str
+    fields: JsonObject
+    """All rendered; ``input`` is among them where the author wrote it. May hold secrets of the keychain."""
+    spec: JsonObject
+    attempt: int
+    """From 1."""
+
+
+Rule: TypeAlias = "int | str | None"
+"""Which rule decided: its place from 0, ``else``, or ``None`` where no rule did."""
+
+
+class Turn(Struct, frozen=True, kw_only=True):
+    """What an outcome led to."""
+
+    state: PipelineState
+    do: Do
+    rule: Rule = None
+    patches: tuple[Patch, ...] = ()
+    """Made by this turn, in order."""
+    wait_ms: int = 0
+    """Before the next attempt."""
+    end: PipelineEnd | None = None
+    problems: tuple[Problem, ...] = ()
+    """Conditions of rules that could not be evaluated, and so did not match."""
+
+
+def begin(dispatch: Dispatch) -> PipelineState | PipelineEnd:
+    """A run that stands at its first task. It ends at once if the step's ``input`` cannot be rendered, and ends well
+    if there are no tasks.
+    """
+    state = PipelineState(ctx=dispatch.ctx, iter={} if dispatch.element is None else dispatch.element.to_iter())
+    rendered = render_object(dispatch.input, build_scope(dispatch, state))
+    if isinstance(rendered, Problem):
+        return PipelineEnd(error=rendered.to_document())
+    if not dispatch.tasks:
+        return PipelineEnd()
+    return replace(state, input=rendered)
+
+
+def prepare(dispatch: Dispatch, state: PipelineState) -> ToolCall | Outcome:
+    """What to call for the task that is next; or its outcome, if it does nothing or cannot be rendered."""
+    task = dispatch.tasks[state.counter]
+    if task.kind == NOOP:
+        return succeed()
+    attempt = state.attempts + 1
+    scope = {**build_scope(dispatch, state, task, attempt), "keychain": dispatch.keychain}
+    fields = render_object(task.fields, scope)
+    if isinstance(fields, Problem):
+        return Outcome(status="error", error={**fields.to_document(), "retryable": False})
+    return ToolCall(label=task.label, kind=task.kind, fields=fields, spec=task.spec, attempt=attempt)
+
+
+def settle(dispatch: Dispatch, state: PipelineState, outcome: Outcome) -> Turn:
+    """What an outcome of the task that is next leads to, by its policy."""
+    task, attempt = dispatch.tasks[state.counter], state.attempts + 1
+    document = outcome.to_document()
+    results = {**state.results, task.label: outcome.result} if outcome.is_ok else state.results
+    judged = replace(state, outcome=document, results=results, executions=state.executions + 1)
+    action, rule, problems = _choose_action(dispatch, judged, task, attempt, outcome)
+    assigned = _assign(dispatch, judged, task, attempt, action.set)
+    if isinstance(assigned, Problem):
+        end = PipelineEnd(error=assigned.to_document(), result=state.previous)
+        return Turn(state=judged, do="fail", rule=rule, end=end, problems=problems)
+    after, patches = assigned
+    if outcome.is_ok:
+        after = replace(after, previous=outcome.result)
+    turn = Turn(state=replace(after, attempts=0), do=action.do, rule=rule, patches=patches, problems=problems)
+    if action.do == "retry":
+        return _retry(dispatch, turn, task, action, attempt, outcome)
+    return _move_on(dispatch, turn, action, outcome)
+
+
+def _move_on(dispatch: Dispatch, turn: Turn, action: TaskAction, outcome: Outcome) -> Turn:
+    state = turn.state
+    if action.do == "fail":
+        return replace(turn, end=_fail(state, outcome))
+    if action.do == "jump":
+        labels = [task.label for task in dispatch.tasks]
+        state = replace(state, counter=labels.index(str(action.to)))
+    else:
+        state = replace(state, counter=state.counter + 1)
+    if action.do == "break" or state.counter >= len(dispatch.tasks):
+        return replace(turn, state=state, end=PipelineEnd(result=state.previous))
+    return _limit(dispatch, replace(turn, state=state))
+
+
+def _retry(dispatch: Dispatch, turn: Turn, task: Task, action: TaskAction, attempt: int, outcome: Outcome) -> Turn:
+    if attempt >= action.attempts:
+        return replace(turn, end=_fail(turn.state, outcome, f"{task.label} has had {attempt} attempts"))
+    wait_ms = _compute_wait(dispatch, turn.state, task, action, attempt)
+    if isinstance(wait_ms, Problem):
+        return replace(turn, end=PipelineEnd(error=wait_ms.to_document(), result=turn.state.previous))
+    return _limit(dispatch, replace(turn, state=replace(turn.state, attempts=attempt), wait_ms=wait_ms))
+
+
+def _limit(dispatch: Dispatch, turn: Turn) -> Turn:
+    """The turn, unless no further task may be executed."""
+    most = dispatch.max_task_executions
+    if turn.state.executions < most:
+        return turn
+    error: JsonObject = {"kind": "limit", "message": f"the pipeline has executed {most} tasks"}
+    return replace(turn, wait_ms=0, end=PipelineEnd(error=error, result=turn.state.previous))
+
+
+def _fail(state: PipelineState, outcome: Outcome, message: str = "the policy of the task says so") -> PipelineEnd:
+    error = outcome.error or {"kind": "policy_fail", "message": message}
+    return PipelineEnd(error=error, result=state.previous)
+
+
+def _choose_action(
+    dispatch: Dispatch, state: PipelineState, task: Task, attempt: int, outcome: Outcome
+) -> tuple[TaskAction, Rule, tuple[Problem, ...]]:
+    """The action of the first rule that matches; else that of ``else``; else the default."""
+    policy = task.policy
+    if policy is None:
+        return (_CONTINUE if outcome.is_ok else _FAIL), None, ()
+    scope = build_scope(dispatch, state, task, attempt)
+    problems: list[Problem] = []
+    for index, rule in enumerate(policy.rules):
+        matches = True if rule.when is None else holds(rule.when, scope)
+        if isinstance(matches, Problem):
+            problems.append(matches)
+        elif matches:
+            return rule.then, index, tuple(problems)
+    if policy.otherwise is not None:
+        return policy.otherwise, "else", tuple(problems)
+    continues = outcome.is_ok or policy.on_unmatched == "continue"
+    return (_CONTINUE if continues else _FAIL), None, tuple(problems)
+
+
+_CONTINUE: Final = TaskAction(do="continue")
+_FAIL: Final = TaskAction(do="fail")
+
+
+def _assign(
+    dispatch: Dispatch, state: PipelineState, task: Task, attempt: int, assignments: tuple[Assignment, ...]
+) -> tuple[PipelineState, tuple[Patch, ...]] | Problem:
+    """The state after assignments, each of which sees those before it; and those to ``ctx``."""
+    patches: list[Patch] = []
+    for assignment in assignments:
+        value = render(assignment.value, build_scope(dispatch, state, task, attempt))
+        if isinstance(value, Problem):
+            return value
+        if assignment.scope == "iter":
+            state = replace(state, iter=write_member(state.iter, assignment.path, value))
+        else:
+            state = replace(state, ctx=write_member(state.ctx, assignment.path, value))
+            patches.append(Patch(path=assignment.path, value=value))
+    return state, tuple(patches)
+
+
+def _compute_wait(
+    dispatch: Dispatch, state: PipelineState, task: Task, action: TaskAction, attempt: int
+) -> int | Problem:
+    """Milliseconds before execution ``attempt + 1``."""
+    if action.delay is None:
+        delay: JsonValue = 0 if action.backoff == "none" else DEFAULT_DELAY_S
+    else:
+        rendered = render(action.delay, build_scope(dispatch, state, task, attempt))
+        if isinstance(rendered, Problem):
+            return rendered
+        delay = rendered
+    if isinstance(delay, bool) or not isinstance(delay, int | Decimal) or delay < 0:
+        return Problem(message="delay must give a number of seconds", source=str(delay)[:120])
+    factor = {"none": 1, "linear": attempt, "exponential": 2 ** min(attempt - 1, _MAX_DOUBLINGS)}[action.backoff]
+    return min(int(min(delay, MAX_WAIT_MS) * factor * 1000), MAX_WAIT_MS)
+
+
+def build_scope(
+    dispatch: Dispatch, state: PipelineState, task: Task | None = None, attempt: int | None = None
+) -> Scope:
+    """What templates of a pipeline see, but for the keychain, which only fields of tools do.
+
+    Bare names of results and of the iterator give way to the names of scopes.
+    """
+    results = {**dispatch.results, **state.results}
+    iterator = None if dispatch.element is None else dispatch.element.iterator
+    return {
+        **results,
+        **({iterator: state.iter[iterator]} if iterator in state.iter else {}),
+        "workload": dispatch.workload,
+        "ctx": state.ctx,
+        "args": dispatch.args,
+        "iter": state.iter,
+        "input": state.input,
+        "results": results,
+        "outcome": state.outcome,
+        "output": state.outcome,
+        "_prev": state.previous,
+        "_task": None if task is None else task.label,
+        "_attempt": attempt,
+        "execution_id": dispatch.execution_id,
+    }
