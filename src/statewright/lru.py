@@ -1,7 +1,7 @@
 """A cache of bounded size that drops what was used least recently."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -48,6 +48,10 @@ class LruCache(Generic[K, V]):
         while self._weight > self._max_weight and len(self._values) > 1:
             _, dropped = self._values.popitem(last=False)
             self._weight -= self._weigh(dropped)
+
+    def keys(self) -> Collection[K]:
+        """The keys of all values."""
+        return self._values.keys()
 
     def discard(self, key: K) -> None:
         """Drop a value, if it is there."""

@@ -31,6 +31,8 @@ from statewright.compute.members import Members
 from statewright.engine.metrics import RunMetrics
 from statewright.histogram import Histogram
 from statewright.rpc.server import PortLoad
+from statewright.services.idempotency.requests import OUTCOMES, IdempotentRequests
+from statewright.services.idempotency.sweeping import IdempotencySweeper
 from statewright.services.ops.audit import OpsAuditSweeper
 from statewright.services.ops.metrics import OpsMetrics
 from statewright.services.processes.hosting import ProcessHosts, ProcessMetrics
@@ -315,18 +317,39 @@ class StepCollector(Collector):
         )
 
 
+class Sweeper(Protocol):
+    """Counts the rows that it removes from a table."""
+
+    @property
+    def removed(self) -> int: ...
+
+
 class OpsCollector(Collector):
     """What the operations API was asked for, and what it does in the background."""
 
-    def __init__(self, metrics: OpsMetrics, sweeper: OpsAuditSweeper) -> None:
+    def __init__(self, metrics: OpsMetrics, sweepers: Sequence[tuple[str, Sweeper]]) -> None:
         self._metrics = metrics
+        self._sweepers = sweepers
+
+    def collect(self) -> Iterator[Metric]:
+        """What was counted so far."""
+        swept = [(table, sweeper.removed) for table, sweeper in self._sweepers]
+        yield build_counter("statewright_explains", "Explanations", self._metrics.explains)
+        yield build_counters("statewright_swept_rows", "Rows removed after their retention", "table", swept)
+
+
+class IdempotencyCollector(Collector):
+    """Requests with an ``Idempotency-Key``."""
+
+    def __init__(self, requests: IdempotentRequests, sweeper: IdempotencySweeper) -> None:
+        self._requests = requests
         self._sweeper = sweeper
 
     def collect(self) -> Iterator[Metric]:
         """What was counted so far."""
-        swept = [("ops_audit", self._sweeper.removed)]
-        yield build_counter("statewright_explains", "Explanations", self._metrics.explains)
-        yield build_counters("statewright_swept_rows", "Rows removed after their retention", "table", swept)
+        outcomes = [(outcome, self._requests.outcomes[outcome]) for outcome in OUTCOMES]
+        yield build_counters("statewright_idempotency", "Requests with an Idempotency-Key", "outcome", outcomes)
+        yield build_gauge("statewright_idempotency_records", "Stored records, as estimated", self._sweeper.stored)
 
 
 class LanguageCollector(Collector):
@@ -419,4 +442,6 @@ class Metrics:
         self._registry.register(StepCollector(find_steps(runtime).metrics))
         self._registry.register(LanguageCollector(runtime.extensions.get(ProcessHosts)))
         ops, sweeper = runtime.extensions.get(OpsMetrics), runtime.extensions.get(OpsAuditSweeper)
-        self._registry.register(OpsCollector(ops, sweeper))
+        removed = runtime.extensions.get(IdempotencySweeper)
+        self._registry.register(OpsCollector(ops, [("ops_audit", sweeper), ("idempotency", removed)]))
+        self._registry.register(IdempotencyCollector(runtime.extensions.get(IdempotentRequests), removed))

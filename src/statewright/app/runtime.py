@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from functools import partial
+from typing import Final
 
 from statewright.app.authentication import build_administration
 from statewright.app.database import Pools, open_pools
@@ -21,6 +22,8 @@ from statewright.engine.traced import TracedDispatcher, TracedEngine
 from statewright.ids import IdSource, system_clock
 from statewright.services.auth.identity import Administration
 from statewright.services.definitions import DefinitionCache, Refresher
+from statewright.services.idempotency.requests import IdempotentRequests
+from statewright.services.idempotency.sweeping import IdempotencySweeper
 from statewright.services.index_builder import IndexBuilder
 from statewright.services.ops.audit import OpsAuditSweeper
 from statewright.services.ops.members import ConnectedMembers
@@ -39,6 +42,7 @@ from statewright.storage.commit.group_commit import GroupCommit
 from statewright.storage.commit.traced import TracedGroupCommit
 from statewright.storage.connections import DatabaseUrl
 from statewright.storage.entities import EntityReader
+from statewright.storage.idempotency.parts import KEYS
 from statewright.storage.processes.jobs import CHANNEL, build_listener
 from statewright.storage.processes.parts import PROCESS_PARTS
 from statewright.storage.schedules import StoredTasks
@@ -114,14 +118,28 @@ def _assemble(
     runtime.extensions.add(ConnectedMembers(node.id, node.members, node.peer_table))
     runtime.extensions.add(OpsMetrics())
     runtime.extensions.add(JobCounts(pools.shared))
+    runtime.extensions.add(
+        IdempotentRequests(
+            pools.shared,
+            pools.reads,
+            node=node.id,
+            retention=settings.idempotency_retention,
+            wait=settings.idempotency_wait,
+        )
+    )
+    runtime.extensions.add(IdempotencySweeper(pools.shared, interval=settings.idempotency_sweep_interval))
     runtime.extensions.add(OpsAuditSweeper(pools.shared, retention=settings.ops_audit_retention))
     return runtime
 
 
+PARTS: Final = (*PROCESS_PARTS, KEYS)
+"""Of the commit statement, beside those of entities."""
+
+
 def _build_group_commit(pools: Pools, tracer: Tracer | None) -> GroupCommit:
     if tracer is None:
-        return GroupCommit(pools.commits, parts=PROCESS_PARTS)
-    return TracedGroupCommit(pools.commits, tracer, parts=PROCESS_PARTS)
+        return GroupCommit(pools.commits, parts=PARTS)
+    return TracedGroupCommit(pools.commits, tracer, parts=PARTS)
 
 
 def _build_engine(
@@ -189,6 +207,7 @@ def _build_maintenance(
         "search-expiry": runtime.search_runner.reap(),
         "search-indexes": runtime.index_builder.run(),
     }
+    work["idempotency-sweep"] = runtime.extensions.get(IdempotencySweeper).run()
     if identity is not None:
         work["signing-keys"] = identity.key_ring.follow()
     if settings.ops_enabled:

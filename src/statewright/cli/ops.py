@@ -135,6 +135,25 @@ def diff(
 
 @ops.command()
 @with_client
+def idempotency(
+    client: "Client",
+    key: Annotated[str, typer.Argument(help="The `Idempotency-Key` of the request.", show_default=False)],
+    principal: Annotated[str | None, typer.Option(help="Whose key it is; for operators.", show_default=False)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what became of a request with an idempotency key."""
+    found = _get(client, f"/idempotency/{quote(key, safe='')}", {"principal": principal})
+    if as_json:
+        print_document(found)
+        return
+    names = ("status", "transactionId", "answerStatus", "createdAt", "expiresAt")
+    print_table(("status", "transaction", "answer", "since", "until"), [[found.get(name, "") for name in names]])
+    for entity in found["entityIds"]:
+        typer.echo(f"entity {entity}")
+
+
+@ops.command()
+@with_client
 def audit(
     client: "Client",
     action: Annotated[str | None, typer.Option(help="Such as `entity.restore`.", show_default=False)] = None,

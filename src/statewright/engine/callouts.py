@@ -118,6 +118,7 @@ class CalloutDispatcher(Struct, frozen=True, kw_only=True):
         ``transition`` is None while a workflow is being selected; ``within_s`` bounds the wait beside the limit that
         the member has. Raises what ``CalloutTransport.dispatch`` raises.
         """
+        await run.unit.prepare_callout()
         token = self.tokens.issue_token(run.unit)
         callout = self._build_callout(spec, run, draft, transition, transaction_id=run.unit.id, token=token)
         async with run.unit.release_gate():
@@ -137,6 +138,7 @@ class CalloutDispatcher(Struct, frozen=True, kw_only=True):
 
         Raises what ``CalloutTransport.dispatch`` raises.
         """
+        await run.unit.prepare_callout()
         callout = self._build_callout(spec, run, draft, transition, transaction_id="", token=None)
         return await self._dispatch(callout, run, avoiding, within_s)
 

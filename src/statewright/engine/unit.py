@@ -135,6 +135,10 @@ class Unit(Protocol):
         """Let requests that join the transaction have their turn while the block waits for a member."""
         ...
 
+    async def prepare_callout(self) -> None:
+        """To be awaited before a callout."""
+        ...
+
     async def commit_segment(self, next_id: TransactionId) -> None: ...
 
     async def commit_event(self, entity_id: EntityId, event: AuditEvent) -> None:

@@ -7,6 +7,14 @@ module turns a failure into a response.
 
 from statewright.failures.entities import Conflict, EntityModified, EntityNotFound, HistoryPruned, VersionNotFound
 from statewright.failures.failure import Failure, Property, list_kinds
+from statewright.failures.idempotency import (
+    IdempotencyClaimLost,
+    IdempotencyConflict,
+    IdempotencyInProgress,
+    IdempotencyInterrupted,
+    IdempotencyKeyNotFound,
+    IdempotencyKeyTaken,
+)
 from statewright.failures.identity import (
     ClientNotFound,
     FeatureDisabled,
@@ -113,6 +121,12 @@ __all__ = [
     "HelpTopicNotFound",
     "HistoryPruned",
     "HostNotAllowed",
+    "IdempotencyClaimLost",
+    "IdempotencyConflict",
+    "IdempotencyInProgress",
+    "IdempotencyInterrupted",
+    "IdempotencyKeyNotFound",
+    "IdempotencyKeyTaken",
     "IncompatibleType",
     "InstanceTooLarge",
     "InvalidAggregationField",

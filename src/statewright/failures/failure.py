@@ -15,6 +15,10 @@ class Failure(Exception):
     code: ClassVar[str] = "SERVER_ERROR"
     status: ClassVar[int] = 500
     retryable: ClassVar[bool] = False
+    retry_after_s: ClassVar[int | None] = None
+    """After how many seconds to try again, where that is known."""
+    names_its_code: ClassVar[bool] = False
+    """Whether clients of process languages, whose errors have no code, find it in the reason."""
 
     def __init__(self, message: str, properties: Mapping[str, Property] | None = None) -> None:
         self.message = message if len(message) <= MAX_MESSAGE_CHARS else f"{message[:MAX_MESSAGE_CHARS]}…"

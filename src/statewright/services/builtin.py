@@ -13,7 +13,7 @@ from msgspec import Struct
 from statewright.builtin_models import BuiltinModel
 from statewright.entity import Entity, ModelKey
 from statewright.failures import Forbidden, TransitionNotFound
-from statewright.ids import ModelId, TenantId, model_id
+from statewright.ids import ModelId, TenantId, TransactionId, model_id
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import DataType, JsonObject, JsonValue
 from statewright.schema import DeclaredField, SchemaNode, infer, normalise
@@ -31,6 +31,13 @@ class FireRequest(Struct, frozen=True, kw_only=True):
     transition: str | None
     document: JsonObject
     if_match: str | None = None
+
+
+class BuiltinChange(Struct, frozen=True, kw_only=True):
+    """What firing it has done; with a description of its own by each language."""
+
+    transaction_id: TransactionId
+    """That wrote the entity last."""
 
 
 class BuiltinModels:

@@ -21,13 +21,22 @@ from statewright.engine.engine import CreateEntity, UpdateEntity
 from statewright.engine.run import record
 from statewright.engine.segments import may_segment_at_all, may_segment_on_create, may_segment_on_update
 from statewright.entity import LOOPBACK, Entity, ModelKey
-from statewright.failures import BadRequest, Conflict, EntityModified, Failure, ModelNotFound
+from statewright.failures import (
+    BadRequest,
+    Conflict,
+    EntityModified,
+    Failure,
+    IdempotencyClaimLost,
+    IdempotencyKeyTaken,
+    ModelNotFound,
+)
 from statewright.ids import EntityId
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.pieces import estimate_size
 from statewright.jsonval.values import JsonValue
 from statewright.services.definitions import ModelDefinition
 from statewright.services.entities import get_for_update, get_governing_definition
+from statewright.services.idempotency.keyed import KeyedRequest
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.writing import (
     Document,
@@ -47,6 +56,9 @@ T = TypeVar("T")
 
 MAX_ITEMS: Final = 10_000
 """Of one request (docs/reference/entities.md#limits): more take so long that their client gives up."""
+
+_encode_saved: Final = msgspec.json.Encoder().encode
+_decode_saved: Final = msgspec.json.Decoder(Saved).decode
 
 log = logs.logger(__name__)
 
@@ -99,7 +111,7 @@ class _ChangedItem(Struct, rename="camel", kw_only=True):
 async def create_all(runtime: Runtime, caller: Caller, items: Sequence[NewItem], *, window: int) -> Results:
     """Create entities, ``window`` of them per transaction. Raises ``BadRequest`` for too many."""
     require_limit(items)
-    return await _commit_in_chunks(items, window, lambda chunk: _create_chunk(runtime, caller, chunk))
+    return await _commit_in_chunks(caller, items, window, lambda chunk: _create_chunk(runtime, caller, chunk))
 
 
 async def update_all(runtime: Runtime, caller: Caller, items: Sequence[ChangedItem], *, window: int) -> Results:
@@ -108,7 +120,7 @@ async def update_all(runtime: Runtime, caller: Caller, items: Sequence[ChangedIt
     Raises ``BadRequest`` for too many.
     """
     require_limit(items)
-    return await _commit_in_chunks(items, window, lambda chunk: _update_chunk(runtime, caller, chunk))
+    return await _commit_in_chunks(caller, items, window, lambda chunk: _update_chunk(runtime, caller, chunk))
 
 
 def require_limit(items: Sequence[object]) -> None:
@@ -185,15 +197,27 @@ def _split_chunks(items: Sequence[T], window: int) -> Iterator[list[T]]:
         yield chunk
 
 
-async def _commit_in_chunks(items: Sequence[T], window: int, commit: Callable[[list[T]], Awaitable[Saved]]) -> Results:
-    results: Results = []
-    for number, chunk in enumerate(_split_chunks(items, window)):
+async def _commit_in_chunks(
+    caller: Caller, items: Sequence[T], window: int, commit: Callable[[list[T]], Awaitable[Saved]]
+) -> Results:
+    keyed = caller.keyed
+    results: Results = [] if keyed is None else [*map(_decode_saved, keyed.elements)]
+    chunks = [*_split_chunks(items, window)]
+    for number, chunk in enumerate(chunks):
+        if number < len(results):  # an earlier attempt at this request has committed it
+            continue
+        if keyed is not None:
+            open_chunk(keyed, results, is_last=number == len(chunks) - 1)
         try:
             results.append(await commit(chunk))
+        except (IdempotencyKeyTaken, IdempotencyClaimLost):
+            raise
         except Failure as failure:
+            if keyed is not None and keyed.is_left:
+                raise
             if not results:
                 raise
-            results.append(FailedChunk(code=failure.code, message=failure.detail, chunk=number))
+            results.append(_build_failed_chunk(failure, number))
             return results
         except Exception:  # chunks are durable already, and their ids must reach the client
             if not results:
@@ -202,6 +226,18 @@ async def _commit_in_chunks(items: Sequence[T], window: int, commit: Callable[[l
             results.append(FailedChunk(code="SERVER_ERROR", message="SERVER_ERROR: internal error", chunk=number))
             return results
     return results
+
+
+def open_chunk(keyed: KeyedRequest, before: Sequence[Saved | FailedChunk], *, is_last: bool) -> None:
+    """The next commit of the request is that of one of several chunks; those ``before`` it are durable."""
+    keyed.open_chunk(before, _encode_saved, is_last=is_last)
+    if before:
+        results = tuple(before)
+        keyed.fail_with(lambda failure: keyed.compose_answer([*results, _build_failed_chunk(failure, len(results))]))
+
+
+def _build_failed_chunk(failure: Failure, number: int) -> FailedChunk:
+    return FailedChunk(code=failure.code, message=failure.detail, chunk=number)
 
 
 async def _create_chunk(runtime: Runtime, caller: Caller, items: Sequence[NewItem]) -> Saved:
@@ -214,8 +250,9 @@ async def _create_chunk(runtime: Runtime, caller: Caller, items: Sequence[NewIte
                 validated.append(await _validate_item(runtime, unit, item))
             await slices.yield_if_due()
         may_segment = any(may_segment_on_create(definition.model) for definition, _ in validated)
-        await run_and_commit(runtime, unit, _create_items(runtime, unit, validated), may_segment=may_segment)
-        return to_saved(unit, [request.id for _, request in validated])
+        ids = [request.id for _, request in validated]
+        work = _create_items(runtime, unit, validated)
+        return await run_and_commit(runtime, caller, unit, work, lambda _: to_saved(unit, ids), may_segment=may_segment)
 
 
 async def _validate_item(runtime: Runtime, unit: UnitOfWork, item: NewItem) -> tuple[ModelDefinition, CreateEntity]:
@@ -249,14 +286,17 @@ async def _update_chunk(runtime: Runtime, caller: Caller, items: Sequence[Change
     async with runtime.open_unit(caller) as unit:
         chunk = _Chunk(runtime, caller, unit)
         may_segment = await chunk.prepare(updates)
+
+        def conclude(failed: list[StaleItem]) -> Saved:
+            stale = {item.index for item in failed}
+            return to_saved(unit, [update.entity_id for n, update in enumerate(updates) if n not in stale], failed)
+
         try:
-            failed = await run_and_commit(runtime, unit, chunk.update(updates), may_segment=may_segment)
+            return await run_and_commit(runtime, caller, unit, chunk.update(updates), conclude, may_segment=may_segment)
         except EntityModified as error:  # by a commit that came between: repeating the request tells which item
             conflict = Conflict()
             conflict.warnings = error.warnings
             raise conflict from error
-        stale = {item.index for item in failed}
-        return to_saved(unit, [update.entity_id for n, update in enumerate(updates) if n not in stale], failed)
 
 
 class _PlannedUpdate(Struct, frozen=True):

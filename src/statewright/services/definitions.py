@@ -125,6 +125,11 @@ class DefinitionCache:
         self._entries.discard((tenant, model))
         self._loading.pop((tenant, model), None)
 
+    def forget_tenant(self, tenant: TenantId) -> None:
+        """Drop all definitions of a tenant."""
+        for key in [key for key in (*self._entries.keys(), *self._loading) if key[0] == tenant]:
+            self.forget(*key)
+
     def forget_all(self) -> None:
         """Drop everything."""
         self._entries.clear()

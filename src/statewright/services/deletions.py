@@ -72,14 +72,19 @@ async def delete_all(
         query = EntityQuery(tenant=caller.tenant, model=model, search=EVERYTHING)
     else:
         query = await prepare(runtime, caller.tenant, Search(key=key, condition=condition, instant=instant))
-    async with runtime.open_unit(caller) as unit:
-        deletion = await (
-            _delete_directly(runtime, unit, query) if unit.parent is None else _stage_deletions(runtime, unit, query)
+
+    def conclude(deletion: Deletion) -> ModelDeletion:
+        matched = deletion.matched
+        return ModelDeletion(
+            model=model, matched=() if condition is None else matched, found=len(matched), removed=deletion.removed
         )
-    matched = deletion.matched
-    return ModelDeletion(
-        model=model, matched=() if condition is None else matched, found=len(matched), removed=deletion.removed
-    )
+
+    async with runtime.open_unit(caller) as unit:
+        if unit.parent is None:
+            return conclude(await _delete_directly(runtime, unit, query))
+        deletion = conclude(await _stage_deletions(runtime, unit, query))
+        await caller.commit(unit, deletion)
+        return deletion
 
 
 async def _delete_directly(runtime: Runtime, unit: UnitOfWork, query: EntityQuery) -> Deletion:
@@ -96,7 +101,6 @@ async def _stage_deletions(runtime: Runtime, unit: UnitOfWork, query: EntityQuer
     present = [entity for entity in matched.values() if entity is not None]
     for entity in present:
         unit.delete(entity)
-    await unit.commit()
     return Deletion(tuple(sorted(matched)), len(present))
 
 

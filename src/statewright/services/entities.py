@@ -17,7 +17,7 @@ from statewright.failures import BadRequest, EntityNotFound, ModelNotFound
 from statewright.ids import EntityId, ModelId, TransactionId
 from statewright.jsonval.codec import decode_stored
 from statewright.jsonval.values import JsonValue
-from statewright.services.builtin import FireRequest
+from statewright.services.builtin import BuiltinChange, FireRequest
 from statewright.services.definitions import ModelDefinition
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.writing import (
@@ -63,8 +63,10 @@ async def create(
         require_complete_keys(definition, document.value)
         request = CreateEntity(id=entity_id or runtime.ids.new_entity_id(), document=document.value, text=document.text)
         run = runtime.engine.create(unit, definition.model, request)
-        await run_and_commit(runtime, unit, run, may_segment=may_segment_on_create(definition.model))
-        return to_saved(unit, [request.id])
+        may_segment = may_segment_on_create(definition.model)
+        return await run_and_commit(
+            runtime, caller, unit, run, lambda _: to_saved(unit, [request.id]), may_segment=may_segment
+        )
 
 
 async def read(runtime: Runtime, caller: Caller, entity_id: EntityId) -> Entity:
@@ -164,8 +166,9 @@ async def update(
         )
         run = runtime.engine.update(unit, definition.model, request)
         may_segment = may_segment_on_update(definition.model, entity, transition)
-        await run_and_commit(runtime, unit, run, may_segment=may_segment)
-        return to_saved(unit, [entity_id])
+        return await run_and_commit(
+            runtime, caller, unit, run, lambda _: to_saved(unit, [entity_id]), may_segment=may_segment
+        )
 
 
 async def patch(
@@ -198,8 +201,9 @@ async def patch(
         )
         run = runtime.engine.update(unit, definition.model, request)
         may_segment = may_segment_on_update(definition.model, entity, transition)
-        await run_and_commit(runtime, unit, run, may_segment=may_segment)
-        return to_saved(unit, [entity_id])
+        return await run_and_commit(
+            runtime, caller, unit, run, lambda _: to_saved(unit, [entity_id]), may_segment=may_segment
+        )
 
 
 async def delete(runtime: Runtime, caller: Caller, entity_id: EntityId) -> DeletionResult:
@@ -209,8 +213,9 @@ async def delete(runtime: Runtime, caller: Caller, entity_id: EntityId) -> Delet
         runtime.builtin.refuse_entities(entity.model)
         definition = await get_governing_definition(runtime, caller, entity)
         unit.delete(entity)
-        await unit.commit()
-        return DeletionResult(entity_id=entity_id, model=definition.stored.key, transaction_id=unit.id)
+        deleted = DeletionResult(entity_id=entity_id, model=definition.stored.key, transaction_id=unit.id)
+        await caller.commit(unit, deleted)
+        return deleted
 
 
 async def list_changes(
@@ -281,8 +286,9 @@ async def fire_transition(runtime: Runtime, caller: Caller, entity_id: EntityId,
         request = UpdateEntity(entity=entity, document=document, text=text, transition=transition)
         run = runtime.engine.update(unit, definition.model, request)
         may_segment = may_segment_on_update(definition.model, entity, transition)
-        await run_and_commit(runtime, unit, run, may_segment=may_segment)
-        return to_saved(unit, [entity_id])
+        return await run_and_commit(
+            runtime, caller, unit, run, lambda _: to_saved(unit, [entity_id]), may_segment=may_segment
+        )
 
 
 async def _fire_builtin_transition(runtime: Runtime, caller: Caller, request: FireRequest) -> Saved:
@@ -294,5 +300,10 @@ async def _fire_builtin_transition(runtime: Runtime, caller: Caller, request: Fi
     runtime.builtin.check_transition(request)
     if request.if_match is not None:
         check_if_match(entity, request.if_match)
+
+    def conclude(change: BuiltinChange) -> Saved:
+        return Saved(transaction_id=change.transaction_id, entity_ids=(entity.id,))
+
+    caller.convert_result(conclude)
     transaction = await runtime.builtin_transitions[entity.model](runtime, caller, request)
     return Saved(transaction_id=transaction, entity_ids=(entity.id,))

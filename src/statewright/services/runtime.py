@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from statewright import logs
 from statewright.engine.engine import Engine
@@ -13,6 +14,7 @@ from statewright.failures import Failure, ModelNotFound
 from statewright.ids import Clock, IdSource, ModelId, TenantId, TransactionId
 from statewright.services.builtin import BuiltinModels, FireRequest
 from statewright.services.definitions import DefinitionCache, ModelDefinition
+from statewright.services.idempotency.keyed import KeyedRequest
 from statewright.services.index_builder import IndexBuilder
 from statewright.services.search_runner import SearchRunner
 from statewright.services.transactions import OpenTransactions
@@ -33,14 +35,37 @@ log = logs.logger(__name__)
 
 
 class Caller(Struct, frozen=True):
-    """Whom a request acts for, and the open transaction it takes part in, if any."""
+    """Whom a request acts for, the open transaction it takes part in, if any, and what is recorded of a request with an
+    idempotency key.
+    """
 
     principal: Principal
     transaction: UnitOfWork | None = None
+    keyed: KeyedRequest | None = None
 
     @property
     def tenant(self) -> TenantId:
         return self.principal.tenant
+
+    def convert_result(self, convert: Callable[[T], object]) -> None:
+        """What the interface makes the answer of, where the next commit is made with another result."""
+        if self.keyed is not None:
+            self.keyed.convert_results(lambda result: convert(cast("T", result)))  # what it is committed with
+
+    async def commit(self, unit: UnitOfWork, result: object) -> int | None:
+        """Commit what the request amounts to, with its answer if it has an idempotency key: ``result`` is what the
+        interface makes the answer of. Otherwise as ``UnitOfWork.commit``.
+        """
+        return await (unit.commit() if self.keyed is None else self.keyed.commit(unit, result))
+
+
+@runtime_checkable
+class PoolBound(Protocol):
+    """What writes by statements of its own."""
+
+    def within(self, pool: Pool) -> object:
+        """The same on another pool."""
+        ...
 
 
 class Extensions:
@@ -52,6 +77,13 @@ class Extensions:
     def add(self, part: object) -> None:
         """The service has this part from now on."""
         self._parts[type(part)] = part
+
+    def within(self, pool: Pool) -> "Extensions":
+        """The same parts; those that write, on this pool."""
+        others = Extensions()
+        for part in self._parts.values():
+            others.add(part.within(pool) if isinstance(part, PoolBound) else part)
+        return others
 
     def get(self, kind: type[T]) -> T:
         """The part of a type, which the service has."""
@@ -110,8 +142,20 @@ class Runtime(Struct, frozen=True, kw_only=True):
             clock=self.clock,
             origin=origin,
             on_model_change=self.definitions.forget,
+            request=caller.keyed,
         )
         return UnitOfWork(transaction, caller.principal)
+
+    def within(self, pool: Pool) -> "Runtime":
+        """The same, for a use case that writes by statements of its own: all of them go over ``pool``."""
+        return replace(
+            self, pool=pool, search_indexes=self.search_indexes.within(pool), extensions=self.extensions.within(pool)
+        )
+
+    def forget_definitions(self, tenant: TenantId) -> None:
+        """Look again at what a transaction may have changed in which a use case has run."""
+        self.definitions.forget_tenant(tenant)
+        self.index_builder.wake()
 
     async def get_definition(self, tenant: TenantId, key: ModelKey) -> ModelDefinition:
         """The definition of a model as entity operations see it.

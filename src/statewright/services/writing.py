@@ -3,7 +3,7 @@
 """
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -25,7 +25,7 @@ from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.schema import INCOMPLETE, MalformedXml, xml_to_json
 from statewright.schema.validation import kind_of
 from statewright.services.definitions import ModelDefinition
-from statewright.services.runtime import Runtime
+from statewright.services.runtime import Caller, Runtime
 from statewright.storage.commit.unit_of_work import UnitOfWork
 
 
@@ -143,28 +143,42 @@ def to_saved(unit: UnitOfWork, entity_ids: Sequence[EntityId], failed: Sequence[
 
 
 async def run_and_commit(
-    runtime: Runtime, unit: UnitOfWork, work: Coroutine[object, object, T], *, may_segment: bool
-) -> T:
-    """Do the work and commit. What may commit segments goes on when its client leaves; all else is dropped then.
+    runtime: Runtime,
+    caller: Caller,
+    unit: UnitOfWork,
+    work: Coroutine[object, object, T],
+    conclude: Callable[[T], Saved],
+    *,
+    may_segment: bool,
+) -> Saved:
+    """Do the work and commit; what ``conclude`` makes of its result. What may commit segments goes on when its client
+    leaves; all else is dropped then.
 
     A failure takes along what members warned of (docs/reference/workflows.md#results-of-processors), and the id of the
     run when some of it is durable (docs/reference/errors.md).
     """
 
-    async def finish_and_commit() -> T:
+    keyed = caller.keyed
+
+    async def finish_and_commit() -> Saved:
         try:
-            result = await work
-            await unit.commit()
+            saved = conclude(await work)
+            await caller.commit(unit, saved)
         except Failure as failure:
             failure.warnings = tuple(unit.warnings)
             if unit.parent is None and unit.id != unit.label:  # a segment is durable: repeating it is no repetition
                 failure.properties = {"transactionId": unit.label, **failure.properties}
+                if keyed is not None and keyed.must_record(failure):
+                    await keyed.commit_failure(unit, failure)
             raise
-        return result
+        return saved
 
     if not may_segment or not unit.may_segment:
         return await finish_and_commit()
+    whole = unit.run_detached(finish_and_commit())
     try:
-        return await runtime.run_to_completion(unit.run_detached(finish_and_commit()))
+        return await runtime.run_to_completion(whole if keyed is None else keyed.follow(whole))
     except asyncio.CancelledError as cut:
+        if keyed is not None:
+            keyed.is_left = True
         raise RunCutOff(unit.label) from cut

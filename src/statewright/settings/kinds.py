@@ -154,6 +154,18 @@ def duration(*, zero: bool = False) -> Reader:
     return Reader(shape="duration" + (", may be 0" if zero else ""), read=read, show=_show_timedelta)
 
 
+def duration_between(least: str, most: str) -> Reader:
+    """A duration from ``least`` to ``most``."""
+
+    def read(text: str) -> timedelta:
+        value = read_period(text)
+        if not read_duration(least) <= value <= read_duration(most):
+            raise ValueError(f"must be from {least} to {most}")
+        return value
+
+    return Reader(shape=f"period from `{least}` to `{most}`", read=read, show=_show_timedelta)
+
+
 FOR_EVER: Final = "forever"
 _DAYS: Final = re.compile(r"([0-9]{1,6})d")
 

@@ -43,6 +43,7 @@ from statewright.settings.kinds import (
     Secret,
     choice,
     duration,
+    duration_between,
     integer,
     period,
     positive_or,
@@ -407,6 +408,18 @@ class Table(Struct, frozen=True, kw_only=True):
     ops_enabled: Annotated[
         bool, _ours(_ops)(FLAG, "serves `/ops/v1`; off: 404, and what it has set up stays in force")
     ] = True
+    idempotency_retention: Annotated[
+        timedelta,
+        _ours(_ops)(
+            duration_between("1m", "720h"), "how long the answer to a request with an `Idempotency-Key` is kept"
+        ),
+    ] = span("24h")
+    idempotency_wait: Annotated[
+        timedelta, _ours(_ops)(_DURATION, "how long a repeated request waits for the first one with its key")
+    ] = span("10s")
+    idempotency_sweep_interval: Annotated[
+        timedelta, _ours(_ops)(_DURATION, "pause between removals of records whose retention is over")
+    ] = span("5m")
     ops_audit_retention: Annotated[
         timedelta, _ours(_ops)(period(), "how long the audit trail of operators is kept")
     ] = span("9600h")

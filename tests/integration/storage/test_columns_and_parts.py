@@ -3,7 +3,6 @@
 from asyncio import Future
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Self
 
 import asyncpg
 import msgspec
@@ -79,7 +78,8 @@ class Notes(StagedPart, frozen=True, kw_only=True):
     def names(self) -> Sequence[str]:
         return [self.entity]
 
-    def merge(self, inner: Self) -> Self:
+    def merge(self, inner: StagedPart) -> "Notes":
+        assert isinstance(inner, Notes)
         return msgspec.structs.replace(self, texts=[*self.texts, *inner.texts])
 
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright import logs
+from statewright.api.http import idempotency
 from statewright.api.http.asgi import ClientGone, Headers, Receive, RequestStream, Scope, Send, cancel_on_disconnect
 from statewright.api.http.parameters import check_parameters
 from statewright.api.http.request import Request
@@ -40,6 +41,7 @@ from statewright.failures import (
     TransactionNodeUnavailable,
 )
 from statewright.ids import NodeId
+from statewright.services.idempotency.keyed import AnswerFormat
 from statewright.services.runtime import Caller, Runtime
 from statewright.tracing import TRACEPARENT, TRACESTATE, Attribute, Span, TraceContext, parse_trace
 
@@ -303,16 +305,10 @@ class _Call:
             return await self._run_public(route)
         try:
             with cancel_on_disconnect(self._receive):
-                self._require_role(route)
-                query = self._scope["query_string"]
-                warnings = check_parameters(route, query) if query else ()
-                if route.timeout is None:
-                    response = await route.endpoint(self._build_request(found))
+                if idempotency.HEADER in self._headers and self._scope["method"] not in idempotency.SAFE_METHODS:
+                    response = await self._answer_keyed(found, route)
                 else:
-                    async with asyncio.timeout(route.timeout.total_seconds()):
-                        response = await route.endpoint(self._build_request(found))
-                if warnings:
-                    response = replace(response, headers=(*response.headers, *build_warning_headers(warnings)))
+                    response = await self._answer(route, self._build_request(found))
                 if isinstance(response.body, bytes):
                     return response
                 return replace(response, body=await prime_stream(response.body))
@@ -330,6 +326,47 @@ class _Call:
                 log.error("request_timed_out", method=self._scope["method"], path=self._shown_path)  # noqa: TRY400
                 return errors.timeout()
             return errors.defect(error, self._shown_path, self._application.verbose_errors)
+
+    async def _answer(self, route: Operation, request: Request) -> Response:
+        self._require_role(route)
+        query = self._scope["query_string"]
+        warnings = check_parameters(route, query) if query else ()
+        if route.timeout is None:
+            response = await route.endpoint(request)
+        else:
+            async with asyncio.timeout(route.timeout.total_seconds()):
+                response = await route.endpoint(request)
+        if warnings:
+            response = replace(response, headers=(*response.headers, *build_warning_headers(warnings)))
+        return response
+
+    async def _answer_keyed(self, found: RouteEntry, route: Operation) -> Response:
+        """Answer a request with an ``Idempotency-Key``: its record is asked before anything but who sends it."""
+        key = idempotency.read_key(self._scope)
+        if route.recording == "nothing":
+            return await self._answer(route, self._build_request(found))
+        body = await idempotency.read_body(self._receive)
+        receive = idempotency.replay_body(body, self._receive)
+        asked = self._build_request(found)
+
+        async def run(runtime: Runtime, caller: Caller) -> Response:
+            request = Request(self._scope, receive, runtime=runtime, caller=caller, path_params=asked.path_params)
+            return await self._answer(route, request)
+
+        errors, verbose = self._dialect.errors, self._application.verbose_errors
+        return await idempotency.answer_keyed(
+            asked.runtime,
+            asked.caller,
+            run,
+            key=key,
+            request_hash=await idempotency.hash_request(self._scope, self._headers, body),
+            answer_format=AnswerFormat(
+                lambda failure: idempotency.to_stored(errors.failure(failure, self._shown_path)),
+                lambda defect: idempotency.to_stored(errors.defect(defect, self._shown_path, verbose)),
+            ),
+            in_transaction=route.recording == "transaction" and asked.caller.transaction is None,
+            answers_secret=route.answers_secret,
+        )
 
     def _require_role(self, route: Operation) -> None:
         """Raises ``Forbidden`` for who may not call the operation."""

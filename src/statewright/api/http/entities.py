@@ -12,6 +12,7 @@ from statewright.api.http.response import (
     encode_envelope_by_size,
     encode_json,
     encode_saved,
+    respond_saved,
     respond_with_envelopes,
 )
 from statewright.api.http.router import (
@@ -30,6 +31,8 @@ from statewright.failures import BadRequest, EntityNotFound, InvalidParameter
 from statewright.ids import EntityId
 from statewright.instants import to_rfc3339
 from statewright.services import entities
+from statewright.services.entities import DeletionResult
+from statewright.services.writing import Saved
 
 
 async def create_entity(request: Request) -> Response:
@@ -40,9 +43,12 @@ async def create_entity(request: Request) -> Response:
     body = await request.body(MAX_BODY_BYTES)
     if request.path_params["format"] == "JSON" and body.startswith(b"["):
         return await create_array(request, key, body, window)
-    saved = await entities.create(
-        request.runtime, request.caller, key=key, media=request.path_params["format"], body=body
-    )
+    caller = request.answer_with(_respond_created)
+    saved = await entities.create(request.runtime, caller, key=key, media=request.path_params["format"], body=body)
+    return await _respond_created(saved)
+
+
+async def _respond_created(saved: Saved) -> Response:
     return Response(b"[" + encode_saved(saved)[:-1] + b"]\n", headers=build_warning_headers(saved.warnings))
 
 
@@ -82,7 +88,7 @@ async def update_entity(request: Request) -> Response:
     try:
         saved = await entities.update(
             request.runtime,
-            request.caller,
+            request.answer_with(respond_saved),
             entity_id,
             media=request.path_params["format"],
             body=body,
@@ -93,12 +99,16 @@ async def update_entity(request: Request) -> Response:
         if transition is None or body.strip():
             raise
         raise BadRequest(f"{malformed.message}; {KEEPS_DOCUMENT}") from malformed
-    return Response(encode_saved(saved), headers=build_warning_headers(saved.warnings))
+    return await respond_saved(saved)
 
 
 async def delete_entity(request: Request) -> Response:
     """Delete an entity; its history stays."""
-    deleted = await entities.delete(request.runtime, request.caller, request.entity_id())
+    caller = request.answer_with(_respond_deleted)
+    return await _respond_deleted(await entities.delete(request.runtime, caller, request.entity_id()))
+
+
+async def _respond_deleted(deleted: DeletionResult) -> Response:
     key = {"name": deleted.model.name, "version": deleted.model.version}
     return Response(encode_json({"id": deleted.entity_id, "modelKey": key, "transactionId": deleted.transaction_id}))
 
@@ -136,8 +146,10 @@ async def fire_by_class_name(request: Request) -> Response:
     if not entity_text or not transition:
         raise BadRequest("entityId and transitionName are required")
     entity_id = EntityId(uuid_text("entityId", entity_text))
-    saved = await entities.fire_transition(request.runtime, request.caller, entity_id, transition=transition)
-    return Response(encode_saved(saved), headers=build_warning_headers(saved.warnings))
+    caller = request.answer_with(respond_saved)
+    return await respond_saved(
+        await entities.fire_transition(request.runtime, caller, entity_id, transition=transition)
+    )
 
 
 async def _list_transitions(request: Request, entity_text: str) -> Response:
@@ -353,6 +365,7 @@ ENTITIES: tuple[Route, ...] = (
         method="DELETE",
         path="/entity/{entityName}/{modelVersion}",
         endpoint=entity_collections.delete_entities,
+        recording="transaction",
         id="deleteEntities",
         tag="Entities",
         summary="Delete the entities of a model: all without a body, else those that satisfy the condition",

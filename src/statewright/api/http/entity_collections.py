@@ -22,13 +22,17 @@ async def create_collection(request: Request) -> Response:
     window = check_window(bind_window(request))
     body = await request.body()
     items = await run_by_size(len(body), partial(collections.read_new_items, body))
-    return _respond(await collections.create_all(request.runtime, request.caller, items, window=window))
+    return await _respond(
+        await collections.create_all(request.runtime, request.answer_with(_respond), items, window=window)
+    )
 
 
 async def create_array(request: Request, key: ModelKey, body: bytes, window: int) -> Response:
     """Create the items of an array body, all of one model."""
     items = await run_by_size(len(body), partial(collections.read_array, body, key))
-    return _respond(await collections.create_all(request.runtime, request.caller, items, window=window))
+    return await _respond(
+        await collections.create_all(request.runtime, request.answer_with(_respond), items, window=window)
+    )
 
 
 async def update_collection(request: Request) -> Response:
@@ -41,10 +45,12 @@ async def update_collection(request: Request) -> Response:
     check_window(window)
     body = await request.body()
     items = await run_by_size(len(body), partial(collections.read_changed_items, body))
-    return _respond(await collections.update_all(request.runtime, request.caller, items, window=window))
+    return await _respond(
+        await collections.update_all(request.runtime, request.answer_with(_respond), items, window=window)
+    )
 
 
-def _respond(results: collections.Results) -> Response:
+async def _respond(results: collections.Results) -> Response:
     warnings = (warning for each in results if isinstance(each, Saved) for warning in each.warnings)
     return Response(encode_results(results), headers=build_warning_headers(dict.fromkeys(warnings)))
 
@@ -62,11 +68,19 @@ async def delete_entities(request: Request) -> Response:
     verbose, instant = request.query_flag("verbose"), request.query_instant("pointInTime")
     body = await request.body(MAX_CONDITION_BYTES)
     condition = await run_by_size(len(body), partial(deletions.read_optional_condition, body))
-    deletion = await deletions.delete_all(request.runtime, request.caller, key, condition=condition, instant=instant)
+
+    async def respond(deletion: deletions.ModelDeletion) -> Response:
+        return _respond_deleted(deletion, is_verbose=verbose)
+
+    caller = request.answer_with(respond)
+    return await respond(await deletions.delete_all(request.runtime, caller, key, condition=condition, instant=instant))
+
+
+def _respond_deleted(deletion: deletions.ModelDeletion, *, is_verbose: bool) -> Response:
     result = {
         "numberOfEntitites": deletion.found,
         "numberOfEntititesRemoved": deletion.removed,
         "idToError": {},
     }
     answer: dict[str, object] = {"entityModelClassId": deletion.model, "deleteResult": result}
-    return Response(encode_json(answer | {"ids": deletion.matched} if verbose else answer))
+    return Response(encode_json(answer | {"ids": deletion.matched} if is_verbose else answer))

@@ -8,9 +8,8 @@ from functools import partial
 from typing import Final
 
 from statewright.api.http.request import Request
-from statewright.api.http.response import Response, encode_saved
+from statewright.api.http.response import Response, respond_saved
 from statewright.api.http.router import bind_write_parameters
-from statewright.api.http.warnings import build_warning_headers
 from statewright.background import run_by_size
 from statewright.failures import BadRequest, PreconditionRequired, UnsupportedMediaType
 from statewright.jsonval.codec import MalformedJson, decode
@@ -41,14 +40,14 @@ async def patch_entity(request: Request) -> Response:
     change = await run_by_size(len(body), partial(_decode_patch, body))
     saved = await entities.patch(
         request.runtime,
-        request.caller,
+        request.answer_with(respond_saved),
         entity_id,
         change=partial(_apply_patch, dialect, change),
         size=len(body),
         transition=request.path_params.get("transition"),
         if_match=None if if_match in ("", "*") else if_match,
     )
-    return Response(encode_saved(saved), headers=build_warning_headers(saved.warnings))
+    return await respond_saved(saved)
 
 
 def _choose_dialect(request: Request) -> Callable[[JsonValue, JsonValue], JsonValue]:

@@ -7,6 +7,8 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final
 
+from msgspec.structs import replace
+
 from statewright import logs
 from statewright.api.http.application import ErrorFormat
 from statewright.api.http.response import Response, encode_json
@@ -31,9 +33,12 @@ def build_problem(failure: Failure, instance: str, *, context_path: str = "") ->
     properties: dict[str, object] = {"errorCode": failure.code, **failure.properties}
     if failure.retryable:
         properties["retryable"] = True
-    return _build_document(
+    problem = _build_document(
         failure.status, failure.detail, instance, properties, context_path=context_path, warnings=failure.warnings
     )
+    if failure.retry_after_s is None:
+        return problem
+    return replace(problem, headers=(*problem.headers, (b"retry-after", b"%d" % failure.retry_after_s)))
 
 
 def _build_sanitised(failure: Failure, instance: str, context_path: str) -> Response:

@@ -6,17 +6,22 @@ framework: what does not bind is a 400 that names the parameter.
 """
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeVar, cast
 from urllib.parse import parse_qs
 
 from statewright.api.http.asgi import ClientGone, Message, Receive, Scope
+from statewright.api.http.idempotency import to_stored
+from statewright.api.http.response import Response
 from statewright.entity import ModelKey, Principal
 from statewright.failures import BadRequest, BodyTooLarge, InvalidParameter
+from statewright.idempotency import StoredAnswer
 from statewright.ids import EntityId, TransactionId
 from statewright.instants import from_rfc3339, is_date
 from statewright.services.runtime import Caller, Runtime
+
+T = TypeVar("T")
 
 MAX_BODY_BYTES: Final = 10 * 1024 * 1024
 
@@ -42,6 +47,19 @@ class Request:
     def principal(self) -> Principal:
         """Whom the request acts for."""
         return self.caller.principal
+
+    def answer_with(self, respond: Callable[[T], Awaitable[Response]]) -> Caller:
+        """The caller, for a use case whose result ``respond`` makes the response of: where the request has an
+        idempotency key, the response is stored with the effect, and so has to be known before.
+        """
+        keyed = self.caller.keyed
+        if keyed is not None:
+
+            async def compose(result: object) -> StoredAnswer:
+                return to_stored(await respond(cast("T", result)))  # what the use case commits with is what it gives
+
+            keyed.respond_with(compose)
+        return self.caller
 
     def header(self, name: bytes) -> str | None:
         """A header by its lower-case name; None when absent. Raises ``BadRequest`` when it is repeated."""

@@ -26,6 +26,7 @@ from statewright.api.http.asgi import (
     Send,
     cancel_on_disconnect,
 )
+from statewright.api.http.warnings import build_warning_headers
 from statewright.background import MAX_INLINE_BYTES, TimeSlices, run_by_size
 from statewright.disposal import take_apart
 from statewright.entity import EntityView, ModelKey
@@ -253,6 +254,11 @@ def encode_saved(saved: Saved) -> bytes:
     """A transaction result (docs/reference/entities.md#transaction-results)."""
     ids = ",".join(f'"{entity_id}"' for entity_id in saved.entity_ids)
     return f'{{"entityIds":[{ids}],"transactionId":"{saved.transaction_id}"}}\n'.encode()
+
+
+async def respond_saved(saved: Saved) -> Response:
+    """The response to the write of an entity."""
+    return Response(encode_saved(saved), headers=build_warning_headers(saved.warnings))
 
 
 def encode_results(results: Iterable[Saved | FailedChunk]) -> bytes:

@@ -41,6 +41,12 @@ class Query(Struct, frozen=True):
     repeatable: bool = False
 
 
+Recording = Literal["commit", "transaction", "nothing"]
+"""How a request with an idempotency key is recorded: with the commit of its unit of work; in one transaction with the
+statements of its use case; not at all, where nothing durable is made.
+"""
+
+
 class Operation(Struct, frozen=True, kw_only=True):
     """What an authenticated caller can ask for. ``path`` is that below the base of its dialect, ``body`` names a schema
     of the OpenAPI document. With a ``timeout`` its work is broken off after so long.
@@ -56,6 +62,9 @@ class Operation(Struct, frozen=True, kw_only=True):
     body_required: bool = True
     media_type: str = JSON
     timeout: timedelta | None = None
+    recording: Recording = "commit"
+    answers_secret: bool = False
+    """Whether an answer must not be readable where it is stored."""
     is_ours: bool = False
     """Whether no other server of the dialect has it, so that no existing client sends it surplus parameters."""
 

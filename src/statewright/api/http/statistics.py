@@ -135,6 +135,7 @@ STATISTICS: tuple[Route, ...] = (
         method="POST",
         path="/entity/stats/{entityName}/{modelVersion}/query",
         endpoint=group_entities,
+        recording="nothing",
         id="queryEntityStatistics",
         tag="Statistics",
         summary="Group the entities of a model and work out numbers for each group",

@@ -78,6 +78,7 @@ TRACE_SAMPLER: Final[tuple[Route, ...]] = (
         method="POST",
         path="/admin/trace-sampler",
         endpoint=set_sampler,
+        recording="nothing",
         id="setTraceSampler",
         tag="Administration",
         summary="Put another trace sampler in force until the process ends",

@@ -46,6 +46,7 @@ WORKFLOWS: tuple[Route, ...] = (
         method="POST",
         path=f"{MODEL}/workflow/import",
         endpoint=import_workflows,
+        recording="transaction",
         id="importEntityModelWorkflow",
         tag="Workflows",
         summary="Import workflows for a model",

@@ -3,6 +3,7 @@
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from statewright.auth.encryption import KeyCipher
 from statewright.auth.keys import Audience, read_audience
@@ -14,6 +15,7 @@ from statewright.storage.auth.assertions import StoredAssertions
 from statewright.storage.auth.clients import StoredClients
 from statewright.storage.auth.signing_keys import StoredKeyPairs
 from statewright.storage.auth.trusted_keys import StoredTrustedKeys
+from statewright.storage.pool import Pool
 
 ADMIN: Final = "ROLE_ADMIN"
 
@@ -53,6 +55,19 @@ class Administration(Struct, frozen=True, kw_only=True, eq=False):
     identity: Identity | None
     trusts_keys: bool = False
     platform_tenant: TenantId | None = None
+
+    def within(self, pool: Pool) -> "Administration":
+        """The same, whose changes go over this pool."""
+        identity = self.identity
+        if identity is None:
+            return self
+        on_pool = replace(
+            identity,
+            clients=identity.clients.within(pool),
+            key_pairs=identity.key_pairs.within(pool),
+            trusted_keys=identity.trusted_keys.within(pool),
+        )
+        return replace(self, identity=on_pool)
 
     def require_identity(self, subject: str) -> Identity:
         """Raises ``NotImplementedHere`` in mock mode; ``subject`` is what would be managed."""

@@ -25,7 +25,7 @@ from statewright.jsonval.values import JsonObject
 from statewright.services.flows import find_flows
 from statewright.services.processes import definitions
 from statewright.services.processes.advancing import refuse_joined
-from statewright.services.processes.definitions import NOT_FOUND, NewDefinition, Summaries
+from statewright.services.processes.definitions import NOT_FOUND, NewDefinition, StoredVersion, Summaries
 from statewright.services.processes.hosting import PublishedDefinition
 from statewright.services.runtime import Caller, Runtime
 
@@ -82,10 +82,14 @@ async def upload(runtime: Runtime, caller: Caller, source: FlowSource) -> Upload
         content=content,
         build_document=build_document,
     )
-    stored = await definitions.store(find_flows(runtime), caller, new)
-    return UploadedFlow(
-        process=replace(process, version=stored.version), uploaded_at=stored.uploaded_at, is_new=stored.is_new
-    )
+
+    def conclude(stored: StoredVersion) -> UploadedFlow:
+        return UploadedFlow(
+            process=replace(process, version=stored.version), uploaded_at=stored.uploaded_at, is_new=stored.is_new
+        )
+
+    caller.convert_result(conclude)
+    return conclude(await definitions.store(find_flows(runtime), caller, new))
 
 
 async def get_version(

@@ -28,13 +28,13 @@ from statewright.failures import (
     ProcessNotFound,
     UniqueViolation,
 )
-from statewright.ids import EntityId, TenantId, TransactionId, model_id
+from statewright.ids import EntityId, TenantId, model_id
 from statewright.jsonval.values import JsonValue
 from statewright.net import IDS_PER_MOMENT, Moment
 from statewright.net.effects import StartChild
 from statewright.processes.changes import RowChanges
 from statewright.processes.language import Applied, I, NewInstance, P, Rejection
-from statewright.services.builtin import create_missing_models
+from statewright.services.builtin import BuiltinChange, create_missing_models
 from statewright.services.processes.documents import read_object
 from statewright.services.processes.hosting import MAX_DOCUMENT_CHARS, LoadedInstance, ProcessHost, PublishedDefinition
 from statewright.services.processes.idle_topics import ANY_TYPE
@@ -78,13 +78,11 @@ class InstanceChange(Struct, Generic[P, I], frozen=True):
     """Children whose end this is about."""
 
 
-class AdvanceResult(Struct, Generic[I], frozen=True, kw_only=True):
+class AdvanceResult(BuiltinChange, Generic[I], frozen=True, kw_only=True):
     """What an operation came to: the instance afterwards, and what changed beside it; None when it had no effect."""
 
     instance: I
     changed: RowChanges | None
-    transaction_id: TransactionId
-    """That wrote the instance last."""
 
 
 class _Stale(Exception):
@@ -205,7 +203,7 @@ async def create(
         async with host.runtime.open_unit(caller, origin=origin) as unit:
             if also_stage is not None:
                 also_stage(unit)
-            await _commit(host, unit, step, kind="instance.start", is_long=is_long)
+            await _commit(host, caller, unit, step, kind="instance.start", is_long=is_long)
     return applied.instance
 
 
@@ -313,21 +311,21 @@ async def _attempt(
         told_ends=change.told_ends,
     )
     async with host.runtime.open_unit(caller, origin=origin) as unit:
-        changed = await _commit(host, unit, step, kind=kind, is_long=is_long)
-    return AdvanceResult(instance=outcome.instance, changed=changed, transaction_id=unit.label)
+        return await _commit(host, caller, unit, step, kind=kind, is_long=is_long)
 
 
 async def _commit(
-    host: ProcessHost[P, I], unit: UnitOfWork, step: Advance[P, I], *, kind: str, is_long: bool
-) -> RowChanges:
+    host: ProcessHost[P, I], caller: Caller, unit: UnitOfWork, step: Advance[P, I], *, kind: str, is_long: bool
+) -> AdvanceResult[I]:
     """Commit an advance and wake the tasks that wait for what it made."""
     began = time.perf_counter()
     changed = await stage(unit, step, is_long=is_long)
     instance = step.applied.instance
     version = next(write.entity for id_, write in unit.staged.items() if id_ == to_entity_id(instance.id))
     tenant = unit.tenant
+    result = AdvanceResult(instance=instance, changed=changed, transaction_id=unit.label)
     try:
-        at = await unit.commit()
+        at = await caller.commit(unit, result)
     except UniqueViolation:
         raise BusinessKeyInUse from None
     host.metrics.transactions[kind].observe(time.perf_counter() - began)
@@ -338,7 +336,7 @@ async def _commit(
         host.instances.discard((tenant, version.id))
     _count(host, step)
     _notify(host, tenant, step, changed)
-    return changed
+    return result
 
 
 def _notify(host: ProcessHost[P, I], tenant: TenantId, step: Advance[P, I], changed: RowChanges) -> None:

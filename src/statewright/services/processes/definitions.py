@@ -180,7 +180,7 @@ async def _publish(
         )
         record(unit, entity.id, event)
         unit.parts[WAITS.name] = Waits(tenant=caller.tenant, language=language.name, definitions=(row,))
-        await unit.commit()
+        await caller.commit(unit, StoredVersion(version=version, uploaded_at=at, is_new=True))
 
 
 def _derive_entity_id(tenant: TenantId, namespace: str, definition_id: str, version: int) -> EntityId:

@@ -34,6 +34,7 @@ from statewright.services.processes.idle_topics import Topic
 from statewright.services.processes.queues import JobQueue
 from statewright.services.processes.writing import parse_entity_id, to_entity_id
 from statewright.services.runtime import Caller, Runtime
+from statewright.storage.pool import Pool
 from statewright.storage.processes import jobs as stored
 from statewright.storage.processes.jobs import (
     AuditLine,
@@ -309,7 +310,12 @@ async def _requeue(
         detail["delayMs"] = pause_us // 1000
     line = build_audit_line(queue.runtime, audit.build_entry_event("job-retried", detail), at)
     rests_until = at + pause_us if pause_us else None
-    done = await stored.requeue_job(queue.runtime.pool, caller.tenant, job, judged, line, rests_until=rests_until)
+
+    async def requeue(pool: Pool) -> bool:
+        return await stored.requeue_job(pool, caller.tenant, job, judged, line, rests_until=rests_until)
+
+    keyed = caller.keyed
+    done = await (requeue(queue.runtime.pool) if keyed is None else keyed.commit_act(requeue, None))
     if done:
         metrics = queue.get_language(language).metrics
         metrics.job_retries += 1

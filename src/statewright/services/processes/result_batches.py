@@ -21,7 +21,7 @@ from statewright.processes.language import Applied, I, P, Rejection
 from statewright.services.processes import advancing
 from statewright.services.processes.advancing import InstanceChange, to_failure
 from statewright.services.processes.hosting import ProcessHost
-from statewright.services.processes.job_effects import fail_job
+from statewright.services.processes.job_effects import complete_job, fail_job
 from statewright.services.runtime import Caller
 
 MAX_RESULTS: Final = 200
@@ -51,9 +51,12 @@ class ResultBatches(Generic[P, I]):
     async def complete_job(
         self, caller: Caller, instance: EntityId, job: str, result: JsonValue, unknown: ProcessNotFound
     ) -> None:
-        """Apply the result of a job together with others of the caller. Raises ``unknown``, ``ProcessBadRequest``,
-        ``Conflict``, ``StorageUnavailable``.
+        """Apply the result of a job together with others of the caller; one with an idempotency key by itself, since
+        it has a record of its own. Raises ``unknown``, ``ProcessBadRequest``, ``Conflict``, ``StorageUnavailable``.
         """
+        if caller.keyed is not None:
+            await complete_job(self._host, caller, instance, job, result, unknown)
+            return
         key = (caller.tenant, instance, caller.principal.id)
         batch = self._open.get(key)
         if batch is None or len(batch.results) == MAX_RESULTS:

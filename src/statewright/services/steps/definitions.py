@@ -12,7 +12,7 @@ from statewright.jsonval.values import JsonObject
 from statewright.processes.language import Rejection
 from statewright.services.processes import definitions
 from statewright.services.processes.advancing import refuse_joined, to_failure
-from statewright.services.processes.definitions import NOT_FOUND, NewDefinition, Summaries
+from statewright.services.processes.definitions import NOT_FOUND, NewDefinition, StoredVersion, Summaries
 from statewright.services.processes.hosting import PublishedDefinition
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.steps import find_steps
@@ -64,15 +64,19 @@ async def upload(runtime: Runtime, caller: Caller, source: bytes | str | Definit
         content=accepted.content,
         build_document=build_document,
     )
-    stored = await definitions.store(find_steps(runtime), caller, new)
-    return UploadResult(
-        id=definition.id,
-        version=stored.version,
-        name=definition.name,
-        uploaded_at=stored.uploaded_at,
-        is_new=stored.is_new,
-        warnings=accepted.warnings,
-    )
+
+    def conclude(stored: StoredVersion) -> UploadResult:
+        return UploadResult(
+            id=definition.id,
+            version=stored.version,
+            name=definition.name,
+            uploaded_at=stored.uploaded_at,
+            is_new=stored.is_new,
+            warnings=accepted.warnings,
+        )
+
+    caller.convert_result(conclude)
+    return conclude(await definitions.store(find_steps(runtime), caller, new))
 
 
 async def get_version(

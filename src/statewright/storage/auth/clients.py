@@ -34,6 +34,10 @@ class StoredClients:
         self._configured_id = configured_id
         self._reads = SharedReads(pool, self._fetch_batch, name="clients")
 
+    def within(self, pool: Pool) -> "StoredClients":
+        """The same, whose statements go over this pool."""
+        return StoredClients(pool, self._configured_id)
+
     FIND = f"SELECT {COLUMNS} FROM auth_client WHERE id = ANY ($1::text[])"  # noqa: S608 - the columns are a constant
 
     async def find(self, client_id: str) -> Client | None:

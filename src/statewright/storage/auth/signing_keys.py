@@ -34,6 +34,10 @@ class StoredKeyPairs:
         self._pool = pool
         self._configured_kid = configured_kid
 
+    def within(self, pool: Pool) -> "StoredKeyPairs":
+        """The same, whose statements go over this pool."""
+        return StoredKeyPairs(pool, self._configured_kid)
+
     LIST = f"""
         SELECT {COLUMNS} FROM signing_key
          WHERE (private_key IS NOT NULL OR kid = $1) AND NOT removed

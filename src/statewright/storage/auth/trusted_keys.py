@@ -35,6 +35,10 @@ class StoredTrustedKeys:
         self._pool = pool
         self._reads = SharedReads(pool, self._fetch_batch, name="trusted-keys")
 
+    def within(self, pool: Pool) -> "StoredTrustedKeys":
+        """The same, whose statements go over this pool."""
+        return StoredTrustedKeys(pool)
+
     FIND = f"""
         SELECT {COLUMNS} FROM trusted_key
          WHERE (tenant, kid) IN (SELECT * FROM unnest($1::text[], $2::text[]))

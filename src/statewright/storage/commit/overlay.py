@@ -63,6 +63,11 @@ class Overlay:
         inherited = self._outer.staged if self._outer else {}
         return inherited | self._writes
 
+    @property
+    def written_ids(self) -> tuple[EntityId, ...]:
+        """The entities with a write of this overlay, or of nested ones that were merged."""
+        return tuple(self._writes)
+
     async def get_entity(self, entity_id: EntityId) -> Entity | None:
         """The entity as it is seen here; the version read is checked again at commit."""
         write = self._find_write(entity_id)

@@ -1,7 +1,7 @@
 """What a transaction wants written, how that is made of its writes, reads, events and tasks, and what became of it."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final, Self
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -41,9 +41,9 @@ class StagedPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """
         return ()
 
-    def merge(self, inner: Self) -> Self:
-        """What is staged when a nested unit of work has ended well that staged ``inner``. A part whose rows are staged
-        by owners of transactions only need not know.
+    def merge(self, inner: "StagedPart") -> "StagedPart":
+        """What is staged when a nested unit of work has ended well that staged ``inner``, of the same class. A part
+        whose rows are staged by owners of transactions only need not know.
         """
         raise NotImplementedError(f"{type(self).__name__} is staged in units that are not nested")
 

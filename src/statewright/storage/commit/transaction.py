@@ -7,10 +7,10 @@ transaction before its first callout. A savepoint is part of the participant tha
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import perf_counter
 from types import TracebackType
-from typing import assert_never
+from typing import Protocol, assert_never
 
 from statewright.entity import Actor
 from statewright.failures import UniqueViolation
@@ -23,6 +23,7 @@ from statewright.storage.commit.submission import (
     Applied,
     ModelLockLost,
     PartRefused,
+    StagedPart,
     Stale,
     Submission,
     UniqueKeyTaken,
@@ -86,15 +87,49 @@ class ReleasedGate:
             await self._gate.take()
 
 
+class RecordedRequest(Protocol):
+    """A request of which a record is written with the transaction that it begins
+    (docs/reference/operations.md#idempotent-requests).
+    """
+
+    async def prepare_callout(self) -> None:
+        """Make known that the request is at work, before anything outside can learn of it. Raises the failure of a
+        request that must not go on.
+        """
+        ...
+
+    def stage_segment(self, overlay: Overlay) -> None:
+        """Stage a record of the request for a commit that is not its last one."""
+        ...
+
+    def confirm_segment(self) -> None:
+        """That commit has succeeded."""
+        ...
+
+    def keep_event(self, row: StagedRow) -> None:
+        """Write this audit event with the record of the failure that is about to end the run."""
+        ...
+
+
 class Transaction:
     """``id`` names the segment that is open now; a transaction that commits no segments on its way has only one.
 
     ``origin`` is whom its writes are attributed to when a service or the system executes them
     (docs/reference/workflows.md#attribution-of-runs). ``on_model_change`` is called for models that caches must look
-    for again.
+    for again. ``request`` is what has to be recorded with the transaction, if anything.
     """
 
-    __slots__ = ("_commits", "_created_at", "_last_event_at", "_on_model_change", "clock", "id", "origin", "reader")
+    __slots__ = (
+        "_commits",
+        "_created_at",
+        "_last_event_at",
+        "_on_model_change",
+        "clock",
+        "id",
+        "origin",
+        "reader",
+        "request",
+    )
 
     def __init__(
         self,
@@ -105,8 +140,10 @@ class Transaction:
         clock: Callable[[], int],
         origin: Actor | None = None,
         on_model_change: Callable[[TenantId, ModelId], None] | None = None,
+        request: RecordedRequest | None = None,
     ) -> None:
         self.id = id
+        self.request = request
         self.reader = reader
         self.clock = clock
         self.origin = origin
@@ -157,9 +194,9 @@ class Transaction:
             case _:
                 assert_never(verdict)
 
-    async def commit_row(self, row: StagedRow) -> None:
-        """Apply one row and nothing of what is staged."""
-        await self._commits.commit(Submission(rows=[row]))
+    async def commit_rows(self, rows: Sequence[StagedRow], parts: Mapping[str, StagedPart] | None = None) -> bool:
+        """Apply some rows, with optional parts, and nothing of what is staged; whether they were applied."""
+        return isinstance(await self._commits.commit(Submission(rows=rows, parts=parts or {})), Applied)
 
     def _notify_model_change(self, tenant: TenantId, models: Iterable[ModelId]) -> None:
         """Caches of definitions must look again: after a refusal, too, which shows that what they knew is old."""

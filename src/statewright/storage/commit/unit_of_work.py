@@ -14,7 +14,7 @@ Dropping it undoes its work and nothing else, also when other nested units were 
 the transaction one at a time (``transaction.py``).
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from time import perf_counter
 from types import TracebackType
 from typing import Self, TypeVar
@@ -24,8 +24,9 @@ from msgspec.structs import replace
 from statewright.entity import Actor, AuditEvent, Entity, Principal
 from statewright.failures import TransactionNotFound
 from statewright.ids import EntityId, TransactionId
+from statewright.storage.columns import StagedRow
 from statewright.storage.commit.overlay import Overlay
-from statewright.storage.commit.submission import build_event_row
+from statewright.storage.commit.submission import StagedPart, build_event_row
 from statewright.storage.commit.transaction import Gate, ReleasedGate, Transaction
 
 T = TypeVar("T")
@@ -179,7 +180,12 @@ class UnitOfWork(Overlay):
         assert self.may_segment, "a joined request must not segment"  # noqa: S101
         segment = self.id
         if self.parent is None:
+            request = self._transaction.request
+            if request is not None:
+                request.stage_segment(self)
             await self._transaction.commit(self)
+            if request is not None:
+                request.confirm_segment()
             self._transaction.id = next_id
         else:
             self._merge(self.parent)
@@ -187,10 +193,26 @@ class UnitOfWork(Overlay):
             self.warnings = []
         self.mark_committed(segment)
 
+    async def prepare_callout(self) -> None:
+        """To be awaited before a callout: once it is on its way, the run has begun to have effects. Raises the failure
+        of a request that another one has overtaken.
+        """
+        if self._transaction.request is not None:
+            await self._transaction.request.prepare_callout()
+
     async def commit_event(self, entity_id: EntityId, event: AuditEvent) -> None:
-        """Commit one audit event and nothing else of what is staged."""
+        """Commit one audit event and nothing else of what is staged: at once, or with the record of the request, which
+        is about to fail.
+        """
         row = build_event_row(self.tenant, entity_id, self.label, event)
-        await self._transaction.commit_row(row)
+        if self._transaction.request is not None:
+            self._transaction.request.keep_event(row)
+        else:
+            await self._transaction.commit_rows([row])
+
+    async def commit_rows(self, rows: Sequence[StagedRow], parts: Mapping[str, StagedPart]) -> bool:
+        """Commit these rows, with optional parts, and nothing of what is staged; whether they were applied."""
+        return await self._transaction.commit_rows(rows, parts)
 
     def _merge(self, parent: "UnitOfWork") -> None:
         if not parent._is_alive:

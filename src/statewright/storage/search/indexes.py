@@ -60,6 +60,10 @@ class SearchIndexes:
         self._pool = pool
         self._database = database
 
+    def within(self, pool: Pool) -> "SearchIndexes":
+        """The same, whose statements go over this pool."""
+        return SearchIndexes(pool, self._database)
+
     DECLARE = """
         INSERT INTO search_index (id, tenant, model, path, kind, state, status, created_at)
         SELECT $1, $2, $3, $4, $5, $6, 'BUILDING', now_us()

@@ -18,6 +18,7 @@ from statewright.flows.mermaid import DiagramOptions, render_diagram
 from statewright.instants import format_instant
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.services.flows import definitions
+from statewright.services.flows.definitions import UploadedFlow
 from statewright.services.processes.definitions import Summary
 
 PLAIN: Final = "text/plain"
@@ -27,7 +28,12 @@ _TEXT_WEIGHT: Final = 8
 
 async def upload(request: Request) -> Response:
     """Store a definition."""
-    uploaded = await definitions.upload(request.runtime, request.caller, await _read_source(request))
+    source = await _read_source(request)
+    caller = request.answer_with(_respond_uploaded)
+    return await _respond_uploaded(await definitions.upload(request.runtime, caller, source))
+
+
+async def _respond_uploaded(uploaded: UploadedFlow) -> Response:
     process = uploaded.process
     summary: JsonObject = {
         **_summarize(process),

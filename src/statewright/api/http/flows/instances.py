@@ -17,6 +17,7 @@ from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.processes.changes import Execution
 from statewright.services.flows import instances
 from statewright.services.flows.instances import FlowStart
+from statewright.services.processes.advancing import AdvanceResult
 from statewright.services.processes.instances import AbridgedInstance
 
 
@@ -31,7 +32,8 @@ async def start_instance(request: Request) -> Response:
     )
     if not start.definition_id:
         raise ProcessBadRequest("definitionId is required")
-    return await _reply_instance(await instances.start(request.runtime, request.caller, start), 201)
+    caller = request.answer_with(_respond_started)
+    return await _reply_instance(await instances.start(request.runtime, caller, start), 201)
 
 
 async def list_instances(request: Request) -> Response:
@@ -79,19 +81,28 @@ async def draw_instance(request: Request) -> Response:
 async def cancel_instance(request: Request) -> Response:
     """Stop an instance for good."""
     reason = (await read_optional(request)).text("reason")
-    return await _reply_instance(
-        await instances.cancel(request.runtime, request.caller, request.path_params["id"], reason)
-    )
+    caller = request.answer_with(_respond_changed)
+    return await _reply_instance(await instances.cancel(request.runtime, caller, request.path_params["id"], reason))
 
 
 async def terminate_instance(request: Request) -> Response:
     """Let running tasks end, and begin no others; once more: stop at once."""
-    return await _reply_instance(await instances.terminate(request.runtime, request.caller, request.path_params["id"]))
+    caller = request.answer_with(_respond_changed)
+    return await _reply_instance(await instances.terminate(request.runtime, caller, request.path_params["id"]))
 
 
 async def restart_instance(request: Request) -> Response:
     """Begin again what failed or was interrupted."""
-    return await _reply_instance(await instances.restart(request.runtime, request.caller, request.path_params["id"]))
+    caller = request.answer_with(_respond_changed)
+    return await _reply_instance(await instances.restart(request.runtime, caller, request.path_params["id"]))
+
+
+async def _respond_started(result: AdvanceResult[FlowInstance]) -> Response:
+    return await _reply_instance(result.instance, 201)
+
+
+async def _respond_changed(result: AdvanceResult[FlowInstance]) -> Response:
+    return await _reply_instance(result.instance)
 
 
 async def change_context(request: Request) -> Response:

@@ -35,6 +35,7 @@ FLOW_ROUTES: Final[tuple[ProcessRoute, ...]] = (
         method="POST",
         path="/v1/flows/validate",
         endpoint=definitions.validate,
+        recording="nothing",
         id="validateFlow",
         tag="Flow definitions",
         summary="Compile a flow, and store nothing",

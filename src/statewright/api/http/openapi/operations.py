@@ -8,6 +8,9 @@ from statewright.api.http.openapi.shapes import INT32, TEXT, UUID, Document, def
 from statewright.api.http.router import Query, Route
 from statewright.failures import BodyTooLarge, list_kinds
 
+KEY_HELP: Final = "the same for each repetition of a request, which is carried out once"
+KEY_SCHEMA: Final[Document] = {"type": "string", "minLength": 1, "maxLength": 255}
+
 _ALWAYS: Final = ("UNAUTHORIZED", "STORAGE_UNAVAILABLE", "SERVER_ERROR")
 _PARAMETER_SCHEMAS: Final = {
     "modelVersion": INT32,
@@ -63,6 +66,8 @@ def _describe_query(query: Query) -> Document:
 
 def _describe_headers(route: Route) -> list[Document]:
     named: list[Document] = [{"name": name, "in": "header", "schema": TEXT} for name in route.headers]
+    if route.method != "GET" and route.recording != "nothing":
+        named.append({"name": "Idempotency-Key", "in": "header", "description": KEY_HELP, "schema": KEY_SCHEMA})
     if not route.if_match:
         return named
     text = "the transactionId of the version that is to be replaced"

@@ -154,5 +154,14 @@ OPS_SCHEMAS: Final[Document] = {
             )
         ),
     ),
+    "OpsIdempotencyRecord": define_open_object(
+        "status entityIds createdAt expiresAt",
+        status={"type": "string", "enum": ["DONE", "IN_PROGRESS", "INTERRUPTED"]},
+        transactionId=UUID,
+        entityIds=define_array(UUID),
+        answerStatus={"type": "integer"},
+        createdAt=INSTANT,
+        expiresAt=INSTANT,
+    ),
     "OpsActs": _define_list("OpsAct"),
 }

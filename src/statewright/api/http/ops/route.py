@@ -2,7 +2,7 @@
 
 from typing import Final, Literal
 
-from statewright.api.http.router import Route
+from statewright.api.http.router import Recording, Route
 
 OPERATOR: Final = "ROLE_OPERATOR"
 ADMIN: Final = "ROLE_ADMIN"
@@ -18,6 +18,7 @@ class OpsRoute(Route, frozen=True, kw_only=True):
 
     tag: str = "Ops"
     is_ours: bool = True
+    recording: Recording = "transaction"
     role: Role | None = None
 
     @property

@@ -4,6 +4,7 @@ from typing import Final
 
 from statewright.api.http.ops.audit import AUDIT
 from statewright.api.http.ops.explain import EXPLAIN
+from statewright.api.http.ops.idempotency import IDEMPOTENCY
 from statewright.api.http.ops.queues import QUEUES
 from statewright.api.http.ops.route import OpsRoute
 from statewright.api.http.ops.versions import VERSIONS
@@ -12,7 +13,7 @@ from statewright.api.http.response import Response, encode_json
 
 VERSION: Final = "1.0"
 
-FEATURES: Final = ("audit", "explain", "members", "queues", "versions")
+FEATURES: Final = ("audit", "explain", "idempotency", "members", "queues", "versions")
 """The parts of the API that this program has, as clients look for them."""
 
 
@@ -37,6 +38,7 @@ OPS_ROUTES: Final[tuple[OpsRoute, ...]] = (
     ),
     *AUDIT,
     *EXPLAIN,
+    *IDEMPOTENCY,
     *QUEUES,
     *VERSIONS,
 )

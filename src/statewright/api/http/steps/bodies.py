@@ -27,6 +27,11 @@ _encode = msgspec.json.Encoder(decimal_format="number").encode
 NO_CONTENT: Final = Response(b"", 204, "")
 
 
+async def respond_empty(_result: object) -> Response:
+    """The response that says no more than that it was done."""
+    return NO_CONTENT
+
+
 def reply(value: JsonValue, status: int = 200) -> Response:
     """An answer with a JSON body."""
     return Response(_encode(value) + b"\n", status)

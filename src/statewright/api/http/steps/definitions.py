@@ -12,6 +12,7 @@ from statewright.instants import format_instant
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.services.processes.definitions import Summary
 from statewright.services.steps import definitions
+from statewright.services.steps.definitions import UploadResult
 from statewright.steps.documents import definition_to_document
 from statewright.steps.lint import lint_definition as lint
 
@@ -24,14 +25,22 @@ async def upload(request: Request) -> Response:
     if any(kind in content_type.lower() for kind in _XML):
         return build_error(415, "Only JSON workflow definitions are accepted")
     raw = await request.body(excess=BodyTooLarge)
-    stored = await definitions.upload(request.runtime, request.caller, raw)
+    wants_warnings = parameters.read_flag(request, "warnings")
+
+    async def respond(stored: UploadResult) -> Response:
+        return _respond_uploaded(stored, with_warnings=wants_warnings)
+
+    return await respond(await definitions.upload(request.runtime, request.answer_with(respond), raw))
+
+
+def _respond_uploaded(stored: UploadResult, *, with_warnings: bool) -> Response:
     summary: JsonObject = {
         "id": stored.id,
         "version": stored.version,
         "name": stored.name,
         "uploadedAt": format_instant(stored.uploaded_at),
     }
-    if parameters.read_flag(request, "warnings"):
+    if with_warnings:
         summary["warnings"] = list(stored.warnings)
     return reply(summary, 201)
 

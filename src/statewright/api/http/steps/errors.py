@@ -38,7 +38,7 @@ def build_failure(failure: Failure, path: str) -> Response:
         return build_internal_error(failure, path, False)
     log.info("request_refused", status=failure.status, code=failure.code, message=failure.message, path=path)
     headers = RETRY_AFTER if failure.retryable else ()
-    return build_error(failure.status, failure.message, headers)
+    return build_error(failure.status, failure.detail if failure.names_its_code else failure.message, headers)
 
 
 def build_error(status: int, reason: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Response:

@@ -17,9 +17,11 @@ from statewright.api.http.steps.bodies import (
     read_optional,
     reply,
     reply_by_size,
+    respond_empty,
 )
 from statewright.failures import Forbidden, ProcessBadRequest
 from statewright.net import parse_delay
+from statewright.services.processes.advancing import AdvanceResult
 from statewright.services.processes.instances import StartRequest, StreamedPage
 from statewright.services.steps import instances
 from statewright.services.steps.instances import StreamedHistory
@@ -39,7 +41,16 @@ async def start_instance(request: Request) -> Response:
     )
     if not start.definition_id:
         raise ProcessBadRequest("definitionId is required")
-    return await reply_by_size(render_instance(await instances.start(request.runtime, request.caller, start)), 201)
+    started = await instances.start(request.runtime, request.answer_with(_respond_started), start)
+    return await reply_by_size(render_instance(started), 201)
+
+
+async def _respond_started(result: AdvanceResult[Instance]) -> Response:
+    return await reply_by_size(render_instance(result.instance), 201)
+
+
+async def _respond_changed(result: AdvanceResult[Instance]) -> Response:
+    return await reply_by_size(render_instance(result.instance))
 
 
 async def list_instances(request: Request) -> Response:
@@ -110,7 +121,8 @@ async def cancel_instance(request: Request) -> Response:
         reason = body.text("reason")
     except ProcessBadRequest:
         reason = ""
-    cancelled = await instances.cancel(request.runtime, request.caller, request.path_params["id"], reason)
+    caller = request.answer_with(_respond_changed)
+    cancelled = await instances.cancel(request.runtime, caller, request.path_params["id"], reason)
     return await reply_by_size(render_instance(cancelled))
 
 
@@ -118,7 +130,8 @@ async def retry_step(request: Request) -> Response:
     """Run the step again that failed an instance."""
     variables = (await read_optional(request)).object("variables")
     segments = request.path_params
-    retried = await instances.retry(request.runtime, request.caller, segments["id"], segments["stepId"], variables)
+    caller = request.answer_with(_respond_changed)
+    retried = await instances.retry(request.runtime, caller, segments["id"], segments["stepId"], variables)
     return await reply_by_size(render_instance(retried))
 
 
@@ -126,7 +139,8 @@ async def signal_step(request: Request) -> Response:
     """Resume a WAIT step; the body is the variables themselves."""
     variables = (await read_optional(request)).document
     segments = request.path_params
-    await instances.signal(request.runtime, request.caller, segments["id"], segments["stepId"], variables)
+    caller = request.answer_with(respond_empty)
+    await instances.signal(request.runtime, caller, segments["id"], segments["stepId"], variables)
     return NO_CONTENT
 
 

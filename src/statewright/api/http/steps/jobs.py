@@ -9,7 +9,7 @@ from typing import Final
 
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response
-from statewright.api.http.steps.bodies import NO_CONTENT, RequestMembers, read, reply, reply_by_size
+from statewright.api.http.steps.bodies import NO_CONTENT, RequestMembers, read, reply, reply_by_size, respond_empty
 from statewright.failures import ProcessBadRequest
 from statewright.instants import format_instant
 from statewright.processes.retries import MAX_RETRY_AFTER_S, FailureReport
@@ -47,7 +47,8 @@ async def complete_job(request: Request) -> Response:
     if not isinstance(result, list):  # some languages take arrays; which one the job is of, it is too early to know
         result = body.object("variables")
     worker = body.text("workerId")
-    await jobs.complete(request.runtime, request.caller, request.path_params["id"], result, worker_id=worker)
+    caller = request.answer_with(respond_empty)
+    await jobs.complete(request.runtime, caller, request.path_params["id"], result, worker_id=worker)
     return NO_CONTENT
 
 
@@ -63,7 +64,7 @@ async def fail_job(request: Request) -> Response:
         retryable=body.flag("retryable") or False,
         retry_after_s=rest_s,
     )
-    await jobs.fail(request.runtime, request.caller, request.path_params["id"], report)
+    await jobs.fail(request.runtime, request.answer_with(respond_empty), request.path_params["id"], report)
     return NO_CONTENT
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response
 from statewright.api.http.steps import parameters
-from statewright.api.http.steps.bodies import NO_CONTENT, RequestMembers, read_optional, reply_by_size
+from statewright.api.http.steps.bodies import NO_CONTENT, RequestMembers, read_optional, reply_by_size, respond_empty
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.services.steps import tasks
 from statewright.services.steps.tasks import to_task_record
@@ -32,7 +32,7 @@ async def complete_task(request: Request) -> Response:
     segments = request.path_params
     await tasks.complete(
         request.runtime,
-        request.caller,
+        request.answer_with(respond_empty),
         segments["id"],
         segments["stepId"],
         _read_result(body),
@@ -46,7 +46,7 @@ async def complete_task_by_id(request: Request) -> Response:
     body = await read_optional(request)
     await tasks.complete_by_id(
         request.runtime,
-        request.caller,
+        request.answer_with(respond_empty),
         request.path_params["taskId"],
         _read_result(body),
         completed_by=_read_completed_by(body),

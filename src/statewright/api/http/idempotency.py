@@ -1,0 +1,194 @@
+"""Requests with an ``Idempotency-Key`` over HTTP (docs/reference/operations.md#idempotent-requests): what a key may be,
+what makes two requests the same, and how stored answers are given.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from hashlib import sha256
+from typing import Final
+from urllib.parse import parse_qsl, unquote
+
+from msgspec.structs import replace
+
+from statewright.api.http.asgi import ClientGone, Headers, Message, Receive, Scope
+from statewright.api.http.response import Response
+from statewright.auth.encryption import Encrypted, KeyCipher
+from statewright.background import run_by_size
+from statewright.failures import BodyTooLarge, InvalidParameter
+from statewright.idempotency import StoredAnswer
+from statewright.services.auth.identity import Administration
+from statewright.services.idempotency.keyed import AnswerFormat, KeyedRequest
+from statewright.services.idempotency.requests import IdempotentRequests
+from statewright.services.runtime import Caller, Runtime
+
+HEADER: Final = b"idempotency-key"
+PARAMETER: Final = "Idempotency-Key"
+REPLAYED: Final[Headers] = ((b"idempotency-replayed", b"true"),)
+
+MAX_BODY_BYTES: Final = 10 * 1024 * 1024
+"""Of a request with a key: it is held as a whole, to be compared with others."""
+
+IGNORED_PARAMETERS: Final = frozenset({"waitForConsistencyAfter", "transactionTimeoutMillis"})
+"""Query parameters that do not make it another request."""
+
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+_BARE: Final = re.compile(r"[\x21-\x7e]{1,255}")
+_ESCAPE: Final = re.compile(r'\\(["\\])')
+_QUOTED: Final = re.compile(r'"((?:[^"\\]|\\["\\])*)"')
+_SEALED: Final = "sealed"
+
+
+def read_key(scope: Scope) -> str:
+    """The key of a request that has one: a structured-field string, or the bare text. Raises ``InvalidParameter``."""
+    values = [value for name, value in scope["headers"] if name == HEADER]
+    if len(values) != 1:
+        raise InvalidParameter(PARAMETER, "it is given more than once")
+    text = values[0].decode("latin-1").strip()
+    quoted = _QUOTED.fullmatch(text)
+    if quoted is not None:
+        text = _ESCAPE.sub(r"\1", quoted[1])
+    elif text.startswith('"'):
+        raise InvalidParameter(PARAMETER, "a quoted string that does not end")
+    if not _BARE.fullmatch(text):
+        raise InvalidParameter(PARAMETER, "1 to 255 visible ASCII characters")
+    return str(text)
+
+
+async def hash_request(scope: Scope, headers: Mapping[bytes, bytes], body: bytes) -> bytes:
+    """What makes two requests the same: method, path, query, precondition, media type and body."""
+    query = sorted(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+    named = [f"{name}={value}" for name, value in query if name not in IGNORED_PARAMETERS]
+    path = unquote((scope.get("raw_path") or scope["path"].encode()).decode("latin-1").partition("?")[0])
+    head = [scope["method"], path, *named]
+    parts = [text.encode() for text in head]
+    parts += [headers.get(b"if-match", b"-"), headers.get(b"content-type", b"-"), body]
+    return await run_by_size(len(body), partial(hash_parts, parts))
+
+
+def hash_parts(parts: list[bytes]) -> bytes:
+    """A hash of some texts, each with its length, so that none runs over into the next."""
+    digest = sha256()
+    for part in parts:
+        digest.update(b"%d:" % len(part))
+        digest.update(part)
+    return digest.digest()
+
+
+async def read_body(receive: Receive) -> bytes:
+    """The whole body of a request. Raises ``BodyTooLarge``, ``ClientGone``."""
+    parts, size = list[bytes](), 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        part: bytes = message.get("body", b"")
+        size += len(part)
+        if size > MAX_BODY_BYTES:
+            raise BodyTooLarge(f"with an {PARAMETER} the request body must not exceed {MAX_BODY_BYTES} bytes")
+        parts.append(part)
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+def replay_body(body: bytes, receive: Receive) -> Receive:
+    """Gives a body that was read once more; after that what comes behind it."""
+    is_given = False
+
+    async def receive_again() -> Message:
+        nonlocal is_given
+        if is_given:
+            return await receive()
+        is_given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive_again
+
+
+class Sealing:
+    """Keeps answers that hold a secret from being readable in the database."""
+
+    def __init__(self, cipher: KeyCipher) -> None:
+        self._cipher = cipher
+
+    def seal(self, answer: StoredAnswer) -> StoredAnswer:
+        """The answer as it is stored."""
+        sealed = self._cipher.encrypt(answer.body.encode())
+        return replace(
+            answer, media_type=f"{_SEALED} {sealed.key_name} {answer.media_type}", body=sealed.ciphertext.decode()
+        )
+
+
+def unseal(answer: StoredAnswer, runtime: Runtime) -> StoredAnswer:
+    """The answer as it was given at first."""
+    if not answer.media_type.startswith(f"{_SEALED} "):
+        return answer
+    _, key_name, media_type = answer.media_type.split(" ", 2)
+    cipher = runtime.extensions.get(Administration).require_identity("M2M client").cipher
+    body = cipher.decrypt(Encrypted(answer.body.encode(), key_name)).decode()
+    return StoredAnswer(answer.status, media_type, body)
+
+
+def to_stored(response: Response) -> StoredAnswer:
+    """What is kept of a response."""
+    assert isinstance(response.body, bytes)  # noqa: S101 - no operation with an effect answers in parts
+    return StoredAnswer(response.status, response.media_type, response.body.decode())
+
+
+def to_response(answer: StoredAnswer, headers: Headers = ()) -> Response:
+    """A stored answer as a response."""
+    return Response(answer.body.encode(), answer.status, answer.media_type, headers)
+
+
+Endpoint = Callable[[Runtime, Caller], Awaitable[Response]]
+
+
+async def answer_keyed(
+    runtime: Runtime,
+    caller: Caller,
+    run: Endpoint,
+    *,
+    key: str,
+    request_hash: bytes,
+    answer_format: AnswerFormat,
+    in_transaction: bool,
+    answers_secret: bool = False,
+) -> Response:
+    """Carry out a request with a key, or repeat the answer of the first one. ``in_transaction``: all that the endpoint
+    does on the pool of its runtime is one transaction. Raises what the endpoint raises, and the failures of
+    ``IdempotentRequests.execute``.
+    """
+    requests = runtime.extensions.get(IdempotentRequests)
+    keyed = requests.open_request(caller.principal, key, request_hash, answer_format)
+    identity = runtime.extensions.get(Administration).identity
+    sealing = Sealing(identity.cipher) if answers_secret and identity is not None else None
+    fresh: list[Response] = []
+
+    async def attempt(within: Runtime) -> StoredAnswer:
+        response = await run(within, replace(caller, keyed=None if in_transaction else keyed))
+        fresh[:] = [response]
+        answer = to_stored(response)
+        return sealing.seal(answer) if sealing is not None and answer.is_success else answer
+
+    async def attempt_plainly() -> StoredAnswer:
+        return await attempt(runtime)
+
+    async def attempt_in_transaction() -> StoredAnswer:
+        return await keyed.run_in_transaction(lambda pool: attempt(runtime.within(pool)))
+
+    executed = await requests.execute(
+        keyed, attempt_in_transaction if in_transaction else attempt_plainly, joined=caller.transaction
+    )
+    if executed.is_replay:
+        return to_response(unseal(executed.answer, runtime), REPLAYED)
+    if in_transaction:
+        runtime.forget_definitions(caller.tenant)
+    return _choose_response(keyed, executed.answer, fresh)
+
+
+def _choose_response(keyed: KeyedRequest, answer: StoredAnswer, fresh: list[Response]) -> Response:
+    """The response of the endpoint, with its warnings; what is stored where it has failed behind a durable part."""
+    if fresh and (keyed.answer is None or fresh[0].status == answer.status):
+        return fresh[0]
+    return to_response(answer)

@@ -1,0 +1,363 @@
+"""One request with an ``Idempotency-Key`` on its way to its answer.
+
+The record of the request commits with its effect, so the answer has to be known before the commit. The interface says
+how it is made of the result of the use case (``respond_with``); the use case hands in the result and commits
+(``commit``). What else is written of a request, and when:
+
+- a *claim*, before the first callout, so that a twin on another node never calls a member;
+- with each segment of a run, that it is segmented: it cannot be taken over any more;
+- with each chunk of a collection but the last, what became of it: whoever repeats the request goes on behind it;
+- with the audit event of a failure behind a segment, the failure.
+
+From the first of these on the stored record bears the token of this attempt, and each further write demands it. So a
+node that was taken for dead, and wakes up, writes nothing.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from datetime import timedelta
+from typing import Final, TypeVar
+from uuid import uuid4
+
+from msgspec import Struct
+
+from statewright import logs
+from statewright.failures import (
+    BadRequest,
+    Failure,
+    IdempotencyClaimLost,
+    IdempotencyKeyTaken,
+    OutcomeUnknown,
+)
+from statewright.idempotency import KeyScope, KeyStatus, StoredAnswer
+from statewright.storage.columns import StagedRow
+from statewright.storage.commit.overlay import Overlay
+from statewright.storage.commit.unit_of_work import UnitOfWork
+from statewright.storage.idempotency import records
+from statewright.storage.idempotency.parts import KEYS, KeyRecord, KeyRecords
+from statewright.storage.idempotency.transaction import open_recorded_transaction
+from statewright.storage.pool import Pool
+
+MAX_ANSWER_CHARS: Final = 16 * 1024 * 1024
+"""Of an answer that is stored."""
+
+INTERRUPTED_RETENTION: Final = timedelta(days=7)
+"""For how long the record of a run counts that was cut off between its segments."""
+
+T = TypeVar("T")
+
+log = logs.logger(__name__)
+
+
+class AnswerFormat(Struct, frozen=True):
+    """How an interface answers failures, and what is no expected failure."""
+
+    failure: Callable[[Failure], StoredAnswer]
+    defect: Callable[[Exception], StoredAnswer]
+
+
+class KeySettings(Struct, frozen=True, kw_only=True):
+    """What all requests with keys have in common in one process. ``node`` is the id of this one."""
+
+    pool: Pool
+    node: str
+    retention: timedelta
+
+
+class KeyedRequest:
+    """A request with a key. ``request_hash`` tells what was asked, as 32 bytes."""
+
+    def __init__(
+        self, settings: KeySettings, scope: KeyScope, request_hash: bytes, answer_format: AnswerFormat
+    ) -> None:
+        self.scope = scope
+        self.request_hash = request_hash
+        self.format = answer_format
+        self.token = str(uuid4())
+        self.answer: StoredAnswer | None = None
+        """What is stored, once it is; of a request that joins a transaction, what will be."""
+        self.elements: tuple[str, ...] = ()
+        """What became of the chunks of a collection so far, those of earlier attempts included."""
+        self.is_left = False
+        """Whether the client has gone, and the run goes on."""
+        self.joined: UnitOfWork | None = None
+        """The transaction of another request that this one works in."""
+        self.ended = asyncio.Event()
+        self._settings = settings
+        self._claim: str | None = None
+        self._is_segmented = False
+        self._events: list[StagedRow] = []
+        self._compose: Callable[[object], Awaitable[StoredAnswer]] | None = None
+        self._compose_failure: Callable[[Failure], Awaitable[StoredAnswer]] | None = None
+        self._convert: Callable[[object], object] | None = None
+        self._chunk: _Chunk | None = None
+
+    def respond_with(self, compose: Callable[[object], Awaitable[StoredAnswer]]) -> None:
+        """How the result that the use case hands in becomes the answer."""
+        self._compose = compose
+
+    def convert_results(self, convert: Callable[[object], object]) -> None:
+        """What the answer is made of, where a use case commits with a result of its own."""
+        self._convert = convert
+
+    def open_chunk(self, before: Sequence[object], encode: Callable[[object], bytes], *, is_last: bool) -> None:
+        """The next commit is that of a chunk of a collection, after those that became of what was ``before``. The
+        answer is made of all of them.
+        """
+        self._chunk = _Chunk(tuple(before), encode, is_last)
+
+    def fail_with(self, compose: Callable[[Failure], Awaitable[StoredAnswer]] | None) -> None:
+        """How a failure becomes the answer, where it is not told as one: behind chunks that are durable."""
+        self._compose_failure = compose
+
+    def restart(self) -> None:
+        """Begin a new attempt, of which nothing is stored."""
+        self.token = str(uuid4())
+        self.answer, self.elements, self._claim = None, (), None
+        self._is_segmented, self._events = False, []
+        self._compose_failure, self._convert, self._chunk = None, None, None
+
+    def resume(self, elements: tuple[str, ...]) -> None:
+        """Go on with what an earlier attempt has begun: its record bears the token of this one."""
+        self.elements, self._claim = elements, self.token
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether something is stored of this attempt."""
+        return self._claim is not None
+
+    @property
+    def is_partly_durable(self) -> bool:
+        """Whether something of the effect is durable before the end."""
+        return self._is_segmented or bool(self.elements)
+
+    # The protocol RecordedRequest.
+
+    async def prepare_callout(self) -> None:
+        """Store a claim, unless something is stored already. Raises ``IdempotencyKeyTaken`` when another was faster."""
+        if self._claim is None:
+            if not await records.store_record(self._settings.pool, self._build_record("IN_PROGRESS")):
+                raise IdempotencyKeyTaken
+            self._claim = self.token
+
+    def stage_segment(self, overlay: Overlay) -> None:
+        """Stage that the run has a part that is durable."""
+        record = self._build_record(
+            "IN_PROGRESS", transaction_id=overlay.label, entities=overlay.written_ids, is_segmented=True
+        )
+        _stage(overlay, record)
+
+    def confirm_segment(self) -> None:
+        """The run has a part that is durable."""
+        self._claim, self._is_segmented = self.token, True
+
+    def keep_event(self, row: StagedRow) -> None:
+        """Write the event with the failure that follows it."""
+        self._events.append(row)
+
+    # What use cases do.
+
+    async def commit(self, unit: UnitOfWork, result: object) -> int | None:
+        """Commit the unit with the record of this request and its answer; otherwise as ``UnitOfWork.commit``.
+
+        Raises ``BadRequest`` for an answer that is too large, ``IdempotencyKeyTaken`` and ``IdempotencyClaimLost``.
+        """
+        if self._convert is not None:
+            result = self._convert(result)
+        chunk = self._chunk
+        if chunk is None or chunk.is_last:
+            return await self._commit_whole(unit, result if chunk is None else [*chunk.before, result])
+        return await self._commit_chunk(unit, chunk.encode(result).decode())
+
+    async def _commit_whole(self, unit: UnitOfWork, result: object) -> int | None:
+        answer = await self.compose_answer(result)
+        transaction = unit.label if unit.parent is None else unit.id
+        record = self._build_record("DONE", answer=answer, transaction_id=transaction, entities=unit.written_ids)
+        _stage(unit, record)
+        at = await unit.commit()
+        if at is not None or unit.parent is not None:
+            self.answer, self._convert = answer, None
+        return at
+
+    async def _commit_chunk(self, unit: UnitOfWork, element: str) -> int | None:
+        """Commit a chunk that is not the last one. In a joined transaction nothing of it is durable before the last."""
+        if unit.parent is not None:
+            return await unit.commit()
+        entities = () if self._is_segmented else unit.written_ids
+        record = self._build_record("IN_PROGRESS", transaction_id=unit.label, entities=entities, element=element)
+        _stage(unit, record)
+        at = await unit.commit()
+        if at is not None:
+            self._claim, self._is_segmented, self._convert = self.token, False, None
+            self.elements = (*self.elements, element)
+        return at
+
+    async def commit_act(self, act: Callable[[Pool], Awaitable[bool]], result: object) -> bool:
+        """Do something by statements of its own on the pool that ``act`` is given, and record it in the same
+        transaction, if it says that it had an effect.
+        """
+        answer = await self.compose_answer(result)
+        async with open_recorded_transaction(self._settings.pool) as transaction:
+            has_effect = await act(transaction.pool)
+            if has_effect and not await transaction.write(self._build_record("DONE", answer=answer)):
+                raise IdempotencyKeyTaken
+        if has_effect:
+            self.answer = answer
+        return has_effect
+
+    def must_record(self, failure: Failure) -> bool:
+        """Whether a failure behind a segment is what the request came to, as far as is known."""
+        return not isinstance(failure, OutcomeUnknown | IdempotencyClaimLost)
+
+    async def commit_failure(self, unit: UnitOfWork | None, failure: Failure) -> None:
+        """Store the failure of a run of which something is durable, with the audit events that were kept for it. Never
+        fails itself: the failure of the run must reach its client.
+        """
+        compose = self._compose_failure
+        answer = await compose(failure) if compose is not None else self.format.failure(failure)
+        await self.store_outcome(unit, answer)
+
+    async def store_outcome(self, unit: UnitOfWork | None, answer: StoredAnswer) -> None:
+        """Store an answer without an effect of its own; a failure to do so is logged."""
+        record, rows = self._build_record("DONE", answer=answer), self._events
+        self._events = []
+        try:
+            if self.joined is not None:
+                _stage(self.joined, record)
+                is_stored = True
+            elif unit is not None and rows:
+                is_stored = await unit.commit_rows(rows, {KEYS.name: KeyRecords(records=(record,))})
+            else:
+                is_stored = await records.store_record(self._settings.pool, record)
+        except Failure as error:
+            log.warning("idempotency_answer_lost", tenant=self.scope.tenant, error=error.detail)
+            return
+        if is_stored:
+            self.answer = answer
+
+    async def run_in_transaction(self, work: Callable[[Pool], Awaitable[StoredAnswer]]) -> StoredAnswer:
+        """Do work on the pool that it is given, in one transaction with the record. What it refuses leaves nothing.
+
+        Raises ``IdempotencyKeyTaken``.
+        """
+        try:
+            async with open_recorded_transaction(self._settings.pool) as transaction:
+                if self._claim is None and not await transaction.write(self._build_record("IN_PROGRESS")):
+                    raise IdempotencyKeyTaken
+                answer = await work(transaction.pool)
+                _require_success(answer)
+                done = self._build_record("DONE", answer=answer, claim=self.token)
+                if not await transaction.write(done):
+                    raise IdempotencyKeyTaken
+        except _Refused as refused:
+            return refused.answer
+        self.answer = answer
+        return answer
+
+    async def follow(self, work: Coroutine[object, object, T]) -> T:
+        """Do work that goes on although the client may leave, and see to the record then."""
+        try:
+            return await work
+        except Failure as failure:
+            if self.is_left and self.answer is None and self.is_partly_durable:
+                await self.commit_failure(None, failure)
+            raise
+        except Exception as defect:
+            if self.is_left and self.is_partly_durable:
+                await self.store_outcome(None, self.format.defect(defect))
+            raise
+        finally:
+            if self.is_left:
+                if self.answer is None:
+                    await self.give_up()
+                self.ended.set()
+
+    async def give_up(self) -> None:
+        """The attempt is over without an answer: nothing of it stays but what is durable of its effect. Raises
+        ``StorageUnavailable``.
+        """
+        if self._claim is not None:
+            await records.give_up(self._settings.pool, self.scope, self.token)
+
+    async def compose_answer(self, result: object) -> StoredAnswer:
+        """The answer that a result becomes. Raises ``BadRequest`` for one that is too large."""
+        assert self._compose is not None, "the interface says how results become answers"  # noqa: S101
+        answer = await self._compose(result)
+        refuse_large_answer(answer)
+        return answer
+
+    def _build_record(
+        self,
+        status: KeyStatus,
+        *,
+        answer: StoredAnswer | None = None,
+        transaction_id: str | None = None,
+        entities: Sequence[str] = (),
+        element: str | None = None,
+        is_segmented: bool = False,
+        claim: str | None = None,
+    ) -> KeyRecord:
+        kept = self._settings.retention if not is_segmented else INTERRUPTED_RETENTION
+        return KeyRecord(
+            tenant=self.scope.tenant,
+            principal=self.scope.principal,
+            key=self.scope.key,
+            request_hash=self.request_hash.hex(),
+            claim=claim or self._claim,
+            token=self.token,
+            node=self._settings.node,
+            status=status,
+            is_segmented=is_segmented,
+            transaction_id=transaction_id,
+            entities=entities,
+            element=element,
+            answer_status=answer.status if answer else None,
+            answer_type=answer.media_type if answer else None,
+            answer=answer.body if answer else None,
+            kept_us=kept // timedelta(microseconds=1),
+        )
+
+
+class _Chunk(Struct, frozen=True):
+    """What a commit is of that is one of several."""
+
+    before: tuple[object, ...]
+    encode: Callable[[object], bytes]
+    is_last: bool
+
+
+class _Refused(Exception):
+    """Undoes the transaction of work that ended with a refusal."""
+
+    def __init__(self, answer: StoredAnswer) -> None:
+        super().__init__(answer)
+        self.answer = answer
+
+
+def _require_success(answer: StoredAnswer) -> None:
+    if not answer.is_success:
+        raise _Refused(answer)
+    refuse_large_answer(answer)
+
+
+def refuse_large_answer(answer: StoredAnswer) -> None:
+    """Raises ``BadRequest`` for an answer that is too large to be stored."""
+    if len(answer.body) > MAX_ANSWER_CHARS:
+        raise BadRequest(
+            f"the answer has {len(answer.body)} characters; with an idempotency key {MAX_ANSWER_CHARS} are allowed"
+        )
+
+
+def find_staged_record(unit: UnitOfWork, scope: KeyScope) -> KeyRecord | None:
+    """What an earlier request with the key has left in the same transaction."""
+    for staged in unit.find_parts(KEYS.name):
+        assert isinstance(staged, KeyRecords)  # noqa: S101 - nothing else is staged under this name
+        for record in staged.records:
+            if (record.tenant, record.principal, record.key) == (scope.tenant, scope.principal, scope.key):
+                return record
+    return None
+
+
+def _stage(overlay: Overlay, record: KeyRecord) -> None:
+    staged, mine = overlay.parts.get(KEYS.name), KeyRecords(records=(record,))
+    overlay.parts[KEYS.name] = mine if staged is None else staged.merge(mine)

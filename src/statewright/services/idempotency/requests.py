@@ -1,0 +1,294 @@
+"""Carrying out requests with keys: the first one runs, its twins wait for it and are given its answer
+(docs/reference/operations.md#idempotent-requests).
+
+Twins on this node wait in memory. Of one that is at work on another node only its claim is known, and only if it calls
+out or commits in parts; it is looked at until it is done. Where there is none two twins may both compute: the commit of
+the second finds the record of the first, applies nothing, and what the first has stored is answered. So a refusal, too,
+is told only when there is still no record: it may be due to what a twin has done meanwhile.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from hashlib import blake2b
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from statewright import logs
+from statewright.entity import Principal
+from statewright.failures import (
+    Failure,
+    IdempotencyConflict,
+    IdempotencyInProgress,
+    IdempotencyInterrupted,
+    IdempotencyKeyNotFound,
+    IdempotencyKeyTaken,
+    OutcomeUnknown,
+    RunCutOff,
+    StorageUnavailable,
+)
+from statewright.idempotency import KeyScope, StoredAnswer
+from statewright.ids import TenantId
+from statewright.services.idempotency.keyed import (
+    INTERRUPTED_RETENTION,
+    AnswerFormat,
+    KeyedRequest,
+    KeySettings,
+    find_staged_record,
+)
+from statewright.storage.commit.unit_of_work import UnitOfWork
+from statewright.storage.idempotency import records
+from statewright.storage.idempotency.records import KeyReader, StoredKey
+from statewright.storage.pool import Pool
+
+MIN_PAUSE_S, MAX_PAUSE_S = 0.1, 1.0
+"""Between two looks at a twin on another node."""
+
+GIVE_UP_PAUSE_S: Final = 1.0
+"""Between two attempts to remove a claim while the database is away."""
+
+OUTCOMES: Final = ("new", "replayed", "conflict", "waited", "taken_over", "resumed", "interrupted")
+"""What can become of a request with a key; one that waits is counted again when its wait is over."""
+
+log = logs.logger(__name__)
+
+
+class Executed(Struct, frozen=True):
+    """What a request with a key is answered."""
+
+    answer: StoredAnswer
+    is_replay: bool = False
+
+
+Attempt = Callable[[], Awaitable[StoredAnswer]]
+"""Carries the request out. Raises its failures."""
+
+
+class _Overtaken(Exception):
+    """A twin was faster: what it did is looked up."""
+
+
+def build_scope(tenant: TenantId, principal: str, key: str) -> KeyScope:
+    """The scope of a key, and its hash."""
+    digest = blake2b(key.encode(), digest_size=16).digest()
+    return KeyScope(tenant, principal, str(UUID(bytes=digest)))
+
+
+class IdempotentRequests:
+    """The requests with keys of one process. ``outcomes`` counts them."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        reads: Pool,
+        *,
+        node: str,
+        retention: timedelta = timedelta(hours=24),
+        wait: timedelta = timedelta(seconds=10),
+    ) -> None:
+        self.outcomes: Counter[str] = Counter()
+        self._settings = KeySettings(pool=pool, node=node, retention=retention)
+        self._reader = KeyReader(reads)
+        self._wait_s = wait.total_seconds()
+        self._running: dict[KeyScope, KeyedRequest] = {}
+        self._given_up: set[asyncio.Task[None]] = set()
+
+    def open_request(
+        self, principal: Principal, key: str, request_hash: bytes, answer_format: AnswerFormat
+    ) -> KeyedRequest:
+        """A request that is about to be carried out."""
+        scope = build_scope(principal.tenant, principal.id, key)
+        return KeyedRequest(self._settings, scope, request_hash, answer_format)
+
+    async def get_record(self, tenant: TenantId, principal: str, key: str) -> StoredKey:
+        """The record of a key; one in progress whose run was cut off is as a repeat would find it. Raises
+        ``IdempotencyKeyNotFound``.
+        """
+        found = await self._reader.find(build_scope(tenant, principal, key))
+        if found is None:
+            raise IdempotencyKeyNotFound
+        if found.status == "IN_PROGRESS" and found.is_segmented and not found.is_held:
+            return replace(found, status="INTERRUPTED")
+        return found
+
+    async def execute(self, keyed: KeyedRequest, attempt: Attempt, *, joined: UnitOfWork | None = None) -> Executed:
+        """Carry the request out, or give the answer of the first one. ``joined`` is the transaction it works in.
+
+        Raises the failures of the request, ``IdempotencyConflict``, ``IdempotencyInProgress``,
+        ``IdempotencyInterrupted``.
+        """
+        deadline = asyncio.get_running_loop().time() + self._wait_s
+        keyed.joined = joined
+        async with self._take_turn(keyed, deadline):
+            while True:
+                keyed.restart()
+                replay = await self._find_answer(keyed, deadline, joined)
+                if replay is not None:
+                    self.outcomes["replayed"] += 1
+                    return Executed(replay, is_replay=True)
+                try:
+                    return Executed(await self._run(keyed, attempt))
+                except _Overtaken:
+                    continue
+
+    @asynccontextmanager
+    async def _take_turn(self, keyed: KeyedRequest, deadline: float) -> AsyncIterator[None]:
+        """The block has the key to itself on this node."""
+        if keyed.scope in self._running:
+            self.outcomes["waited"] += 1
+        while (twin := self._running.get(keyed.scope)) is not None:
+            if twin.request_hash != keyed.request_hash:
+                self._refuse()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await twin.ended.wait()
+            except TimeoutError as late:
+                raise IdempotencyInProgress from late
+            await asyncio.sleep(0)  # an end that was reached before is noticed by another task
+        self._running[keyed.scope] = keyed
+        try:
+            yield
+        finally:
+            if keyed.is_left:
+                self._watch(keyed)
+            else:
+                self._end(keyed)
+
+    def _end(self, keyed: KeyedRequest) -> None:
+        del self._running[keyed.scope]
+        keyed.ended.set()
+
+    def _watch(self, keyed: KeyedRequest) -> None:
+        """Let twins wait for a run whose client has gone."""
+
+        async def watch() -> None:
+            await keyed.ended.wait()
+            self._end(keyed)
+
+        self._start(watch())
+
+    async def _find_answer(
+        self, keyed: KeyedRequest, deadline: float, joined: UnitOfWork | None
+    ) -> StoredAnswer | None:
+        """The stored answer; None when the request is to run, maybe from where an earlier attempt has come to."""
+        clock, pause, has_waited = asyncio.get_running_loop().time, MIN_PAUSE_S, False
+        while True:
+            if joined is not None and (staged := find_staged_record(joined, keyed.scope)) is not None:
+                if bytes.fromhex(staged.request_hash) != keyed.request_hash:
+                    self._refuse()
+                return StoredAnswer(staged.answer_status or 0, staged.answer_type or "", staged.answer or "")
+            found = await self._reader.find(keyed.scope)
+            if found is None:
+                self.outcomes["new"] += 1
+                return None
+            if found.request_hash != keyed.request_hash:
+                self._refuse()
+            if found.answer is not None:
+                return found.answer
+            if found.status == "INTERRUPTED":
+                self.outcomes["interrupted"] += 1
+                raise IdempotencyInterrupted(found.transaction_id or "", found.entities)
+            if (not found.is_held or found.node == self._settings.node) and await self._take_over(keyed, found):
+                return None
+            if clock() + pause > deadline:
+                raise IdempotencyInProgress
+            if not has_waited:
+                self.outcomes["waited"] += 1
+                has_waited = True
+            await asyncio.sleep(pause)
+            pause = min(1.5 * pause, MAX_PAUSE_S)
+
+    async def _take_over(self, keyed: KeyedRequest, found: StoredKey) -> bool:
+        """Go on with what an attempt has begun that is over; whether that can be."""
+        pool = self._settings.pool
+        if found.is_segmented:
+            await records.interrupt(pool, keyed.scope, former=found.token, kept=INTERRUPTED_RETENTION)
+            return False
+        elements = await records.take_over(
+            pool, keyed.scope, former=found.token, token=keyed.token, node=self._settings.node
+        )
+        if elements is None:
+            return False
+        keyed.resume(elements)
+        self.outcomes["resumed" if elements else "taken_over"] += 1
+        return True
+
+    async def _run(self, keyed: KeyedRequest, attempt: Attempt) -> StoredAnswer:
+        """Carry the request out, and leave no record behind but that of an effect."""
+        try:
+            answer = await attempt()
+        except IdempotencyKeyTaken as taken:
+            raise _Overtaken from taken
+        except Failure as failure:
+            return await self._settle_failure(keyed, failure)
+        except asyncio.CancelledError:
+            if not keyed.is_left and keyed.is_claimed:
+                self._start(_insist_on_giving_up(keyed))
+            raise
+        except Exception as defect:
+            if keyed.is_partly_durable and keyed.answer is None:
+                await keyed.store_outcome(None, keyed.format.defect(defect))
+            if keyed.answer is not None:
+                return keyed.answer
+            await self._give_up(keyed)
+            raise
+        if keyed.answer is None:
+            if not answer.is_success:
+                await self._give_up(keyed)
+            else:  # without an effect, or with one that may happen twice
+                await keyed.store_outcome(None, answer)
+        return answer
+
+    async def _settle_failure(self, keyed: KeyedRequest, failure: Failure) -> StoredAnswer:
+        if isinstance(failure, RunCutOff):
+            raise failure
+        if keyed.answer is None and keyed.is_partly_durable and keyed.must_record(failure):
+            await keyed.commit_failure(None, failure)
+        if keyed.answer is not None:
+            return keyed.answer
+        is_known = not isinstance(failure, OutcomeUnknown | StorageUnavailable)
+        if is_known and await self._is_overtaken(keyed):
+            raise _Overtaken from failure
+        await self._give_up(keyed)
+        raise failure
+
+    async def _is_overtaken(self, keyed: KeyedRequest) -> bool:
+        """Whether a twin has left a record while this request was about to be refused."""
+        if keyed.is_claimed:
+            return False
+        try:
+            return await self._reader.find(keyed.scope) is not None
+        except StorageUnavailable:
+            return False
+
+    def _refuse(self) -> None:
+        self.outcomes["conflict"] += 1
+        raise IdempotencyConflict
+
+    async def _give_up(self, keyed: KeyedRequest) -> None:
+        """Remove what the attempt has claimed: before its client is told, or when the database is back."""
+        try:
+            await keyed.give_up()
+        except StorageUnavailable:
+            self._start(_insist_on_giving_up(keyed))
+
+    def _start(self, work: "asyncio.Future[None] | Awaitable[None]") -> None:
+        task = asyncio.ensure_future(work)
+        self._given_up.add(task)
+        task.add_done_callback(self._given_up.discard)
+
+
+async def _insist_on_giving_up(keyed: KeyedRequest) -> None:
+    while True:
+        try:
+            await keyed.give_up()
+        except StorageUnavailable as away:
+            log.info("idempotency_claim_kept", error=away.detail)
+            await asyncio.sleep(GIVE_UP_PAUSE_S)
+        else:
+            return

@@ -1,0 +1,217 @@
+"""Reading and writing records of idempotent requests apart from the commit statement."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Final
+
+import asyncpg
+from msgspec import Struct
+
+from statewright.idempotency import KeyScope, KeyStatus, StoredAnswer
+from statewright.ids import EntityId, TransactionId
+from statewright.storage.idempotency.parts import KeyRecord
+from statewright.storage.pool import Pool
+from statewright.storage.shared_reads import SharedReads
+
+MAX_BATCH: Final = 1000
+"""Records that one statement removes."""
+
+
+class StoredKey(Struct, frozen=True, kw_only=True):
+    """A record as it is stored. Instants are epoch microseconds. ``is_held``: a node that is alive works on it."""
+
+    request_hash: bytes
+    status: KeyStatus
+    token: str
+    node: str
+    is_held: bool
+    is_segmented: bool
+    transaction_id: TransactionId | None
+    entities: tuple[EntityId, ...]
+    elements: tuple[str, ...]
+    answer: StoredAnswer | None
+    created_at: int
+    expires_at: int
+
+
+# LATERAL … LIMIT 1 keeps the planner at one index probe per key.
+FIND: Final = """
+    SELECT wanted.tenant, wanted.principal, wanted.key, stored.*
+      FROM unnest($1::text[], $2::text[], $3::uuid[]) AS wanted (tenant, principal, key)
+     CROSS JOIN LATERAL (
+            SELECT request_hash, status, token, node, is_segmented, transaction_id, entities, elements,
+                   answer_status, answer_type, answer, created_at, expires_at,
+                   status = 'IN_PROGRESS'
+                   AND EXISTS (SELECT FROM cluster_node WHERE id = node AND lease_until > now_us()) AS is_held
+              FROM idempotency
+             WHERE idempotency.tenant = wanted.tenant AND idempotency.principal = wanted.principal
+               AND idempotency.key = wanted.key
+               AND (status = 'IN_PROGRESS' OR expires_at > now_us())
+             LIMIT 1) AS stored
+"""
+
+
+class KeyReader:
+    """Records by key. Those who ask at the same time share a statement."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._reads = SharedReads(pool, _fetch_records, name="idempotency-read")
+
+    async def find(self, scope: KeyScope) -> StoredKey | None:
+        """The record; None when there is none, or it does not count any more. Raises ``StorageUnavailable``."""
+        return await self._reads.ask(scope)
+
+
+async def _fetch_records(
+    connection: asyncpg.Connection, scopes: Sequence[KeyScope], timeout_s: float
+) -> Mapping[KeyScope, StoredKey]:
+    tenants, principals = [scope.tenant for scope in scopes], [scope.principal for scope in scopes]
+    keys = [scope.key for scope in scopes]
+    rows = await connection.fetch(FIND, tenants, principals, keys, timeout=timeout_s)
+    return {KeyScope(row["tenant"], row["principal"], str(row["key"])): _to_stored_key(row) for row in rows}
+
+
+def _to_stored_key(row: asyncpg.Record) -> StoredKey:
+    status, transaction = row["answer_status"], row["transaction_id"]
+    return StoredKey(
+        request_hash=row["request_hash"],
+        status=row["status"],
+        token=str(row["token"]),
+        node=row["node"],
+        is_held=row["is_held"],
+        is_segmented=row["is_segmented"],
+        transaction_id=None if transaction is None else TransactionId(str(transaction)),
+        entities=tuple(EntityId(str(entity)) for entity in row["entities"]),
+        elements=tuple(row["elements"]),
+        answer=None if status is None else StoredAnswer(status, row["answer_type"], row["answer"]),
+        created_at=row["created_at"],
+        expires_at=row["expires_at"],
+    )
+
+
+ADD: Final = """
+    -- Waits for a twin that is just being written. A record whose time is over does not count, and is replaced.
+    INSERT INTO idempotency AS stored (tenant, principal, key, request_hash, token, node, status, transaction_id,
+                                       entities, answer_status, answer_type, answer, created_at, expires_at)
+    VALUES ($1, $2, $3, decode($4, 'hex'), $5, $6, $7, $8, $9::uuid[], $10, $11, $12, now_us(), now_us() + $13::bigint)
+        ON CONFLICT (tenant, principal, key) DO UPDATE
+       SET request_hash = excluded.request_hash, token = excluded.token, node = excluded.node,
+           status = excluded.status, is_segmented = false, transaction_id = excluded.transaction_id,
+           entities = excluded.entities, elements = '{}', answer_status = excluded.answer_status,
+           answer_type = excluded.answer_type, answer = excluded.answer,
+           created_at = excluded.created_at, expires_at = excluded.expires_at
+     WHERE stored.status <> 'IN_PROGRESS' AND stored.expires_at <= now_us()
+    RETURNING true
+"""
+
+CHANGE: Final = """
+    UPDATE idempotency
+       SET status = $5, transaction_id = coalesce($6, transaction_id), entities = entities || $7::uuid[],
+           is_segmented = false, answer_status = $8, answer_type = $9, answer = $10, expires_at = now_us() + $11::bigint
+     WHERE tenant = $1 AND principal = $2 AND key = $3 AND token = $4 AND status = 'IN_PROGRESS'
+    RETURNING true
+"""
+
+
+async def write_record(connection: asyncpg.Connection, record: KeyRecord) -> bool:
+    """Write a record by a statement of its own; False when another attempt has the key."""
+    answer = (record.answer_status, record.answer_type, record.answer, record.kept_us)
+    written, scope = (record.transaction_id, list(record.entities)), (record.tenant, record.principal, record.key)
+    if record.claim is not None:
+        change = (*scope, record.claim, record.status, *written, *answer)
+        return await connection.fetchval(CHANGE, *change) is True
+    made = (*scope, record.request_hash, record.token, record.node, record.status, *written, *answer)
+    return await connection.fetchval(ADD, *made) is True
+
+
+async def store_record(pool: Pool, record: KeyRecord) -> bool:
+    """:func:`write_record` on a connection of the pool. Raises ``StorageUnavailable``."""
+    async with pool.connection() as connection:
+        return await write_record(connection, record)
+
+
+TAKE_OVER: Final = """
+    UPDATE idempotency SET token = $5, node = $6
+     WHERE tenant = $1 AND principal = $2 AND key = $3 AND token = $4 AND status = 'IN_PROGRESS' AND NOT is_segmented
+       AND (node = $6 OR NOT EXISTS (SELECT FROM cluster_node WHERE id = node AND lease_until > now_us()))
+    RETURNING elements
+"""
+
+
+async def take_over(pool: Pool, scope: KeyScope, *, former: str, token: str, node: str) -> tuple[str, ...] | None:
+    """Go on with what another attempt has begun whose node is gone, or this one's that is over. What became of the
+    chunks so far; None when somebody else was faster.
+    """
+    async with pool.connection() as connection:
+        elements = await connection.fetchval(TAKE_OVER, scope.tenant, scope.principal, scope.key, former, token, node)
+    return None if elements is None else tuple(elements)
+
+
+INTERRUPT: Final = """
+    UPDATE idempotency SET status = 'INTERRUPTED', expires_at = now_us() + $5::bigint
+     WHERE tenant = $1 AND principal = $2 AND key = $3 AND token = $4 AND status = 'IN_PROGRESS' AND is_segmented
+"""
+
+
+async def interrupt(pool: Pool, scope: KeyScope, *, former: str, kept: timedelta) -> None:
+    """Mark a run of which a part is durable, and whose node is gone: it is never run again."""
+    async with pool.connection() as connection:
+        kept_us = kept // timedelta(microseconds=1)
+        await connection.execute(INTERRUPT, scope.tenant, scope.principal, scope.key, former, kept_us)
+
+
+GIVE_UP: Final = """
+    -- A commit that is still on its way holds the row, and is waited for.
+    WITH removed AS (
+        DELETE FROM idempotency
+         WHERE tenant = $1 AND principal = $2 AND key = $3 AND token = $4 AND status = 'IN_PROGRESS'
+           AND NOT is_segmented AND elements = '{}'
+    )
+    UPDATE idempotency SET node = ''
+     WHERE tenant = $1 AND principal = $2 AND key = $3 AND token = $4 AND status = 'IN_PROGRESS'
+       AND (is_segmented OR elements <> '{}')
+"""
+
+
+async def give_up(pool: Pool, scope: KeyScope, token: str) -> None:
+    """The attempt is over without an answer: its claim is removed, or, where something of it is durable, left to
+    whoever repeats the request.
+    """
+    async with pool.connection() as connection:
+        await connection.execute(GIVE_UP, scope.tenant, scope.principal, scope.key, token)
+
+
+REMOVE: Final = """
+    -- Uses idempotency_expiry. Nodes that sweep at once pass each other's rows by.
+    WITH old AS MATERIALIZED (
+        SELECT tenant, principal, key FROM idempotency
+         WHERE expires_at <= now_us()
+           AND (status <> 'IN_PROGRESS'
+                OR NOT EXISTS (SELECT FROM cluster_node WHERE id = node AND lease_until > now_us()))
+         ORDER BY expires_at
+         LIMIT $1 FOR UPDATE SKIP LOCKED
+    ),
+    removed AS (
+        DELETE FROM idempotency USING old
+         WHERE idempotency.tenant = old.tenant AND idempotency.principal = old.principal AND idempotency.key = old.key
+        RETURNING 1
+    )
+    SELECT count(*) FROM removed
+"""
+
+
+async def remove_expired_records(pool: Pool) -> int:
+    """Remove up to ``MAX_BATCH`` records, of all tenants, whose time is over; how many."""
+    async with pool.connection() as connection:
+        removed: int = await connection.fetchval(REMOVE, MAX_BATCH)
+    return removed
+
+
+ESTIMATE: Final = "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'idempotency'::regclass"
+
+
+async def estimate_records(pool: Pool) -> int:
+    """About how many records there are, as the database counted last: a look at all of them would cost too much."""
+    async with pool.connection() as connection:
+        count: int = await connection.fetchval(ESTIMATE)
+    return count
