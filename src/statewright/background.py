@@ -4,10 +4,12 @@ A round that fails is logged and followed by the next one, whatever the failure:
 """
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from random import Random
 from time import monotonic
 from typing import Any, Final, TypeVar
@@ -26,10 +28,26 @@ _random = Random()  # noqa: S311 - our own: property tests reset the module's sh
 MAX_INLINE_BYTES: Final = 64 * 1024
 """Bytes of input that the event loop works on by itself; more may take longer than others should wait."""
 
+SWITCH_INTERVAL_S: Final = 0.001
+"""After which a thread that computes gives way to one that waits. With the 5 ms of the interpreter, the event loop
+would wait for each of them several times before it gets anything done.
+"""
+
 _executor = ThreadPoolExecutor(max_workers=2, thread_name_prefix="large-input")
 """Few threads: they compute, so that each more of them lets the event loop wait longer for its turn."""
 
+_operations = ThreadPoolExecutor(max_workers=2, thread_name_prefix="long-operation")
+"""Apart from large input, which must not wait for what definitions compute."""
+
+_disposal = ThreadPoolExecutor(max_workers=1, thread_name_prefix="disposal")
+"""Nobody waits for it."""
+
 _Result = TypeVar("_Result")
+
+
+def shorten_thread_switches() -> None:
+    """Let threads that compute give way to the event loop soon (``SWITCH_INTERVAL_S``)."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
 
 
 async def run_by_size(size: int, compute: Callable[[], _Result]) -> _Result:
@@ -37,33 +55,51 @@ async def run_by_size(size: int, compute: Callable[[], _Result]) -> _Result:
 
     ``compute`` must touch nothing that the event loop may change meanwhile.
     """
-    if size <= MAX_INLINE_BYTES:
-        return compute()
-    return await asyncio.get_running_loop().run_in_executor(_executor, compute)
+    return compute() if size <= MAX_INLINE_BYTES else await _compute(_executor, compute)
 
 
-_disposers: WeakKeyDictionary[asyncio.AbstractEventLoop, Disposer] = WeakKeyDictionary()
+class _LargeValues:
+    """What one event loop has in hand."""
+
+    def __init__(self) -> None:
+        self.computations = 0
+        """Those in threads, or waiting for one."""
+        self.disposer = Disposer(_disposal.submit)
+
+
+_large_values: WeakKeyDictionary[asyncio.AbstractEventLoop, _LargeValues] = WeakKeyDictionary()
+
+
+def _get_large_values() -> _LargeValues:
+    loop = asyncio.get_running_loop()
+    found = _large_values.get(loop)
+    if found is None:
+        found = _large_values[loop] = _LargeValues()
+    return found
+
+
+async def _compute(executor: ThreadPoolExecutor, compute: Callable[[], _Result]) -> _Result:
+    values = _get_large_values()
+    values.computations += 1
+    computing = asyncio.get_running_loop().run_in_executor(executor, compute)
+    computing.add_done_callback(partial(_count_off, values))
+    return await computing
+
+
+def _count_off(values: _LargeValues, _: object) -> None:
+    values.computations -= 1
 
 
 def free_in_parts(value: object, size: int) -> None:
     """Have a value of a text of so many bytes freed by a thread, if it is large, as soon as it is not used any more."""
-    if size <= MAX_INLINE_BYTES or not isinstance(value, list | dict):
-        return
-    loop = asyncio.get_running_loop()
-    disposer = _disposers.get(loop)
-    if disposer is None:
-        disposer = _disposers[loop] = Disposer(_executor.submit)
-    disposer.add(value)
+    if size > MAX_INLINE_BYTES and isinstance(value, list | dict):
+        _get_large_values().disposer.add(value)
 
 
 def has_large_values() -> bool:
-    """Whether values that were handed to ``free_in_parts`` are still in use."""
-    disposer = _disposers.get(asyncio.get_running_loop())
-    return disposer is not None and disposer.is_holding
-
-
-_operations = ThreadPoolExecutor(max_workers=2, thread_name_prefix="long-operation")
-"""Apart from large input, which must not wait for what definitions compute."""
+    """Whether large values are computed on, or values that were handed to ``free_in_parts`` not freed yet."""
+    values = _get_large_values()
+    return values.computations > 0 or values.disposer.is_holding
 
 
 async def run_within_turn(
@@ -84,7 +120,7 @@ async def run_within_turn(
 
 async def run_in_thread(compute: Callable[[], _Result]) -> _Result:
     """The result of a computation that is too long for a turn."""
-    return await asyncio.get_running_loop().run_in_executor(_operations, compute)
+    return await _compute(_operations, compute)
 
 
 SLICE_S: Final = 0.004

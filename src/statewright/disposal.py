@@ -1,19 +1,16 @@
-"""Large JSON values, freed in parts.
+"""Large JSON values of an event loop, freed by a thread when nobody uses them any more.
 
-When nothing refers to a value any more, Python frees it at once, with all it holds, and the interpreter does nothing
-else meanwhile: a hundred milliseconds and more for a million containers, in whichever thread lets go of it last. So
-large values are handed to a :class:`Disposer`. It keeps them until nobody else does, and lets a thread take them apart.
+Who has been given a large value cannot know whether it is the last one to use it. So such values are handed to a
+:class:`Disposer`. It keeps them until nobody else does, and lets a thread take them apart
+(:mod:`statewright.freeing`).
 """
 
 import asyncio
 import sys
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Final
 
-Container: TypeAlias = list[Any] | dict[Any, Any]  # Any: what is freed is not looked at
-
-_SLICE: Final = 2_000
-"""Items that are freed at once."""
+from statewright.freeing import Container, take_apart
 
 INTERVAL_S: Final = 0.05
 """Pause between two looks for values that are not used any more."""
@@ -28,12 +25,15 @@ class Disposer:
     def __init__(self, run: Callable[[Callable[[], None]], object]) -> None:
         self._run = run
         self._values: list[tuple[Container, int]] = []
+        self._unused: list[list[Container]] = []
+        """What threads take apart; each list is empty when that is done."""
         self._is_due = False
 
     @property
     def is_holding(self) -> bool:
         """Whether there are values that are not freed yet."""
-        return bool(self._values)
+        self._unused = [*filter(None, self._unused)]
+        return bool(self._values or self._unused)
 
     def add(self, value: Container) -> None:
         """Free a value in parts when it is not used any more."""
@@ -59,31 +59,10 @@ class Disposer:
         value = None
         self._values = kept
         if unused:
+            self._unused = [*filter(None, self._unused), unused]
             self._run(lambda: take_apart(unused))
         self._schedule()
 
 
 _OWN_REFERENCES: Final = 2
 """To a value that only a local variable refers to, as ``sys.getrefcount`` counts them."""
-
-
-def take_apart(values: list[Container]) -> None:
-    """Free values that nobody else refers to, a few items at a time; the list is empty afterwards.
-
-    Parts of them that are used elsewhere are left alone.
-    """
-    while values:
-        current = values.pop()
-        while current:
-            items = _cut_off(current)
-            # Refers to each item: the list, the variable of the loop, the argument.
-            values += [item for item in items if isinstance(item, list | dict) and item and sys.getrefcount(item) <= 3]
-            del items
-
-
-def _cut_off(container: Container) -> list[Any]:
-    if isinstance(container, dict):
-        return [container.popitem()[1] for _ in range(min(len(container), _SLICE))]
-    items = container[-_SLICE:]
-    del container[-_SLICE:]
-    return items

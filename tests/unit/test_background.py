@@ -1,13 +1,26 @@
 """Loops of background work: pauses, failures, more to do, waking and the end."""
 
 import asyncio
+import sys
 import threading
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import pytest
 
 from statewright import logs
-from statewright.background import MAX_INLINE_BYTES, cancel_all, repeat, run_by_size, run_in_background
+from statewright.background import (
+    MAX_INLINE_BYTES,
+    SWITCH_INTERVAL_S,
+    cancel_all,
+    free_in_parts,
+    has_large_values,
+    repeat,
+    run_by_size,
+    run_in_background,
+    run_in_thread,
+    shorten_thread_switches,
+)
 
 log = logs.logger("statewright.tests")
 
@@ -118,3 +131,34 @@ async def test_the_failure_of_a_computation_in_a_thread_is_raised() -> None:
 
     with pytest.raises(ValueError, match="no luck"):
         await run_by_size(MAX_INLINE_BYTES + 1, fail)
+
+
+@pytest.mark.parametrize("compute", [lambda work: run_by_size(MAX_INLINE_BYTES + 1, work), run_in_thread])
+async def test_what_a_thread_computes_on_counts_as_large_values(
+    compute: Callable[[Callable[[], bool]], Awaitable[bool]],
+) -> None:
+    go_on = threading.Event()
+    assert not has_large_values()
+    computing = asyncio.ensure_future(compute(lambda: go_on.wait(30)))
+    await asyncio.sleep(0)
+    assert has_large_values()
+    go_on.set()
+    assert await computing
+    assert not has_large_values()
+
+
+async def test_values_count_as_large_until_they_are_freed() -> None:
+    free_in_parts([[n] for n in range(10_000)], MAX_INLINE_BYTES + 1)
+    assert has_large_values()
+    async with asyncio.timeout(30):
+        while has_large_values():  # noqa: ASYNC110 - it has no event
+            await asyncio.sleep(0.01)
+
+
+def test_threads_give_way_sooner_than_the_interpreter_makes_them() -> None:
+    before = sys.getswitchinterval()
+    try:
+        shorten_thread_switches()
+        assert sys.getswitchinterval() == pytest.approx(SWITCH_INTERVAL_S)
+    finally:
+        sys.setswitchinterval(before)

@@ -4,7 +4,10 @@ import asyncio
 import weakref
 from collections.abc import Callable
 
-from statewright.disposal import Container, Disposer, take_apart
+import pytest
+
+from statewright.disposal import Disposer
+from statewright.freeing import Container, take_apart, use_once
 from statewright.jsonval.values import JsonValue
 
 
@@ -36,6 +39,29 @@ def test_however_deep_a_value_is_it_is_freed():
     del value
     take_apart(values)
     assert values == []
+
+
+def test_a_list_of_values_is_not_empty_before_they_are_freed():
+    """Who looks at it from another thread knows by that whether there is something left."""
+    inner = Watched()
+    left = list[bool]()
+    weakref.finalize(inner, lambda: left.append(bool(values)))
+    values: list[Container] = [{"v": [inner]}]
+    del inner
+    take_apart(values)
+    assert left == [True]
+    assert values == []
+
+
+def test_what_is_used_once_is_taken_apart_also_when_that_fails():
+    value: JsonValue = {"a": [1], "b": {"c": 2}}
+    kept = use_once(value, lambda used: used["b"])  # type: ignore[call-overload, index]
+    assert (value, kept) == ({}, {"c": 2})
+    refused: list[JsonValue] = [[1], [2]]
+    with pytest.raises(ZeroDivisionError):
+        use_once(refused, lambda used: len(used) / 0)
+    assert refused == []
+    assert use_once("text", len) == 4
 
 
 async def test_a_value_is_freed_as_soon_as_nobody_uses_it():

@@ -19,11 +19,11 @@ from statewright.background import has_large_values, repeat, run_in_background
 
 log = logs.logger(__name__)
 
-THRESHOLDS: Final = (50_000, 4, 500)
+THRESHOLDS: Final = (20_000, 4, 1_250)
 """Allocations between collections, and collections of the young and the middle-aged that make one of the next.
 
-The second bounds how many objects a collection looks at while everything else stands still: of the million containers
-that a large document may have, a quarter at a time, in some 20 ms.
+The first two bound how many objects a collection looks at while everything else stands still: of the million containers
+that a large document may have, a tenth at a time, in some 10 ms.
 """
 
 COLLECT_INTERVAL: Final = timedelta(minutes=1)

@@ -17,7 +17,7 @@ from statewright.app.listeners import Listeners, bind_http, serve_admin
 from statewright.app.readiness import Readiness
 from statewright.app.runtime import build_runtime
 from statewright.app.telemetry import open_tracer
-from statewright.background import ShutdownBudget, finish_all
+from statewright.background import ShutdownBudget, finish_all, shorten_thread_switches
 from statewright.cluster.node import ClusterNode, NodeConfig, open_cluster_node
 from statewright.compute.dispatch import Dispatcher
 from statewright.compute.members import Members
@@ -77,6 +77,7 @@ async def run_service(
         stack.callback(node.drain)
         stack.callback(grace.begin)
         tune_garbage_collection()
+        shorten_thread_switches()
         await begin(collect_garbage())
         log.info("ready", http=http_port, grpc=grpc_port, admin=admin_port)
         yield Service(

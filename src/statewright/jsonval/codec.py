@@ -25,12 +25,13 @@ from typing import Final, cast
 
 import msgspec
 
+from statewright.freeing import take_apart
 from statewright.jsonval.literals import MAX_DIGITS, MAX_EXPONENT, read_fraction, read_stored_whole
 from statewright.jsonval.pieces import PIECE_BYTES, NotSplittable, Piece, RepeatedName, decode_pieces, encode_pieces
 from statewright.jsonval.scanning import MAX_NESTING as MAX_NESTING
 from statewright.jsonval.scanning import MalformedJson as MalformedJson
-from statewright.jsonval.scanning import format_path, scan, scan_piece
-from statewright.jsonval.values import JsonValue, member_path
+from statewright.jsonval.scanning import scan, scan_piece
+from statewright.jsonval.values import JsonValue
 
 _DECODER: Final = msgspec.json.Decoder(float_hook=read_fraction)
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="number", order="deterministic")
@@ -147,10 +148,10 @@ class _LargeText:
         except NotSplittable:
             return _decode_slowly(self._data)
         except RepeatedName as repeated:
-            raise MalformedJson(
-                "duplicate member", member_path(format_path(repeated.containers), repeated.name)
-            ) from None
+            raise MalformedJson("duplicate member", repeated.path) from None
         if self._exponents * MAX_EXPONENT > MAX_EXPANSION and _measure_expansion(value) > MAX_EXPANSION:
+            if isinstance(value, list | dict):
+                take_apart([value])
             raise MalformedJson(EXPANDS_TOO_FAR)
         return value
 

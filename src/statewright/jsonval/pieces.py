@@ -12,13 +12,14 @@ it decodes to is then taken apart again, and added to the containers that are be
 import heapq
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.freeing import take_apart
+from statewright.jsonval.values import JsonObject, JsonValue, item_path, member_path
 
 PIECE_BYTES: Final = 64 * 1024
 """Of text: one to five milliseconds of work."""
@@ -60,18 +61,27 @@ class NotSplittable(Exception):
 
 
 class RepeatedName(Exception):
-    """An object names a member in two pieces. ``containers`` are those around the second one, outermost first."""
+    """An object names a member in two pieces, the second time at ``path``."""
 
-    def __init__(self, containers: tuple[Container, ...], name: str) -> None:
-        super().__init__(name)
-        self.containers = containers
-        self.name = name
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
 
 
 def decode_pieces(data: bytes, decode: Callable[[Piece], JsonValue], size: int = PIECE_BYTES) -> JsonValue:
     """The value of a text, of which ``decode`` decodes each piece. Raises what that raises, ``NotSplittable`` and
-    ``RepeatedName``.
+    ``RepeatedName``; what was decoded until then is taken apart.
     """
+    decoded = list[JsonValue]()
+    try:
+        return _decode_pieces(data, decode, size, decoded)
+    except BaseException:
+        take_apart([root for root in decoded if isinstance(root, list | dict)])
+        raise
+
+
+def _decode_pieces(data: bytes, decode: Callable[[Piece], JsonValue], size: int, decoded: list[JsonValue]) -> JsonValue:
+    """The root is added to ``decoded`` as soon as there is one."""
     filler = uuid.uuid4().hex
     root: JsonValue = None
     opened: tuple[Container, ...] = ()
@@ -85,6 +95,7 @@ def decode_pieces(data: bytes, decode: Callable[[Piece], JsonValue], size: int =
             return _add(opened, value, filler) if opened else value
         closed, openings = _count_brackets(data, start, end)
         if len(closed) > len(opened) or (len(closed) == len(opened) and not openings):
+            decode(Piece(head + data[start : end + 1], head, b"", start, opened, filler))  # says where the defect is
             raise NotSplittable
         kept = opened[: len(opened) - len(closed)]
         tail = b"".join(map(_get_end, reversed((*map(_get_bracket, kept), *openings))))
@@ -95,6 +106,7 @@ def decode_pieces(data: bytes, decode: Callable[[Piece], JsonValue], size: int =
             _add(opened, value, filler)
         else:
             root = value
+            decoded.append(root)
         opened = _open(root, kept, len(openings))
         start = end + 1
 
@@ -104,13 +116,28 @@ def _add(opened: tuple[Container, ...], value: JsonValue, filler: str) -> JsonVa
     parts = _split(opened, value, filler)
     for depth, (container, part) in enumerate(zip(opened, parts, strict=True)):
         if isinstance(container, dict) and not container.keys().isdisjoint(part):
-            raise RepeatedName(opened[: depth + 1], next(str(name) for name in part if name in container))
+            repeated = next(str(name) for name in part if name in container)
+            raise RepeatedName(member_path(format_path(opened[: depth + 1]), repeated))
     for container, part in zip(opened, parts, strict=True):
         if isinstance(container, list) and isinstance(part, list):
             container.extend(part)
         elif isinstance(container, dict) and isinstance(part, dict):
             container.update(part)
     return opened[0]
+
+
+def format_path(containers: Sequence[Container]) -> str:
+    """The path of the last of some containers, each of which is the last value of the one before."""
+    path = ""
+    for container in containers[:-1]:
+        path = _extend_to_last(path, container)
+    return path
+
+
+def _extend_to_last(path: str, container: Container) -> str:
+    if isinstance(container, list):
+        return item_path(path, len(container) - 1)
+    return member_path(path, next(reversed(container)))
 
 
 def _split(opened: tuple[Container, ...], value: JsonValue, filler: str) -> list[Container]:

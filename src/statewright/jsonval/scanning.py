@@ -8,7 +8,6 @@ the first mark together with its path.
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
 from typing import Final, NoReturn, cast
 
 from statewright.jsonval.literals import MAX_DIGITS, UnusableNumber, read_fraction, read_whole
@@ -52,20 +51,6 @@ def scan_piece(data: bytes, piece: Piece) -> JsonValue:
         raise _explain(error, data.count(b"\n", 0, offset) + 1, column) from None
     _inspect_piece(value, "", 1, piece.open, piece.filler)
     return cast("JsonValue", value)
-
-
-def format_path(containers: Sequence[Container]) -> str:
-    """The path of the last of some containers, each of which is the last value of the one before."""
-    path = ""
-    for container in containers[:-1]:
-        path = _extend_to_last(path, container)
-    return path
-
-
-def _extend_to_last(path: str, container: Container) -> str:
-    if isinstance(container, list):
-        return item_path(path, len(container) - 1)
-    return member_path(path, next(reversed(container)))
 
 
 def _inspect_piece(value: object, path: str, nesting: int, around: tuple[Container, ...], filler: str) -> None:

@@ -30,6 +30,7 @@ from statewright.failures import (
     IdempotencyKeyTaken,
     ModelNotFound,
 )
+from statewright.freeing import use_once
 from statewright.ids import EntityId
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.pieces import estimate_size
@@ -132,13 +133,15 @@ def require_limit(items: Sequence[object]) -> None:
 def read_array(raw: bytes, key: ModelKey) -> list[NewItem]:
     """The items of an array body, all of one model. Raises ``BadRequest``."""
     is_large = len(raw) > MAX_INLINE_BYTES
-    return [_make_item(key, value, estimate_size(value) if is_large else 0) for value in _decode_array(raw)]
+    return _read_array(
+        raw, lambda values: [_make_item(key, value, estimate_size(value) if is_large else 0) for value in values]
+    )
 
 
 def read_new_items(raw: bytes) -> list[NewItem]:
     """The items of a collection to create (docs/reference/entities.md#create-a-collection). Raises ``BadRequest``."""
     try:
-        items = msgspec.convert(_decode_array(raw), list[_NewItem])
+        items = _read_array(raw, lambda values: msgspec.convert(values, list[_NewItem]))
     except msgspec.ValidationError as malformed:
         raise BadRequest(f"invalid collection: {malformed}") from malformed
     return [
@@ -150,7 +153,7 @@ def read_new_items(raw: bytes) -> list[NewItem]:
 def read_changed_items(raw: bytes) -> list[ChangedItem]:
     """The items of a collection to update (docs/reference/entities.md#update-a-collection). Raises ``BadRequest``."""
     try:
-        items = msgspec.convert(_decode_array(raw), list[_ChangedItem])
+        items = _read_array(raw, lambda values: msgspec.convert(values, list[_ChangedItem]))
     except msgspec.ValidationError as malformed:
         raise BadRequest(f"invalid collection: {malformed}") from malformed
     if not items:
@@ -166,15 +169,19 @@ def read_changed_items(raw: bytes) -> list[ChangedItem]:
     ]
 
 
-def _decode_array(raw: bytes) -> list[JsonValue]:
+def _read_array(raw: bytes, read: Callable[[list[JsonValue]], T]) -> T:
+    """What is read from a JSON array, of which only the items are needed afterwards."""
+
+    def read_value(value: JsonValue) -> T:
+        if not isinstance(value, list):
+            raise BadRequest("a collection is a JSON array")
+        require_limit(value)
+        return read(value)
+
     try:
-        value = decode(raw)
+        return use_once(decode(raw), read_value)
     except MalformedJson as malformed:
         raise BadRequest(f"invalid JSON: {malformed}") from malformed
-    if not isinstance(value, list):
-        raise BadRequest("a collection is a JSON array")
-    require_limit(value)
-    return value
 
 
 def _to_model_key(model: _Key | None) -> ModelKey | None:

@@ -18,6 +18,7 @@ from statewright.failures import (
     MalformedRequest,
     MissingGroupBy,
 )
+from statewright.freeing import use_once
 from statewright.instants import from_rfc3339
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonValue
@@ -94,7 +95,7 @@ def normalize_path(text: str) -> str | None:
 
 def _decode_body(raw: bytes) -> _Body:
     try:
-        return msgspec.convert(decode(raw), _Body)
+        return use_once(decode(raw), lambda value: msgspec.convert(value, _Body))
     except (MalformedJson, msgspec.ValidationError) as malformed:
         raise MalformedRequest(f"invalid request body: {malformed}") from malformed
 

@@ -7,8 +7,7 @@ from functools import partial
 import msgspec
 from msgspec import Struct
 
-from statewright.background import MAX_INLINE_BYTES, run_by_size
-from statewright.disposal import take_apart
+from statewright.background import run_by_size
 from statewright.entity import ModelKey, Principal
 from statewright.failures import (
     BadRequest,
@@ -19,6 +18,7 @@ from statewright.failures import (
     ModelNotFound,
     Property,
 )
+from statewright.freeing import use_once
 from statewright.ids import ModelId, model_id
 from statewright.jsonval.codec import MalformedJson, decode, encode
 from statewright.jsonval.values import JsonValue
@@ -246,15 +246,10 @@ async def _refuse_entities(edit: ModelEdit, verb: str) -> None:
 def _read_and_merge(converter: str, media: str, body: bytes, stored: str) -> ImportedModel:
     """What the body of an import makes of a stored schema, empty when there is none. Raises ``BadRequest``."""
     before = _decode_schema(stored) if stored else None
-    value = _decode_import(converter, media, body)
-    try:
-        return _merge_value(converter, value, before)
-    finally:  # also when it fails: frames of the failure would be the last to refer to it
-        if isinstance(value, list | dict) and len(body) > MAX_INLINE_BYTES:
-            take_apart([value])
+    return use_once(_decode_import(converter, media, body), partial(_merge_value, converter, before))
 
 
-def _merge_value(converter: str, value: JsonValue, before: SchemaNode | None) -> ImportedModel:
+def _merge_value(converter: str, before: SchemaNode | None, value: JsonValue) -> ImportedModel:
     unique_keys = None
     if converter in IMPORTS and isinstance(value, dict) and "currentState" in value and "model" in value:
         unique_keys, value = _parse_unique_keys(value), value["model"]
@@ -277,10 +272,11 @@ def _decode_import(converter: str, media: str, body: bytes) -> JsonValue:
 
 def _read_import(converter: str, value: JsonValue, before: SchemaNode | None) -> SchemaNode:
     read = IMPORTS.get(converter)
+    limit = find_sample_limit(before)
     if read is None:
-        return infer(value, find_sample_limit(before))
+        return infer(value, limit)
     try:
-        return read(value)
+        return read(value, limit)
     except MalformedSchema as malformed:
         raise BadRequest(f"parse {converter}: {malformed}") from malformed
 
@@ -290,7 +286,7 @@ def _validate(schema: str, body: bytes) -> tuple[Violation, ...]:
         document = decode(body)
     except MalformedJson as malformed:
         raise BadRequest(f"failed to parse request body: {malformed}") from malformed
-    return compile_validator(_decode_schema(schema))(document)
+    return use_once(document, compile_validator(_decode_schema(schema)))
 
 
 def _read_unique_keys(body: bytes) -> tuple[UniqueKey, ...]:
@@ -298,7 +294,7 @@ def _read_unique_keys(body: bytes) -> tuple[UniqueKey, ...]:
         value = decode(body)
     except MalformedJson as malformed:
         raise BadRequest(f"failed to parse request body: {malformed}") from malformed
-    return _parse_unique_keys({} if value is None else value) or ()
+    return use_once({} if value is None else value, _parse_unique_keys) or ()
 
 
 def _parse_unique_keys(value: JsonValue) -> tuple[UniqueKey, ...] | None:

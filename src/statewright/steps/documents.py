@@ -131,7 +131,7 @@ def _decode_first_value(raw: bytes | str) -> JsonValue:
     except MalformedJson as defect:
         if not raw.strip():
             raise UnreadableDefinition("EOF") from None
-        first = _cut_trailing_text(raw)
+        first = _cut_trailing_text(raw) if defect.reason.startswith("Extra data") else None
         if first is None:
             raise UnreadableDefinition(f"json: {defect}") from None
     try:
@@ -140,11 +140,18 @@ def _decode_first_value(raw: bytes | str) -> JsonValue:
         raise UnreadableDefinition(f"json: {defect}") from None
 
 
+def _forget(_: object) -> None:
+    """In the place of an object: nothing has to be freed in the end, and other threads get their turn."""
+
+
+_SKIPPER: Final = json.JSONDecoder(object_pairs_hook=_forget)
+
+
 def _cut_trailing_text(raw: bytes | str) -> str | None:
     """The text of the first JSON value, when something follows it."""
     try:
         text = (raw if isinstance(raw, str) else raw.decode()).lstrip(" \t\r\n")
-        _, end = json.JSONDecoder().raw_decode(text)
+        _, end = _SKIPPER.raw_decode(text)
     except (ValueError, RecursionError):
         return None
     return text[:end] if text[end:].strip() else None

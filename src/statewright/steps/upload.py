@@ -7,7 +7,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.jsonval.codec import encode
+from statewright.freeing import take_apart, use_once
+from statewright.jsonval.codec import encode_large
 from statewright.jsonval.values import JsonValue
 from statewright.processes.language import Rejection
 from statewright.steps.definition import Definition
@@ -38,6 +39,7 @@ def accept_text(raw: bytes | str) -> Accepted | Rejection:
         return Rejection("bad-request", f"parse error: parse: {defect}")
     found = _find_violations(definition)
     if found:
+        take_apart([definition.metadata or {}])
         return Rejection("bad-request", f"validation error: {_join_violations(found)}")
     return _accept(definition)
 
@@ -78,7 +80,8 @@ def hash_content(definition: Definition) -> str:
     """Equal for definitions of equal content, 64 hexadecimal digits."""
     document = definition_to_document(definition)
     metadata = document.pop("metadata", None)  # the author's own: no member of it has a meaning to us
-    return hashlib.sha256(encode([_canonicalize(document, _ORDERED), _canonicalize(metadata, frozenset())])).hexdigest()
+    canonical: JsonValue = [_canonicalize(document, _ORDERED), _canonicalize(metadata, frozenset())]
+    return hashlib.sha256(use_once(canonical, encode_large)).hexdigest()
 
 
 def _canonicalize(value: JsonValue, ordered: frozenset[str]) -> JsonValue:

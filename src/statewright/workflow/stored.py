@@ -7,7 +7,8 @@ imported under: a later server may read its version differently, and must not ch
 from collections.abc import Iterable
 
 from statewright.failures import BadRequest
-from statewright.jsonval.codec import decode, encode
+from statewright.freeing import use_once
+from statewright.jsonval.codec import decode, encode_large
 from statewright.jsonval.values import JsonValue
 from statewright.workflow.contracts import Contract
 from statewright.workflow.definition import Workflow
@@ -22,7 +23,7 @@ def workflows_to_stored(workflows: Iterable[Workflow]) -> bytes:
         {"contract": workflow.contract.value, "workflow": write_workflow(workflow, version=workflow.version)}
         for workflow in workflows
     ]
-    return encode(entries)
+    return use_once(entries, encode_large)
 
 
 def workflows_from_stored(raw: bytes) -> tuple[Workflow, ...]:

@@ -50,6 +50,7 @@ async def create_all(runtime: Runtime, caller: Caller, request: CreateAll) -> Ou
     """Create entities of any models in one transaction."""
     if not request.payloads:
         raise InvalidCall("payloads array is empty")
+    collections.require_limit(request.payloads)
     items = [_to_item(new) for new in request.payloads]
     [created] = await collections.create_all(runtime, caller, items, window=len(items))
     assert isinstance(created, Saved)  # noqa: S101 - only chunks after the first are reported instead of raised

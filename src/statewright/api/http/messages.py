@@ -13,6 +13,7 @@ from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import TIMEOUT, Query, Route
 from statewright.background import run_by_size
 from statewright.failures import BadRequest, BodyTooLarge, InvalidParameter
+from statewright.freeing import use_once
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.services import messages
 from statewright.services.messages import Header, MessageReading, NotUtf8, TempFile
@@ -137,7 +138,7 @@ def _read_message_id(request: Request) -> str:
 
 def _parse_ids(body: bytes) -> list[str]:
     try:
-        ids = convert(decode(body), list[str])
+        ids = use_once(decode(body), lambda value: convert(value, list[str]))
     except (MalformedJson, WrongType) as malformed:
         raise BadRequest(f"the body must be an array of message ids: {malformed}") from malformed
     if len(ids) > MAX_IDS:

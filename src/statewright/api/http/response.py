@@ -28,8 +28,8 @@ from statewright.api.http.asgi import (
 )
 from statewright.api.http.warnings import build_warning_headers
 from statewright.background import MAX_INLINE_BYTES, TimeSlices, run_by_size
-from statewright.disposal import take_apart
 from statewright.entity import EntityView, ModelKey
+from statewright.freeing import take_apart
 from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import decode_stored, encode, encode_large
 from statewright.services.collections import FailedChunk

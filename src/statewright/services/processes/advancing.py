@@ -16,7 +16,7 @@ from typing import Final, Generic, TypeAlias
 
 from msgspec import Struct
 
-from statewright.background import MAX_INLINE_BYTES, run_by_size, run_within_turn
+from statewright.background import MAX_INLINE_BYTES, free_in_parts, run_by_size, run_within_turn
 from statewright.engine.run import check_if_match
 from statewright.entity import Actor
 from statewright.failures import (
@@ -334,6 +334,9 @@ async def _commit(
         host.instances.put((tenant, version.id), LoadedInstance(version, instance))
     else:
         host.instances.discard((tenant, version.id))
+    if is_long:
+        for marking in (instance.marking, *([] if step.before is None else [step.before.marking])):
+            free_in_parts(marking.data, len(version.document or ""))
     _count(host, step)
     _notify(host, tenant, step, changed)
     return result

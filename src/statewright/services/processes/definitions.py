@@ -6,6 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from statewright.background import run_by_size
 from statewright.engine.run import record
 from statewright.failures import Conflict
 from statewright.ids import EntityId, TenantId
@@ -171,9 +172,10 @@ async def _publish(
     )
     model = language.models.definition
     state = next(iter(model.states))
+    document = await run_by_size(len(definition.source), lambda: encode_text(definition.build_document(version, at)))
     async with host.runtime.open_unit(caller) as unit:
         id_ = _derive_entity_id(caller.tenant, language.models.namespace, definition.id, version)
-        entity = build_entity(unit, model, id_, state, encode_text(definition.build_document(version, at)))
+        entity = build_entity(unit, model, id_, state, document)
         unit.create(entity)
         event = audit.build_entry_event(
             "definition-uploaded", {"definitionId": definition.id, "definitionName": definition.name}, state

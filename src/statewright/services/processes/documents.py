@@ -5,8 +5,9 @@ from typing import Final
 
 from statewright.background import run_in_thread
 from statewright.failures import ProcessBadRequest
-from statewright.jsonval.codec import decode_stored, encode, is_nested_too_deep
+from statewright.jsonval.codec import decode_stored, encode, encode_large, is_nested_too_deep
 from statewright.jsonval.merging import tidy_stored
+from statewright.jsonval.pieces import encode_pieces
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.turns import is_large
 
@@ -26,7 +27,7 @@ def read_object(text: str | None) -> JsonObject:
 
 def encode_text(value: JsonValue) -> str:
     """A value as JSON text. The core lets no expression make what PostgreSQL cannot hold."""
-    return encode(value).decode()
+    return encode_large(value).decode()
 
 
 async def refuse_unstorable(variables: JsonValue) -> None:
@@ -43,8 +44,8 @@ def _refuse_unstorable(variables: JsonValue) -> None:
     if is_nested_too_deep([[variables]]):
         raise ProcessBadRequest("variables are nested too deeply")
     try:
-        text = encode(variables)
+        for text in encode_pieces(variables, encode):
+            if b"\\u0000" in text and _NUL.search(text.decode()):
+                raise ProcessBadRequest("variables must not contain the character U+0000")
     except (UnicodeError, ValueError, TypeError) as unusable:
         raise ProcessBadRequest(f"variables cannot be stored: {unusable}") from unusable
-    if b"\\u0000" in text and _NUL.search(text.decode()):
-        raise ProcessBadRequest("variables must not contain the character U+0000")

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.background import run_by_size
+from statewright.background import free_in_parts, run_by_size
 from statewright.failures import ProcessNotFound
 from statewright.instants import format_instant
 from statewright.jsonval.values import JsonObject
@@ -45,9 +45,13 @@ async def upload(runtime: Runtime, caller: Caller, source: bytes | str | Definit
     """
     refuse_joined(caller)
     if isinstance(source, Definition):
-        accepted = await run_by_size(len(source.steps) * _BYTES_PER_STEP, partial(accept_definition, source))
+        size = len(source.steps) * _BYTES_PER_STEP
+        accepted = await run_by_size(size, partial(accept_definition, source))
     else:
-        accepted = await run_by_size(len(source), partial(accept_text, source))
+        size = len(source)
+        accepted = await run_by_size(size, partial(accept_text, source))
+        if not isinstance(accepted, Rejection):
+            free_in_parts(accepted.definition.metadata, len(source))
     if isinstance(accepted, Rejection):
         raise to_failure(accepted)
     definition = accepted.definition
@@ -56,11 +60,12 @@ async def upload(runtime: Runtime, caller: Caller, source: bytes | str | Definit
         document = definition_to_document(definition, version)
         return {**document, "uploadedAt": format_instant(at), "contentHash": accepted.content}
 
+    text = await run_by_size(size, partial(definition_to_text, definition))
     new = NewDefinition(
         id=definition.id,
         name=definition.name,
         description=definition.description,
-        source=definition_to_text(definition),
+        source=text,
         content=accepted.content,
         build_document=build_document,
     )

@@ -117,6 +117,7 @@ async def cancel(runtime: Runtime, caller: Caller, instance_id: str, reason: str
         lambda process, current, moment: cancel_instance(process, current, reason, moment),
         kind="instance.cancel",
         unknown=unknown,
+        given=reason,
     )
     return advanced.instance
 

@@ -5,7 +5,6 @@ ignored, a wrong type refused (docs/reference/steps.md#rest). Responses keep the
 """
 
 from decimal import Decimal
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -79,7 +78,7 @@ class RequestMembers(MemberReader):
         if value is not None and not isinstance(value, dict):
             raise _build_type_error(value, "the body", "object")
         self.document: JsonObject = value or {}
-        self._members = {name.lower(): member for name, member in self.document.items()} | self.document
+        self._folded = {name.lower(): member for name, member in self.document.items()}
 
     def texts(self, name: str) -> tuple[str, ...]:
         """An array of strings, empty when absent."""
@@ -90,8 +89,13 @@ class RequestMembers(MemberReader):
         return min(max(self.integer(name) or 0, -_INT32_MAX), _INT32_MAX)
 
     def get(self, name: str) -> JsonValue:
-        exact = self._members.get(name)
-        return self._members.get(name.lower()) if exact is None else exact
+        exact = self.document.get(name)
+        return self._folded.get(name.lower()) if exact is None else exact
+
+    def free_in_parts(self, size: int) -> None:
+        """Have the members of a body of so many bytes freed by a thread when they are not used any more."""
+        free_in_parts(self.document, size)
+        free_in_parts(self._folded, size)
 
     def build_type_error(self, name: str, value: JsonValue, wanted: WantedType) -> ProcessBadRequest:
         return _build_type_error(value, name, wanted)
@@ -104,9 +108,9 @@ class RequestMembers(MemberReader):
 
 async def read_members(raw: bytes) -> RequestMembers:
     """The members of a body. Raises ``ProcessBadRequest``."""
-    value = await run_by_size(len(raw), partial(_decode_body, raw))
-    free_in_parts(value, len(raw))
-    return RequestMembers(value)
+    members = await run_by_size(len(raw), lambda: RequestMembers(_decode_body(raw)))
+    members.free_in_parts(len(raw))
+    return members
 
 
 def _decode_body(raw: bytes) -> JsonValue:
