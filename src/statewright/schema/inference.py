@@ -5,18 +5,13 @@ Functions that descend into documents take one frame of the interpreter's stack 
 that :mod:`statewright.jsonval.codec` lets in (256 levels) is far from its limit.
 """
 
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Final
 
-from statewright.failures import BadRequest
 from statewright.jsonval.numbers import classify_number
 from statewright.jsonval.temporals import classify_text
 from statewright.jsonval.values import DataType, JsonScalar, JsonValue
-from statewright.schema.node import Kind, SchemaNode, TypeSet, describe_excess, leaf, type_set
-
-_LEAVES: Final[Mapping[DataType, SchemaNode]] = {data_type: leaf(data_type) for data_type in DataType}
-_RANK: Final = {kind: rank for rank, kind in enumerate(Kind)}
+from statewright.schema.node import Kind, SchemaNode, type_set
+from statewright.schema.places import Place, Tally, choose_kind
 
 
 def infer(value: JsonValue, max_fields: int | None = None) -> SchemaNode:
@@ -24,42 +19,13 @@ def infer(value: JsonValue, max_fields: int | None = None) -> SchemaNode:
 
     Raises ``BadRequest`` as soon as the tree has more than ``max_fields`` places, when such a limit is given.
     """
-    root = _Place()
-    _learn(root, value, _Tally(max_fields))
-    return _freeze(root)
+    root = Place()
+    learn(root, value, Tally(max_fields))
+    return root.freeze()
 
 
-class _Place:
-    """What was seen at one place so far; it grows in place, so that learning a value costs its own size only."""
-
-    __slots__ = ("children", "element", "kind", "types")
-
-    def __init__(self) -> None:
-        self.kind = Kind.LEAF
-        self.types: TypeSet = ()
-        self.children: dict[str, _Place] = {}
-        self.element: _Place | None = None
-
-    def add_type(self, data_type: DataType) -> None:
-        if data_type not in self.types:
-            self.types = _add_type(self.types, data_type)
-
-
-class _Tally:
-    """The places that one sample has come to."""
-
-    def __init__(self, limit: int | None) -> None:
-        self._limit = limit
-        self._count = 0
-
-    def build_place(self) -> _Place:
-        self._count += 1
-        if self._limit is not None and self._count > self._limit:
-            raise BadRequest(describe_excess(f"more than {self._limit}"))
-        return _Place()
-
-
-def _learn(place: _Place, value: JsonValue, tally: _Tally) -> None:
+def learn(place: Place, value: JsonValue, tally: Tally) -> None:
+    """Add a sample to what was seen at a place. Raises ``BadRequest`` as ``tally`` does."""
     if isinstance(value, dict):
         place.kind = Kind.OBJECT
         children = place.children
@@ -67,19 +33,17 @@ def _learn(place: _Place, value: JsonValue, tally: _Tally) -> None:
             child = children.get(name)
             if child is None:
                 child = children[name] = tally.build_place()
-            _learn(child, member, tally)
+            learn(child, member, tally)
     elif isinstance(value, list):
-        place.kind = _choose_kind(place.kind, Kind.ARRAY)
-        element = place.element
-        if element is None:
-            element = place.element = tally.build_place()
+        place.add_kind(Kind.ARRAY)
+        element = place.get_element(tally)
         for item in _learn_simple_items(element, value):
-            _learn(element, item, tally)
+            learn(element, item, tally)
     else:
         place.add_type(classify(value))
 
 
-def _learn_simple_items(element: _Place, items: list[JsonValue]) -> list[JsonValue]:
+def _learn_simple_items(element: Place, items: list[JsonValue]) -> list[JsonValue]:
     """Learn what takes no look at each item, and leave those that do."""
     kinds = set(map(type, items))
     if not items or type(None) in kinds:
@@ -94,21 +58,6 @@ def _learn_simple_items(element: _Place, items: list[JsonValue]) -> list[JsonVal
 
 
 _SIMPLE: Final = frozenset((type(None), bool, int))
-
-
-@lru_cache(maxsize=4096)
-def _add_type(types: TypeSet, data_type: DataType) -> TypeSet:
-    return type_set((*types, data_type))
-
-
-def _freeze(place: _Place) -> SchemaNode:
-    if not place.children and place.element is None and place.kind is Kind.LEAF and len(place.types) == 1:
-        return _LEAVES[place.types[0]]
-    children = dict[str, SchemaNode]()
-    for name, child in place.children.items():
-        children[name] = _freeze(child)
-    element = None if place.element is None else _freeze(place.element)
-    return SchemaNode(kind=place.kind, types=place.types, children=children, element=element)
 
 
 def classify(value: JsonScalar) -> DataType:
@@ -134,34 +83,7 @@ def merge(a: SchemaNode, b: SchemaNode) -> SchemaNode:
         known = children.get(name)
         children[name] = child if known is None else merge(known, child)
     element = merge(a.element, b.element) if a.element and b.element else a.element or b.element
-    return SchemaNode(kind=_choose_kind(a.kind, b.kind), types=_unite_types(a, b), children=children, element=element)
-
-
-def merge_all(nodes: Iterable[SchemaNode]) -> SchemaNode:
-    """What merging them one after the other gives, in time proportional to their size."""
-    root = _Place()
-    for node in nodes:
-        _unite(root, node)
-    return _freeze(root)
-
-
-def _unite(place: _Place, node: SchemaNode) -> None:
-    place.kind = _choose_kind(place.kind, node.kind)
-    for data_type in node.types:
-        place.add_type(data_type)
-    for name, child in node.children.items():
-        known = place.children.get(name)
-        if known is None:
-            known = place.children[name] = _Place()
-        _unite(known, child)
-    if node.element is not None:
-        if place.element is None:
-            place.element = _Place()
-        _unite(place.element, node.element)
-
-
-def _choose_kind(a: Kind, b: Kind) -> Kind:
-    return a if _RANK[a] >= _RANK[b] else b
+    return SchemaNode(kind=choose_kind(a.kind, b.kind), types=_unite_types(a, b), children=children, element=element)
 
 
 def _unite_types(a: SchemaNode, b: SchemaNode) -> tuple[DataType, ...]:

@@ -15,7 +15,8 @@ from xml.sax.xmlreader import AttributesImpl, IncrementalParser
 
 from defusedxml import DefusedXmlException, expatreader
 
-from statewright.jsonval.codec import EXPANDS_TOO_FAR, MAX_NESTING, encode, expands_too_far, is_nested_too_deep
+from statewright.freeing import take_apart
+from statewright.jsonval.codec import EXPANDS_TOO_FAR, MAX_NESTING, encode_large, expands_too_far, is_nested_too_deep
 from statewright.jsonval.literals import UnusableNumber, read_number
 from statewright.jsonval.values import JsonObject, JsonValue, member_path
 
@@ -24,6 +25,11 @@ _create_parser: Final[_CreateParser] = expatreader.create_parser
 
 MAX_TAG_BYTES: Final = 1024 * 1024
 """Longest tag or comment; each is read without a pause, and again with each part of the document until it ends."""
+
+MAX_NAMES: Final = 100_000
+"""Different names of elements and attributes: no model has as many fields, and the parser frees its table of them
+without a pause.
+"""
 
 _PART_BYTES: Final = 64 * 1024
 
@@ -44,22 +50,28 @@ def xml_to_json(raw: bytes) -> JsonValue:
     reader = _Reader()
     try:
         _parse(raw, reader)
+        _require_storable(reader.document)
     except SAXParseException as error:
+        reader.discard()
         place = f"line {error.getLineNumber()}, column {error.getColumnNumber()}"
         raise MalformedXml(f"{error.getMessage()} ({place})") from error
     except DefusedXmlException as error:
+        reader.discard()
         raise MalformedXml("declarations of entities and external references are not allowed") from error
     except (
         ValueError,
         LookupError,
     ) as error:  # what Python says of encodings that it does not know or expat cannot use
+        reader.discard()
         raise MalformedXml(str(error)) from error
-    document = reader.document
+    return reader.document
+
+
+def _require_storable(document: JsonObject) -> None:
     if is_nested_too_deep(document):
         raise MalformedXml(_format_depth_error())
-    if expands_too_far(document, encode(document)):
+    if expands_too_far(document, encode_large(document)):
         raise MalformedXml(EXPANDS_TOO_FAR)
-    return document
 
 
 def _parse(raw: bytes, reader: "_Reader") -> None:
@@ -80,12 +92,19 @@ class _Element:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.fields: dict[str, list[JsonValue]] = {}
+        self.fields: JsonObject = {}
+        self._repeated: dict[str, list[JsonValue]] = {}
         self._texts: list[str] = []
         self._run: list[str] = []
 
     def add(self, name: str, value: JsonValue) -> None:
-        self.fields.setdefault(name, []).append(value)
+        """A member; one that is there already becomes an array."""
+        if (values := self._repeated.get(name)) is not None:
+            values.append(value)
+        elif name in self.fields:
+            self.fields[name] = self._repeated[name] = [self.fields[name], value]
+        else:
+            self.fields[name] = value
 
     def add_text(self, text: str) -> None:
         self._run.append(text)
@@ -99,9 +118,6 @@ class _Element:
     def text(self) -> str:
         return " ".join(self._texts)
 
-    def object(self) -> JsonObject:
-        return {name: values[0] if len(values) == 1 else list(values) for name, values in self.fields.items()}
-
 
 class _Reader(ContentHandler):
     """Builds the value from the events; ``document`` is complete when parsing has ended."""
@@ -110,12 +126,21 @@ class _Reader(ContentHandler):
         super().__init__()
         self.document: JsonObject = {}
         self.events = 0
+        self._names = set[str]()
         self._open: list[_Element] = []
+
+    def discard(self) -> None:
+        """Free what was read of a document that is refused."""
+        take_apart([self.document, *(element.fields for element in self._open)])
 
     def startElement(self, name: str, attrs: AttributesImpl) -> None:  # noqa: N802 - SAX names it
         self.events += 1
         if len(self._open) == MAX_NESTING:
             raise MalformedXml(_format_depth_error())
+        self._names.add(name)
+        self._names.update(attrs.getNames())
+        if len(self._names) > MAX_NAMES:
+            raise MalformedXml(f"there are more than {MAX_NAMES} different names of elements and attributes")
         element = _Element(self._enter(_strip_prefix(name)))
         for attribute, text in attrs.items():
             field = _strip_prefix(attribute)
@@ -152,7 +177,7 @@ def _build_value(element: _Element) -> JsonValue:
 def _add_text(element: _Element, field: str) -> JsonObject:
     if text := element.text():
         element.add(field, _read_scalar(text, member_path(element.path, field)))
-    return element.object()
+    return element.fields
 
 
 def _read_scalar(text: str, path: str) -> JsonValue:

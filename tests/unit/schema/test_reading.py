@@ -1,13 +1,15 @@
 """Exports read back into schemas (docs/reference/models.md#export-formats; ours)."""
 
 import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 
+from statewright.failures import BadRequest
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.schema import SchemaNode, to_json_schema, to_simple_view, validate
+from statewright.schema import SchemaNode, find_sample_limit, to_json_schema, to_simple_view, validate
 from statewright.schema.reading import IMPORTS, MalformedSchema, from_json_schema, from_simple_view
 from tests.unit.schema.builders import complaints, schema_of
 from tests.unit.schema.strategies import documents, relatives, schemas
@@ -145,6 +147,36 @@ def test_many_alternatives_are_read_in_time_proportional_to_them(schema: JsonVal
     taken = time.process_time()
     assert len(from_json_schema(schema).children) == 50_000
     assert time.process_time() - taken < 5
+
+
+@pytest.mark.parametrize(
+    ("read", "description"),
+    [
+        (from_json_schema, {"properties": {f"k{n}": {} for n in range(300_000)}}),
+        (from_json_schema, {"anyOf": [{"properties": {f"k{n}": {}}} for n in range(300_000)]}),
+        (from_json_schema, {"anyOf": [{"enum": [{f"k{n}": 1}]} for n in range(300_000)]}),
+        (from_simple_view, {"$": {f".k{n}": "INTEGER" for n in range(300_000)}}),
+        (from_simple_view, {"$": {f".k{n}[*]": "INTEGER" for n in range(300_000)}}),
+    ],
+)
+def test_a_description_of_too_many_places_is_left_where_the_limit_is_met(
+    read: Callable[[JsonValue, int], object], description: JsonValue
+):
+    with pytest.raises(BadRequest, match="would have more than 20000 fields, and 10000 is the most"):
+        read(description, find_sample_limit())
+
+
+@pytest.mark.parametrize("text", ["X" * 1_000_000, f"[{', '.join(['STRING'] * 1_000_000)}]"])
+def test_a_long_unknown_type_is_not_told_whole(text: str):
+    with pytest.raises(MalformedSchema) as refused:
+        from_simple_view({"$": {".a": text}})
+    assert len(str(refused.value)) < 200
+
+
+@pytest.mark.parametrize("kind", [None, 7, ["string"]])
+def test_what_is_no_name_of_a_type_is_refused(kind: JsonValue):
+    with pytest.raises(MalformedSchema, match='"type" at \\$ names what is no type'):
+        from_json_schema({"type": ["string", kind]})
 
 
 def test_types_beyond_those_there_are_are_refused():

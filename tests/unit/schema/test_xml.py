@@ -6,6 +6,7 @@ import pytest
 
 from statewright.jsonval.codec import decode
 from statewright.schema import MalformedXml, xml_to_json
+from statewright.schema.xml import MAX_NAMES
 
 
 @pytest.mark.parametrize(
@@ -118,3 +119,19 @@ def test_long_tags_and_longer_texts_are_read():
     document = "<a " + " ".join(f'a{n}="{n}"' for n in range(20_000)) + f">{'x' * 5_000_000}</a>"
     assert xml_to_json(document.encode()) == {**{f"a{n}": n for n in range(20_000)}, "_text": "x" * 5_000_000}
     assert xml_to_json((f"<a>{' ' * 3_000_000}<b>1</b></a>").encode()) == {"b": 1}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<a>" + "".join(f'<v k{n}="7"/>' for n in range(MAX_NAMES)) + "</a>",
+        "<a>" + "".join(f"<v{n}/>" for n in range(MAX_NAMES)) + "</a>",
+    ],
+)
+def test_a_document_of_too_many_names_is_refused(text: str):
+    with pytest.raises(MalformedXml, match="more than 100000 different names"):
+        xml_to_json(text.encode())
+
+
+def test_a_name_that_comes_again_and_again_is_an_array_of_all_its_values():
+    assert xml_to_json(b'<a v="1"><v>2</v><w/><v><x>3</x></v></a>') == {"v": [1, 2, {"x": 3}], "w": {}}
