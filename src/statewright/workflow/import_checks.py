@@ -16,6 +16,7 @@ from statewright.jsonval.quoting import quote_name
 from statewright.workflow.criterion_findings import Finding, check_criteria
 from statewright.workflow.definition import Processor, Transition, Workflow
 from statewright.workflow.import_request import ImportRequest
+from statewright.workflow.sizes import find_many_elements
 from statewright.workflow.structure import (
     find_annotation_violations,
     find_structural_violations,
@@ -39,10 +40,12 @@ def check_incoming(request: ImportRequest, fields: KnownFields | None = None) ->
     return findings
 
 
-def check_merged(workflows: Iterable[Workflow], *, allow_cycles: bool) -> None:
+def check_merged(workflows: Sequence[Workflow], *, allow_cycles: bool) -> None:
     """Raises ValidationFailed for the first workflow, stored ones too, that could loop for ever, or has a processor
-    with ``startNewTxOnDispatch`` in a mode that opens no segment (docs/reference/workflows.md#checks-of-the-result).
+    with ``startNewTxOnDispatch`` in a mode that opens no segment (docs/reference/workflows.md#checks-of-the-result),
+    and for more of them than a model may have.
     """
+    refuse_first(find_many_elements(workflows))
     for workflow in workflows:
         if not allow_cycles:
             refuse_first(_find_endless_loop(workflow))

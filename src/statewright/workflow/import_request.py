@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from statewright.entity import ModelKey
 from statewright.failures import BadRequest, SchemaVersionUnsupported
+from statewright.freeing import use_once
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.quoting import quote_name
 from statewright.jsonval.values import JsonObject, JsonValue
@@ -26,6 +27,7 @@ from statewright.workflow.contracts import Contract, choose_contract, explain_ne
 from statewright.workflow.definition import Workflow
 from statewright.workflow.members import WorkflowMembers
 from statewright.workflow.reading import read_workflow
+from statewright.workflow.sizes import refuse_many_elements
 from statewright.workflow.structure import locate_workflow
 
 MAX_IMPORT_BYTES: Final = 10 * 1024 * 1024
@@ -70,7 +72,7 @@ def decode_import(raw: bytes) -> ImportRequest:
     """
     if len(raw) > MAX_IMPORT_BYTES:
         raise BadRequest("failed to read request body")
-    body = WorkflowMembers(_decode_json(raw), "").read_by(_read_body)
+    body = use_once(_decode_json(raw), _read_value)
     mode = _MODES.get(body.mode.upper())
     if mode is None:
         raise BadRequest(f"unknown importMode: {body.mode.upper()}")
@@ -83,6 +85,11 @@ def decode_import(raw: bytes) -> ImportRequest:
         entity_name=body.entity_name,
         model_version=body.model_version,
     )
+
+
+def _read_value(value: JsonValue) -> _Body:
+    refuse_many_elements(value)
+    return WorkflowMembers(value, "").read_by(_read_body)
 
 
 def _decode_json(raw: bytes) -> JsonValue:

@@ -20,6 +20,9 @@ MAX_EVENT: Final = 4 * 1024 * 1024
 
 USUAL_BODY: Final = MAX_BODY if os.environ.get("STATEWRIGHT_TEST_LIMITS") else 1024 * 1024
 
+USUAL_EVENT: Final = min(USUAL_BODY, MAX_EVENT - _ROOM)
+"""What a gRPC message has room for beside its envelope."""
+
 Body = Callable[[], bytes]
 
 

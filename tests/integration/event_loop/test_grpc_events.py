@@ -12,7 +12,7 @@ from statewright.proto.cloudevents_pb2 import CloudEvent
 from tests.builders import a_processor, a_workflow, automated, judged_by
 from tests.integration.event_loop.bodies import (
     MAX_EVENT,
-    USUAL_BODY,
+    USUAL_EVENT,
     Body,
     a_condition,
     document,
@@ -35,7 +35,7 @@ def _create(data: bytes, media: bytes = b"JSON") -> bytes:
 
 
 def _create_all(item: bytes) -> bytes:
-    return repeat('{"id":"x","dataFormat":"JSON","payloads":[', item.decode(), "]}")
+    return repeat('{"id":"x","dataFormat":"JSON","payloads":[', item.decode(), "]}", USUAL_EVENT)
 
 
 EVENTS: dict[str, tuple[str, Body]] = {
@@ -43,7 +43,7 @@ EVENTS: dict[str, tuple[str, Body]] = {
         f"create-{name}": ("EntityCreateRequest", lambda name=name: _create(document(name, MAX_EVENT)))  # type: ignore[misc]
         for name in ("numbers", "records", "empty-arrays", "names", "cut-off")
     },
-    "create-xml": ("EntityCreateRequest", lambda: _create(json.dumps(xml().decode()).encode(), b"XML")),
+    "create-xml": ("EntityCreateRequest", lambda: _create(json.dumps(xml(USUAL_EVENT).decode()).encode(), b"XML")),
     "text-after-it": ("EntityCreateRequest", lambda: _create(document("records", MAX_EVENT)) + b" and more"),
     "no-payload": ("EntityCreateRequest", lambda: b'{"id":"x","payload":%b}' % document("records", MAX_EVENT)),
     "no-payload-and-more": (
@@ -61,7 +61,7 @@ EVENTS: dict[str, tuple[str, Body]] = {
         "EntityPatchRequest",
         lambda: (
             b'{"id":"x","patchFormat":"JSON_PATCH","payload":{"entityId":%b,"ifMatch":"*","patch":%b}}'
-            % (UNKNOWN, repeat("[", '{"op":"add","path":"/v/0","value":1}', "]"))
+            % (UNKNOWN, repeat("[", '{"op":"add","path":"/v/0","value":1}', "]", USUAL_EVENT))
         ),
     ),
     "create-all": ("EntityCreateCollectionRequest", lambda: _create_all(b'{"model":%b,"data":{"v":[1]}}' % HELD)),
@@ -85,7 +85,7 @@ EVENTS: dict[str, tuple[str, Body]] = {
         "EntityModelSetUniqueKeysRequest",
         lambda: (
             b'{"id":"x","model":{"name":"held-open","version":1},"uniqueKeys":%b}'
-            % fill("[", lambda n: f'{{"id":"k{n}","fields":["$.v"]}}', "]")
+            % fill("[", lambda n: f'{{"id":"k{n}","fields":["$.v"]}}', "]", USUAL_EVENT)
         ),
     ),
 }
@@ -154,8 +154,8 @@ def test_a_large_document_for_a_processor_leaves_the_loop_free(door: Door, node:
 @pytest.mark.parametrize("member", ["reason", "warnings", "result"])
 def test_a_large_answer_of_a_criterion_leaves_the_loop_free(member: str, door: Door, node: Node) -> None:
     values = {
-        "reason": b'"%b"' % (b'\\"' * (USUAL_BODY // 2)),
-        "warnings": repeat("[", '"careful"', "]"),
+        "reason": b'"%b"' % (b'\\"' * ((USUAL_EVENT - 100) // 2 // 2)),
+        "warnings": repeat("[", '"careful"', "]", USUAL_EVENT),
         "result": document("records", MAX_EVENT),
     }
     answer = b'"success":true,"matches":false,"%b":%b' % (member.encode(), values[member])

@@ -34,7 +34,7 @@ REQUESTS: dict[str, tuple[str, Body]] = {
     "collection": ("POST /entity/JSON", lambda: repeat("[", new_item({"v": [1] * 50_000}), "]")),
     "updates": ("PUT /entity/JSON", lambda: repeat("[", '{"id":"{}","payload":"{}"}', "]")),
     "xml": ("POST /entity/XML/held/1", xml),
-    "xml-of-attributes": ("POST /entity/XML/held/1", xml_attributes),
+    "xml-of-attributes": ("POST /entity/XML/held/1", lambda: xml_attributes(600_000)),
     "sample": ("POST /model/import/JSON/SAMPLE_DATA/other/1", lambda: document("different-names")),
     "sample-of-records": ("POST /model/import/JSON/SAMPLE_DATA/other/2", lambda: document("records")),
     "sample-of-many-fields": (
@@ -48,11 +48,11 @@ REQUESTS: dict[str, tuple[str, Body]] = {
     ),
     "schema-of-lost-keywords": (
         "POST /model/import/JSON/JSON_SCHEMA/other/6",
-        lambda: repeat('{"anyOf":[', '{"type":"string","x":1}', "]}"),
+        lambda: repeat('{"anyOf":[', '{"type":"string","x":1}', "]}", MAX_BODY),
     ),
     "simple-view": (
         "POST /model/import/JSON/SIMPLE_VIEW/other/7",
-        lambda: fill('{"$":{', lambda n: f'".k{n}":"INTEGER"', "}}"),
+        lambda: fill('{"$":{', lambda n: f'".k{n}":"INTEGER"', "}}", MAX_BODY),
     ),
     "validation": ("POST /model/validate/held/1", lambda: document("records")),
     "unique-keys": (
@@ -61,7 +61,7 @@ REQUESTS: dict[str, tuple[str, Body]] = {
     ),
     "workflows": (
         "POST /model/held-open/1/workflow/import",
-        lambda: fill('{"workflows":[', lambda n: json.dumps(a_workflow(f"w{n}", New=[])), "]}"),
+        lambda: fill('{"workflows":[', lambda n: json.dumps(a_workflow(f"w{n}", New=[])), "]}", MAX_BODY),
     ),
     "workflow-of-a-large-criterion": (
         "POST /model/held-open/1/workflow/import",

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.integration.event_loop.bodies import MAX_EVENT, USUAL_BODY, Body, document, fill, record
+from tests.integration.event_loop.bodies import MAX_BODY, MAX_EVENT, USUAL_BODY, Body, document, fill, record
 from tests.integration.event_loop.conftest import TENANT, Door
 from tests.integration.event_loop.watchdog import require_free_loop
 from tests.integration.steps_http.conftest import definition, polled, started, step, uploaded
@@ -21,7 +21,10 @@ DEFINITIONS: dict[str, Body] = {
         )
     ).encode(),
     "wide-metadata": lambda: fill(
-        '{"id":"wide","name":"w","steps":[{"id":"end","name":"e","type":"END"}],"metadata":{"v":[', record, "]}}"
+        '{"id":"wide","name":"w","steps":[{"id":"end","name":"e","type":"END"}],"metadata":{"v":[',
+        record,
+        "]}}",
+        MAX_BODY,
     ),
     "cut-off": lambda: fill('{"id":"cut","steps":[', record, ""),
 }

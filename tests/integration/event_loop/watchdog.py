@@ -20,7 +20,7 @@ MAX_HOLD_S: Final = 0.05
 ATTEMPTS: Final = 8
 """The best one counts: a turn that was long because caches were cold or neighbours noisy is not long again."""
 
-_COMPUTING_THREADS: Final = ("large-input", "long-operation")
+_COMPUTING_THREADS: Final = ("large-input", "long-operation", "disposal")
 """Prefixes of their names (``statewright.background``)."""
 
 
