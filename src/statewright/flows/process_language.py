@@ -44,6 +44,7 @@ class FlowProcesses:
     merges_results = True
     children = None
     log = None
+    contexts = None
     models = LanguageModels(instance=INSTANCE, definition=DEFINITION, namespace="flows/")
 
     def compile_source(self, source: str, version: int) -> FlowProcess:

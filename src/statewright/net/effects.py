@@ -122,6 +122,8 @@ class StartChild(Struct, frozen=True, kw_only=True):
     """
 
     net: str
+    version: int = 0
+    """Of the definition; 0: the latest when it is started."""
     input: JsonValue
     awaited_by: ExecutionId | None = None
 

@@ -102,13 +102,6 @@ class ChildOutcome(Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class LogEvent(Struct, frozen=True):
-    """An event of the log of an instance. Numbers rise by one from 1, and are never given twice."""
-
-    number: int
-    event: JsonObject
-
-
 class AuditEntry(Struct, frozen=True):
     """An entry of the audit log without time and actor, which the host knows."""
 
@@ -123,6 +116,7 @@ class JobPlace(Struct, frozen=True):
     node: str
     element: int | None
     """The element of a loop; ``None``: the node as a whole."""
+    execution: str = ""
 
 
 class DefinitionCompiler(Protocol[P]):
@@ -237,8 +231,16 @@ class ChildOperations(Protocol[P_contra, I]):
 class InstanceLog(Protocol[P_contra, I]):
     """A log of everything that happened in an instance, beside its history and its audit trail."""
 
-    def list_events(self, process: P_contra, before: I | None, applied: Applied[I], at: int) -> Sequence[LogEvent]:
-        """The events of an operation, in order; ``before`` ``None``: the instance is new."""
+    def list_events(self, process: P_contra, before: I | None, applied: Applied[I]) -> Sequence[JsonObject]:
+        """The events of an operation, in order; ``before`` ``None``: the instance is new. The host numbers them."""
+        ...
+
+
+class JobContexts(Protocol[P_contra, I_contra]):
+    """Payloads of jobs that show workers the instance as it is when they claim."""
+
+    def build_payload(self, process: P_contra, instance: I_contra, job: "JobPlace", value: JsonValue) -> JsonObject:
+        """What a worker is given, in place of :meth:`ProcessRecords.build_payload`."""
         ...
 
 
@@ -293,4 +295,9 @@ class ProcessLanguage(
     @property
     def log(self) -> InstanceLog[P, I] | None:
         """``None``: its instances have no log of their own."""
+        ...
+
+    @property
+    def contexts(self) -> JobContexts[P, I] | None:
+        """``None``: the payload of a job is made of what was known when the job was made."""
         ...

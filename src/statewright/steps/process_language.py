@@ -125,6 +125,7 @@ class StepProcesses:
     """Each result is a version of its own."""
     children = None
     log = None
+    contexts = None
     models = LanguageModels(
         instance=INSTANCE, definition=DEFINITION, user_task=USER_TASK, task_types=("USER_TASK",), namespace=""
     )

@@ -50,7 +50,6 @@ from statewright.processes.language import (
     ChildOutcome,
     JobPlace,
     LanguageModels,
-    LogEvent,
     NewInstance,
     ProcessLanguage,
     Rejection,
@@ -69,7 +68,6 @@ ERRAND = BuiltinModel(
         "at": 1,
         "ended": 1,
         "key": "k",
-        "logged": 1,
         "parent": "p",
         "by": "e",
         "data": {},
@@ -104,7 +102,6 @@ class Errand(Struct, frozen=True, kw_only=True):
     business_key: str | None = None
     parent_instance_id: str | None = None
     awaited_by: str | None = None
-    logged: int = 0
 
     @property
     def status(self) -> str:
@@ -151,12 +148,8 @@ class Followers:
 class Logbook:
     """The nodes that errands came to."""
 
-    def list_events(
-        self, process: Plan, before: Errand | None, applied: Applied[Errand], at: int
-    ) -> Sequence[LogEvent]:
-        sent = _list_entries(applied.effects)
-        first = applied.instance.logged - len(sent) + 1
-        return [LogEvent(number, {"node": node}) for number, node in enumerate(sent, first)]
+    def list_events(self, process: Plan, before: Errand | None, applied: Applied[Errand]) -> Sequence[JsonObject]:
+        return [{"node": node} for node in _list_entries(applied.effects)]
 
 
 class Errands:
@@ -166,6 +159,7 @@ class Errands:
     merges_results = False
     children = Followers()
     log = Logbook()
+    contexts = None
     models = LanguageModels(instance=ERRAND, definition=PLAN, user_task=CHORE, namespace="errands/")
 
     def compile_source(self, source: str, version: int) -> Plan:
@@ -222,7 +216,6 @@ class Errands:
             "definition": instance.definition_id,
             "version": instance.definition_version,
             "at": instance.started_at,
-            "logged": instance.logged,
             "data": instance.marking.data,
             "marking": marking_to_document(instance.marking),
         }
@@ -247,7 +240,6 @@ class Errands:
             business_key=cast("str | None", document.get("key")),
             parent_instance_id=cast("str | None", document.get("parent")),
             awaited_by=cast("str | None", document.get("by")),
-            logged=cast("int", document["logged"]),
         )
 
     def open_task(self, instance: Errand, task: OpenHumanTask, at: int) -> JsonObject:
@@ -297,7 +289,6 @@ def _apply(errand: Errand, result: KernelResult, moment: Moment) -> Applied[Erra
         errand,
         marking=result.marking,
         completed_at=moment.at if ended else errand.completed_at,
-        logged=errand.logged + len(_list_entries(result.effects)),
     )
     moves = (ENDS[after.status],) if result.effects else ()
     return Applied(instance=after, effects=result.effects, transitions=moves)

@@ -21,8 +21,13 @@ async def build_payload(host: ProcessHost[P, I], tenant: TenantId, job: LockedJo
         return value if isinstance(value, dict) else {}
     published = await host.processes.find(tenant, job.definition_id, job.definition_version)
     assert published is not None, "versions of definitions are never deleted"  # noqa: S101
-    place = JobPlace(uuid_to_ulid(job.instance), job.node_id, job.element)
-    return host.language.build_payload(published.process, place, value)
+    name = uuid_to_ulid(job.instance)
+    place = JobPlace(name, job.node_id, job.element, uuid_to_ulid(job.execution))
+    contexts = host.language.contexts
+    if contexts is None:
+        return host.language.build_payload(published.process, place, value)
+    instance = await advancing.find_instance(host, tenant, name)
+    return {} if instance is None else contexts.build_payload(published.process, instance, place, value)
 
 
 async def find_backoff(host: ProcessHost[P, I], tenant: TenantId, job: QueuedJob) -> Backoff | None:

@@ -54,7 +54,7 @@ def build_successor_starter(runtime: Runtime, *, scan_interval: timedelta) -> Ou
 async def start_successor(host: ProcessHost[P, I], child: DueChild) -> None:
     """Start one successor, or give it up for a reason that will not change; at most once, whatever others try."""
     runtime = host.runtime
-    published = await definitions.find_version(host, child.tenant, child.definition_id, 0)
+    published = await definitions.find_version(host, child.tenant, child.definition_id, child.definition_version)
     if published is None:
         await _give_up(host, child, f"definition {child.definition_id} not found")
         return

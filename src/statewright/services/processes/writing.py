@@ -14,7 +14,7 @@ from statewright.builtin_models import BuiltinModel
 from statewright.engine.run import record
 from statewright.entity import LOOPBACK, Entity
 from statewright.failures import InstanceTooLarge
-from statewright.ids import EntityId, model_id
+from statewright.ids import EntityId, TenantId, model_id
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonValue
 from statewright.net import parse_ulid
@@ -38,7 +38,6 @@ from statewright.storage.processes.parts import (
     InstanceLog,
     InstanceProgress,
     JobRow,
-    LogRow,
     TimerRow,
     UserTaskRow,
     Waits,
@@ -186,6 +185,7 @@ def build_staged_rows(
                 not_before=advance.at + OUTBOX_DELAY_US,
                 business_key=None if child.awaited_by is not None else instance.business_key,
                 execution=None if child.awaited_by is None else to_entity_id(child.awaited_by),
+                definition_version=child.version,
             )
             for child_id, child in zip(advance.child_ids, changed.children, strict=True)
         ],
@@ -198,8 +198,8 @@ def build_staged_rows(
     parts: dict[str, StagedPart] = {PROGRESS.name: progress}
     if not waits.is_empty:
         parts[WAITS.name] = waits
-    if events := _build_log_rows(advance, instance_id):
-        parts[LOG.name] = InstanceLog(tenant=unit.tenant, events=events)
+    if (log := _build_log(advance, instance_id, unit.tenant)) is not None:
+        parts[LOG.name] = log
     return parts
 
 
@@ -229,14 +229,15 @@ def has_just_ended(advance: Advance[P, I]) -> bool:
     return advance.applied.instance.is_terminal and (advance.before is None or not advance.before.is_terminal)
 
 
-def _build_log_rows(advance: Advance[P, I], instance_id: EntityId) -> list[LogRow]:
+def _build_log(advance: Advance[P, I], instance_id: EntityId, tenant: TenantId) -> InstanceLog | None:
     log = advance.language.log
     if log is None:
-        return []
-    events = log.list_events(advance.process, advance.before, advance.applied, advance.at)
-    return [
-        LogRow(instance=instance_id, number=one.number, event=Raw(encode_text(one.event).encode())) for one in events
-    ]
+        return None
+    events = log.list_events(advance.process, advance.before, advance.applied)
+    if not events:
+        return None
+    encoded = [Raw(encode_text(event).encode()) for event in events]
+    return InstanceLog(tenant=tenant, instance=instance_id, at=advance.at, events=encoded)
 
 
 def build_entity(unit: UnitOfWork, model: BuiltinModel, id_: EntityId, state: str, document: str) -> Entity:

@@ -20,6 +20,8 @@ class DueChild(Struct, frozen=True, kw_only=True):
     id: EntityId
     parent: EntityId
     definition_id: str
+    definition_version: int
+    """0: the latest."""
     business_key: str | None
     variables: str
     execution: EntityId | None
@@ -35,7 +37,8 @@ TAKE: Final = """
              WHERE not_before <= $1 AND language = ANY ($4::text[])
              ORDER BY not_before, id
              LIMIT $3 FOR UPDATE SKIP LOCKED))
- RETURNING tenant, language, id, parent, definition_id, business_key, variables, execution
+ RETURNING tenant, language, id, parent, definition_id, business_key, variables, execution,
+           definition_version
 """
 
 
@@ -52,7 +55,8 @@ async def take_due_children(
 
 
 DUE: Final = """
-    SELECT tenant, language, id, parent, definition_id, business_key, variables, execution
+    SELECT tenant, language, id, parent, definition_id, business_key, variables, execution,
+           definition_version
       FROM process_child
      WHERE tenant = $1 AND id = $2
 """
@@ -66,7 +70,7 @@ async def fetch_due_child(pool: Pool, tenant: TenantId, child: EntityId) -> DueC
 
 
 def _to_child(row: asyncpg.Record) -> DueChild:
-    tenant, language, id_, parent, definition_id, business_key, variables, execution = row
+    tenant, language, id_, parent, definition_id, business_key, variables, execution, version = row
     return DueChild(
         tenant=TenantId(tenant),
         language=language,
@@ -74,6 +78,7 @@ def _to_child(row: asyncpg.Record) -> DueChild:
         parent=EntityId(str(parent)),
         definition_id=definition_id,
         business_key=business_key,
+        definition_version=version,
         variables=variables,
         execution=None if execution is None else EntityId(str(execution)),
     )

@@ -12,15 +12,16 @@ MAX_PAGE_BYTES: Final = 2 * 1024 * 1024
 
 
 class StoredEvent(Struct, frozen=True):
-    """An event of a log, as JSON text."""
+    """An event of a log, as JSON text; its instant in epoch microseconds."""
 
     number: int
+    at: int
     event: str
 
 
 EVENTS: Final = f"""
     WITH listed AS MATERIALIZED (
-        SELECT number, event::text AS event FROM process_event
+        SELECT number, at, event::text AS event FROM process_event
          WHERE tenant = $1 AND instance = $2 AND number > $3
          ORDER BY number
          LIMIT $4
@@ -28,7 +29,7 @@ EVENTS: Final = f"""
     measured AS (
         SELECT listed.*, sum(octet_length(event)) OVER (ORDER BY number) - octet_length(event) AS before FROM listed
     )
-    SELECT number, event FROM measured WHERE before < {MAX_PAGE_BYTES} ORDER BY number
+    SELECT number, at, event FROM measured WHERE before < {MAX_PAGE_BYTES} ORDER BY number
 """  # noqa: S608 - a constant
 
 
@@ -38,7 +39,7 @@ async def fetch_events(
     """The events behind a number, in order: up to ``limit``, and of ``MAX_PAGE_BYTES`` together."""
     async with pool.connection() as connection:
         rows = await connection.fetch(EVENTS, tenant, instance, after, limit)
-    return [StoredEvent(row["number"], row["event"]) for row in rows]
+    return [StoredEvent(row["number"], row["at"], row["event"]) for row in rows]
 
 
 HAS_ENDED: Final = """

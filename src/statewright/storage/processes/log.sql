@@ -1,15 +1,19 @@
--- Events of the logs of instances (parts.py). An instance is locked by the transaction that writes it, so numbers never meet.
+-- Events of the logs of instances (parts.py), numbered behind those that are there. An instance is locked by the transaction
+-- that writes it, and written only if it is at the version that was read; so its last number is known to the statement.
 
 -- [writes]
 logged AS MATERIALIZED (
     SELECT part.*
       FROM json_to_recordset($log::json) AS batch (t int, part json)
       JOIN applied USING (t)
-     CROSS JOIN LATERAL json_to_record(batch.part) AS part (tenant text, events json)
+     CROSS JOIN LATERAL json_to_record(batch.part) AS part (tenant text, instance uuid, at bigint, events json)
 ),
 process_events_logged AS (
-    INSERT INTO process_event (tenant, instance, number, event)
-    SELECT logged.tenant, row.instance, row.number, row.event
+    INSERT INTO process_event (tenant, instance, number, at, event)
+    SELECT logged.tenant, logged.instance, known.last + listed.n, logged.at, listed.event
       FROM logged
-     CROSS JOIN LATERAL json_to_recordset(logged.events) AS row (instance uuid, number bigint, event json)
+     CROSS JOIN LATERAL (
+            SELECT coalesce(max(number), 0) AS last FROM process_event
+             WHERE process_event.tenant = logged.tenant AND process_event.instance = logged.instance) AS known
+     CROSS JOIN LATERAL json_array_elements(logged.events) WITH ORDINALITY AS listed (event, n)
 ),

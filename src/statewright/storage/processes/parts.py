@@ -108,6 +108,8 @@ class ChildRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     business_key: str | None = None
     execution: EntityId | None = None
     """The execution of the parent that waits for its end."""
+    definition_version: int = 0
+    """0: the latest when it is started."""
 
 
 class ChildEndRow(Struct, frozen=True, kw_only=True):
@@ -194,23 +196,17 @@ class Waits(StagedPart, frozen=True, kw_only=True, omit_defaults=True):
         return sources + outcomes + sum(len(memoryview(child.variables)) for child in self.children)
 
 
-class LogRow(Struct, frozen=True, kw_only=True):
-    """An event of the log of an instance."""
-
-    instance: EntityId
-    number: int
-    event: Raw
-
-
 class InstanceLog(StagedPart, frozen=True, kw_only=True):
-    """Of one transaction, of a language whose instances have a log of their own."""
+    """Of one transaction, of a language whose instances have a log of their own: what comes behind the last event."""
 
     tenant: TenantId
-    events: Sequence[LogRow]
+    instance: EntityId
+    at: int
+    events: Sequence[Raw]
 
     @property
     def size(self) -> int:
-        return sum(len(memoryview(row.event)) for row in self.events)
+        return sum(len(memoryview(event)) for event in self.events)
 
 
 PROGRESS: Final = build_staged_part("progress", read_sections("statewright.storage.processes", "progress.sql"))

@@ -50,13 +50,14 @@ process_counters AS (
         ON CONFLICT (tenant, name) DO UPDATE SET value = process_counter.value + excluded.value
 ),
 process_children_due AS (
-    INSERT INTO process_child (tenant, language, id, parent, definition_id, business_key, variables, not_before, execution)
+    INSERT INTO process_child (tenant, language, id, parent, definition_id, business_key, variables, not_before, execution,
+                               definition_version)
     SELECT waiting.tenant, waiting.language, child.id, child.parent, child.definition_id, child.business_key, child.variables,
-           child.not_before, child.execution
+           child.not_before, child.execution, coalesce(child.definition_version, 0)
       FROM waiting
      CROSS JOIN LATERAL json_to_recordset(waiting.children)
         AS child (id uuid, parent uuid, definition_id text, business_key text, variables json, not_before bigint,
-                  execution uuid)
+                  execution uuid, definition_version int)
 ),
 process_children_started AS (
     DELETE FROM process_child
