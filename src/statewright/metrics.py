@@ -35,12 +35,14 @@ from statewright.services.idempotency.requests import OUTCOMES, IdempotentReques
 from statewright.services.idempotency.sweeping import IdempotencySweeper
 from statewright.services.ops.audit import OpsAuditSweeper
 from statewright.services.ops.metrics import OpsMetrics
+from statewright.services.ops.suspensions import SuspensionEnder
 from statewright.services.processes.hosting import ProcessHosts, ProcessMetrics
 from statewright.services.runtime import Runtime
 from statewright.services.scheduler import ScheduleMetrics, TaskOutcome
 from statewright.services.steps import find_steps
 from statewright.storage.commit.metrics import SCHEDULE_EVENTS, TransactionMetrics
 from statewright.storage.faults import FAULT_KINDS
+from statewright.suspensions import SCOPES
 
 
 def build_counter(name: str, meaning: str, value: float) -> Metric:
@@ -327,7 +329,8 @@ class Sweeper(Protocol):
 class OpsCollector(Collector):
     """What the operations API was asked for, and what it does in the background."""
 
-    def __init__(self, metrics: OpsMetrics, sweepers: Sequence[tuple[str, Sweeper]]) -> None:
+    def __init__(self, runtime: Runtime, metrics: OpsMetrics, sweepers: Sequence[tuple[str, Sweeper]]) -> None:
+        self._runtime = runtime
         self._metrics = metrics
         self._sweepers = sweepers
 
@@ -336,6 +339,16 @@ class OpsCollector(Collector):
         swept = [(table, sweeper.removed) for table, sweeper in self._sweepers]
         yield build_counter("statewright_explains", "Explanations", self._metrics.explains)
         yield build_counters("statewright_swept_rows", "Rows removed after their retention", "table", swept)
+        yield from self._collect_suspensions()
+
+    def _collect_suspensions(self) -> Iterator[Metric]:
+        active, commits = self._runtime.suspensions, self._runtime.commits.metrics
+        suspended = GaugeMetricFamily("statewright_suspensions", "Active suspensions", labels=["tenant", "scope"])
+        for (tenant, scope), count in active.count().items():
+            suspended.add_metric([tenant, scope], count)
+        yield suspended
+        found = [(scope, active.refusals[scope] + (scope == "ENTITY") * commits.suspended) for scope in SCOPES]
+        yield build_counters("statewright_suspended_refusals", "Requests refused by suspensions", "scope", found)
 
 
 class IdempotencyCollector(Collector):
@@ -442,6 +455,9 @@ class Metrics:
         self._registry.register(StepCollector(find_steps(runtime).metrics))
         self._registry.register(LanguageCollector(runtime.extensions.get(ProcessHosts)))
         ops, sweeper = runtime.extensions.get(OpsMetrics), runtime.extensions.get(OpsAuditSweeper)
+        ender = runtime.extensions.get(SuspensionEnder)
         removed = runtime.extensions.get(IdempotencySweeper)
-        self._registry.register(OpsCollector(ops, [("ops_audit", sweeper), ("idempotency", removed)]))
+        self._registry.register(
+            OpsCollector(runtime, ops, [("ops_audit", sweeper), ("idempotency", removed), ("suspension", ender)])
+        )
         self._registry.register(IdempotencyCollector(runtime.extensions.get(IdempotentRequests), removed))

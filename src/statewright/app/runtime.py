@@ -29,6 +29,7 @@ from statewright.services.ops.audit import OpsAuditSweeper
 from statewright.services.ops.members import ConnectedMembers
 from statewright.services.ops.metrics import OpsMetrics
 from statewright.services.ops.queues import JobCounts
+from statewright.services.ops.suspensions import SuspensionEnder, SuspensionFollower
 from statewright.services.processes.hosting import ProcessHosts
 from statewright.services.retention import Pruner
 from statewright.services.runtime import Extensions, Runtime
@@ -43,6 +44,7 @@ from statewright.storage.commit.traced import TracedGroupCommit
 from statewright.storage.connections import DatabaseUrl
 from statewright.storage.entities import EntityReader
 from statewright.storage.idempotency.parts import KEYS
+from statewright.storage.ops.suspensions import CHANNEL as SWITCH_CHANNEL
 from statewright.storage.processes.jobs import CHANNEL, build_listener
 from statewright.storage.processes.parts import PROCESS_PARTS
 from statewright.storage.schedules import StoredTasks
@@ -50,6 +52,7 @@ from statewright.storage.search.index_catalog import IndexCatalog
 from statewright.storage.search.indexes import SearchIndexes
 from statewright.storage.search.jobs import SearchJobs
 from statewright.storage.search.query import SearchDatabase
+from statewright.suspensions import ActiveSuspensions
 from statewright.tracing import Tracer
 
 
@@ -65,6 +68,7 @@ async def build_runtime(
     async with open_pools(settings, database) as pools, AsyncExitStack() as stack:
         runtime = _assemble(settings, database, pools, node, tracer)
         stack.push_async_callback(runtime.extensions.get(Egress).close)
+        await runtime.extensions.get(SuspensionFollower).refresh()
         await stack.enter_async_context(run_in_background(_build_maintenance(settings, database, runtime)))
         stack.push_async_callback(runtime.commits.drain)
         stack.push_async_callback(finish_all, runtime.detached_runs, grace)
@@ -79,6 +83,7 @@ def _assemble(
     tokens = TransactionTokens(node.secret, node=node.id, ttl=settings.tx_token_ttl.total_seconds(), clock=system_clock)
     transactions = OpenTransactions(tokens)
     builtin = list_builtin_models()
+    suspensions = ActiveSuspensions()
     definitions = DefinitionCache(pools.shared, system_clock, builtin=builtin, lease=settings.model_cache_lease)
     jobs = SearchJobs(pools.shared, pools.jobs, retention=settings.search_snapshot_ttl)
     indexes = SearchIndexes(pools.shared, database)
@@ -91,7 +96,11 @@ def _assemble(
         engine=_build_engine(
             settings,
             CalloutDispatcher(
-                transport=node.callouts, tokens=transactions, ids=ids, metrics=_build_run_metrics(settings)
+                transport=node.callouts,
+                tokens=transactions,
+                ids=ids,
+                metrics=_build_run_metrics(settings),
+                suspensions=suspensions,
             ),
             tasks,
             tracer,
@@ -107,6 +116,7 @@ def _assemble(
         index_builder=IndexBuilder(indexes),
         builtin=builtin,
         builtin_transitions=list_builtin_transitions(),
+        suspensions=suspensions,
         extensions=Extensions(),
         max_stats_groups=settings.stats_group_max,
         max_sort_keys=settings.search_max_sort_keys,
@@ -117,6 +127,8 @@ def _assemble(
     host_languages(runtime)
     runtime.extensions.add(ConnectedMembers(node.id, node.members, node.peer_table))
     runtime.extensions.add(OpsMetrics())
+    runtime.extensions.add(SuspensionFollower(pools.shared, node, suspensions))
+    runtime.extensions.add(SuspensionEnder(runtime))
     runtime.extensions.add(JobCounts(pools.shared))
     runtime.extensions.add(
         IdempotentRequests(
@@ -152,6 +164,7 @@ def _build_engine(
             tokens=dispatcher.tokens,
             ids=dispatcher.ids,
             metrics=dispatcher.metrics,
+            suspensions=dispatcher.suspensions,
             tracer=tracer,
         )
     return build(
@@ -183,13 +196,18 @@ def _build_maintenance(
     """What every process does all the time, by the name of its task."""
     definitions = runtime.definitions
     wakeups = runtime.extensions.get(ProcessHosts).wakeups
-    waking: dict[str, NotificationHandler] = {CHANNEL: build_listener(wakeups.wake)}
+    suspensions = runtime.extensions.get(SuspensionFollower)
+    waking: dict[str, NotificationHandler] = {
+        CHANNEL: build_listener(wakeups.wake),
+        SWITCH_CHANNEL: lambda _revision: suspensions.announce_change(),
+    }
     identity = runtime.extensions.get(Administration).identity
     if identity is not None:
         waking[KEY_CHANNEL] = lambda _kid: identity.key_ring.changed.set()
 
     def forget_all() -> None:
         definitions.forget_all()
+        suspensions.announce_change()
         if identity is not None:
             identity.key_ring.changed.set()
 
@@ -202,6 +220,8 @@ def _build_maintenance(
     )
     work: dict[str, Coroutine[object, object, None]] = {
         "announcements": follow,
+        "suspensions": suspensions.run(),
+        "suspension-ends": runtime.extensions.get(SuspensionEnder).run(),
         "definition-refresh": Refresher(runtime.pool, definitions, system_clock).run(),
         "search-jobs": runtime.search_runner.run(),
         "search-expiry": runtime.search_runner.reap(),

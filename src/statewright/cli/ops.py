@@ -170,6 +170,88 @@ def audit(
     print_table(("at", "actor", "action", "target", "reason"), rows)
 
 
+@ops.command()
+@with_client
+def suspend(
+    client: "Client",
+    scope: Annotated[str, typer.Argument(help="ENTITY, MODEL, WORKFLOW, TRANSITION, JOB_TYPE, TAG or TENANT.")],
+    reason: Annotated[str, typer.Option(help="Why; others read it.", show_default=False)],
+    entity: Annotated[str | None, typer.Option(help="Id of the entity.", show_default=False)] = None,
+    model: Annotated[str | None, typer.Option(help="Such as `prize/1`.", show_default=False)] = None,
+    workflow: Annotated[str | None, typer.Option(help="Name of the workflow.", show_default=False)] = None,
+    transition: Annotated[str | None, typer.Option(help="Name of the transition.", show_default=False)] = None,
+    name: Annotated[str | None, typer.Option(help="The type of jobs, or the tag.", show_default=False)] = None,
+    until: Annotated[
+        str | None, typer.Option(help="Ends by itself then.", metavar="RFC3339", show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Stop movement at a chosen place, on every node."""
+    body: dict[str, Json] = {"scope": scope.upper(), "reason": reason, "id": entity, "until": until}
+    body |= {"workflow": workflow, "transition": transition, "name": name}
+    if model is not None:
+        model_name, _, version = model.rpartition("/")
+        if not model_name or not version.isdigit():
+            raise typer.BadParameter("a model is written name/version", param_hint="--model")
+        body["model"] = {"name": model_name, "version": int(version)}
+    given = {key: each for key, each in body.items() if each is not None}
+    _print_suspension(_post(client, "/suspensions", given), as_json)
+
+
+@ops.command()
+@with_client
+def resume(
+    client: "Client",
+    suspension: Annotated[str, typer.Argument(help="The id of the suspension.", metavar="ID")],
+    timers: Annotated[str, typer.Option(help="FIRE: what came due fires; SHIFT: all timers move on.")] = "FIRE",
+    reason: Annotated[str | None, typer.Option(help="Why.", show_default=False)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let movement go on."""
+    body = {"timers": timers.upper()} | ({} if reason is None else {"reason": reason})
+    _print_suspension(_post(client, f"/suspensions/{quote(suspension, safe='')}/resume", body), as_json)
+
+
+@ops.command()
+@with_client
+def suspensions(
+    client: "Client",
+    everything: Annotated[bool, typer.Option("--all", help="Also those that have ended.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List what is suspended."""
+    found = _list(client, "/suspensions", {} if everything else {"active": "true"})
+    if as_json:
+        print_document(found)
+        return
+    rows = [
+        (each["id"], each["scope"], _name_target(each), each["since"], each["by"]["id"], each["reason"])
+        for each in found
+    ]
+    print_table(("id", "scope", "target", "since", "by", "reason"), rows)
+
+
+def _print_suspension(suspension: Json, as_json: bool) -> None:
+    if as_json:
+        print_document(suspension)
+        return
+    state = "suspended" if suspension["active"] else "resumed"
+    typer.echo(f"{suspension['id']} {suspension['scope']} {_name_target(suspension)}: {state}")
+    if not suspension["effective"]:
+        typer.echo(f"not heard of yet by: {', '.join(suspension['pendingNodes'])}")
+
+
+def _name_target(suspension: Json) -> str:
+    model = suspension.get("model")
+    parts = [f"{model['name']}/{model['version']}"] if model else []
+    parts += [suspension[name] for name in ("entityId", "workflow", "transition", "name") if name in suspension]
+    return " ".join(parts)
+
+
+def _post(client: "Client", path: str, body: dict[str, Json]) -> Json:
+    return client.request("POST", f"{ROOT}{path}", body, at_root=True)
+
+
 def _get(client: "Client", path: str, query: dict[str, str | None]) -> Json:
     given = {name: value for name, value in query.items() if value is not None}
     return client.request("GET", f"{ROOT}{path}", query=given, at_root=True, only_asks=True)

@@ -16,6 +16,7 @@ from statewright.engine.run import EntityDraft, Run
 from statewright.engine.unit import Unit
 from statewright.failures import DispatchTimeout
 from statewright.ids import IdSource
+from statewright.suspensions import ActiveSuspensions
 from statewright.tracing import get_trace
 from statewright.workflow import Processor, ScheduleFunction, Transition
 
@@ -102,6 +103,7 @@ class CalloutDispatcher(Struct, frozen=True, kw_only=True):
     tokens: TransactionTokenIssuer
     ids: IdSource
     metrics: RunMetrics = msgspec.field(default_factory=RunMetrics)
+    suspensions: ActiveSuspensions = msgspec.field(default_factory=ActiveSuspensions)
 
     async def ask(
         self,
@@ -118,6 +120,7 @@ class CalloutDispatcher(Struct, frozen=True, kw_only=True):
         ``transition`` is None while a workflow is being selected; ``within_s`` bounds the wait beside the limit that
         the member has. Raises what ``CalloutTransport.dispatch`` raises.
         """
+        self.refuse_suspended(spec, run)
         await run.unit.prepare_callout()
         token = self.tokens.issue_token(run.unit)
         callout = self._build_callout(spec, run, draft, transition, transaction_id=run.unit.id, token=token)
@@ -138,9 +141,18 @@ class CalloutDispatcher(Struct, frozen=True, kw_only=True):
 
         Raises what ``CalloutTransport.dispatch`` raises.
         """
+        self.refuse_suspended(spec, run)
         await run.unit.prepare_callout()
         callout = self._build_callout(spec, run, draft, transition, transaction_id="", token=None)
         return await self._dispatch(callout, run, avoiding, within_s)
+
+    def refuse_suspended(self, spec: CalloutSpec, run: Run) -> None:
+        """Raises ``Suspended`` for a callout that needs a tag which is suspended; a run of which a segment is durable
+        goes on.
+        """
+        suspension = self.suspensions.find_tags(run.unit.tenant, spec.tags)
+        if suspension is not None and not run.is_half_done:
+            raise self.suspensions.refuse(suspension)
 
     async def _dispatch(
         self, callout: Callout, run: Run, avoiding: Collection[str], within_s: float | None

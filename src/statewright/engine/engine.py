@@ -89,6 +89,7 @@ class Engine:
         retry: RetryPolicy | None = None,
         checks_output: bool = False,
     ) -> None:
+        self._suspensions = dispatcher.suspensions
         self.metrics = dispatcher.metrics
         self._reconciler = Reconciler(dispatcher=dispatcher, tasks=tasks)
         self._evaluator = CriterionEvaluator(dispatcher=dispatcher)
@@ -99,6 +100,7 @@ class Engine:
 
     async def create(self, unit: Unit, model: Model, request: CreateEntity) -> None:
         """Run a new entity through its workflow and stage it."""
+        await self._refuse_suspended(unit, model, request.id)
         now = unit.started_at
         draft = EntityDraft(
             id=request.id,
@@ -115,6 +117,7 @@ class Engine:
         record(unit, request.id, events.build_started_event("State machine started", None))
         selection = await self._select_workflow(unit, model, draft, writer)
         workflow = selection.workflow
+        await self._refuse_suspended(unit, model, request.id, workflow)
         run = Run(
             unit=unit, model=model, workflow=workflow, stored_workflow_name=selection.remembered_name, writer=writer
         )
@@ -140,6 +143,7 @@ class Engine:
         name, if_match = request.transition, request.if_match
         writer = EntityWriter(entity.id, model, base=entity, transition=name, if_match=if_match)
         workflow = find_governing(model.workflows, entity.state, entity.workflow)
+        await self._refuse_suspended(unit, model, entity.id, workflow)
         if workflow is None:
             apply_without_workflow(unit, model, draft, name)
             writer.stage(unit, draft, workflow=entity.workflow, revision=entity.workflow_revision)
@@ -156,6 +160,7 @@ class Engine:
         The task is relied on by the first segment and withdrawn by the last, so it stays while anything can fail.
         """
         entity, transition, task = request.entity, request.transition, request.task
+        await self._refuse_suspended(unit, model, entity.id, request.workflow, transition)
         draft = EntityDraft(
             id=entity.id,
             model=model.key,
@@ -228,6 +233,7 @@ class Engine:
     async def _run_manual_transition(self, run: Run, draft: EntityDraft, name: str) -> EntityDraft:
         run.record(events.build_started_event("Manual transition started", draft.state))
         transition = find_fireable_transition(run.workflow, draft.state, name)
+        await self._refuse_suspended(run.unit, run.model, draft.id, run.workflow, transition)
         result = await self._evaluate_transition(run, draft, transition)
         if not result.matches:
             reason = f": {result.reason}" if result.reason else ""
@@ -246,6 +252,10 @@ class Engine:
             except TurnExceeded:
                 move = await run_in_thread(partial(self._decide_next_move, run, position, draft))
             match move:
+                case Fire(transition, declined) | Ask(transition, declined) if self._is_held(run, transition):
+                    _record_declined(run, draft, declined)
+                    run.record(_build_declined_event(run, draft, transition, CriterionResult(False, "suspended")))
+                    return draft
                 case Settled(declined):
                     _record_declined(run, draft, declined)
                     return draft
@@ -263,6 +273,38 @@ class Engine:
                     raise WorkflowFailed(f"state machine aborted: {reason}")
                 case _:
                     assert_never(move)
+
+    def _is_held(self, run: Run, transition: Transition) -> bool:
+        """Whether the cascade stops before a transition that is suspended; one that is half done does not."""
+        tenant = run.unit.tenant
+        if self._suspensions.is_idle(tenant) or run.is_half_done:
+            return False
+        found = self._suspensions.find_transition(tenant, run.model.key, run.workflow.name, transition.name)
+        return found is not None
+
+    async def _refuse_suspended(
+        self,
+        unit: Unit,
+        model: Model,
+        entity_id: EntityId,
+        workflow: Workflow | None = None,
+        transition: Transition | None = None,
+    ) -> None:
+        """Raises ``Suspended`` where something that the run would move is suspended. What joins a run that began
+        before is part of it, and only stopped by the suspension of an entity.
+        """
+        suspensions, tenant = self._suspensions, unit.tenant
+        if not suspensions.is_current():
+            await suspensions.ensure_current()
+        if suspensions.is_idle(tenant):
+            return
+        name = workflow.name if workflow else ""
+        found = suspensions.list_entity(tenant, entity_id, model.key, name)
+        if transition is not None and (held := suspensions.find_transition(tenant, model.key, name, transition.name)):
+            found = (*found, held)
+        for suspension in found:
+            if unit.may_segment or suspension.scope == "ENTITY":
+                raise suspensions.refuse(suspension)
 
     def _decide_next_move(self, run: Run, position: Position, draft: EntityDraft, *, within_turn: bool = False) -> Move:
         """Raises ``TurnExceeded`` for what takes longer ``within_turn`` of the event loop than others should wait."""

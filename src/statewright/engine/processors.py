@@ -12,7 +12,14 @@ from statewright.engine import events
 from statewright.engine.attempts import RepeatedCallout
 from statewright.engine.callouts import CalloutDispatcher, build_processor_spec
 from statewright.engine.run import EntityDraft, Run
-from statewright.failures import ComputeMemberDisconnected, DispatchTimeout, Failure, NoComputeMember, WorkflowFailed
+from statewright.failures import (
+    ComputeMemberDisconnected,
+    DispatchTimeout,
+    Failure,
+    NoComputeMember,
+    Suspended,
+    WorkflowFailed,
+)
 from statewright.jsonval.codec import MalformedJson
 from statewright.workflow import Processor, Transition
 from statewright.workflow.retries import NOTHING_DONE, PERHAPS_DONE, RetryRule
@@ -106,6 +113,8 @@ class ProcessorRunner(Struct, frozen=True, kw_only=True):
                     processor, reply, draft
                 )  # the document is discarded, and has to be valid all the same
                 await savepoint.commit()
+            except Suspended:  # an operator wants it not to move, with or without this processor
+                raise
             except Failure as failure:
                 run.unit.warnings += savepoint.warnings
                 log.warning(
@@ -128,6 +137,7 @@ class ProcessorRunner(Struct, frozen=True, kw_only=True):
         """
         if not run.unit.may_segment:
             raise _build_failure(processor, "a request that joins a transaction must not commit a segment of it")
+        self.dispatcher.refuse_suspended(build_processor_spec(processor), run)
         draft = await run.commit_segment(draft, self.dispatcher.ids)
         try:
             reply = await self._ask_with_retries(run, draft, transition, processor)

@@ -205,6 +205,11 @@ class Run(Struct, frozen=True, kw_only=True):
     stored_workflow_name: str
     writer: EntityWriter
 
+    @property
+    def is_half_done(self) -> bool:
+        """Whether a segment of it is durable."""
+        return self.unit.id != self.unit.label
+
     def with_unit(self, unit: Unit) -> "Run":
         """The same run as part of a savepoint."""
         return replace(self, unit=unit)

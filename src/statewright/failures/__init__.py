@@ -83,6 +83,7 @@ from statewright.failures.statistics import (
     MalformedRequest,
     MissingGroupBy,
 )
+from statewright.failures.suspensions import AlreadyExists, LimitReached, Suspended, SuspensionNotFound
 from statewright.failures.transactions import (
     OutcomeUnknown,
     StorageUnavailable,
@@ -101,6 +102,7 @@ from statewright.failures.workflows import (
 )
 
 __all__ = [
+    "AlreadyExists",
     "BadRequest",
     "BodyTooLarge",
     "BusinessKeyInUse",
@@ -139,6 +141,7 @@ __all__ = [
     "InvalidParameter",
     "KeyOwnedByDifferentTenant",
     "KeyPairNotFound",
+    "LimitReached",
     "MalformedRequest",
     "MethodNotAllowed",
     "MissingGroupBy",
@@ -169,6 +172,8 @@ __all__ = [
     "SearchResultLimit",
     "SearchTimeout",
     "StorageUnavailable",
+    "Suspended",
+    "SuspensionNotFound",
     "TooManyRequests",
     "TransactionExpired",
     "TransactionNodeUnavailable",

@@ -27,6 +27,7 @@ from statewright.storage.schedules import StoredTasks
 from statewright.storage.search.indexes import SearchIndexes
 from statewright.storage.search.jobs import SearchJobs
 from statewright.storage.search.query import SearchDatabase
+from statewright.suspensions import ActiveSuspensions
 from statewright.tracing import Tracer
 
 T = TypeVar("T")
@@ -118,6 +119,7 @@ class Runtime(Struct, frozen=True, kw_only=True):
     builtin: BuiltinModels
     builtin_transitions: Mapping[ModelId, BuiltinTransition]
     """For each built-in model that has transitions open to clients."""
+    suspensions: ActiveSuspensions
     extensions: Extensions
     """What stands on the use cases, and is found by those who have a runtime."""
     max_stats_groups: int = 10_000

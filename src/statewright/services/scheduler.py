@@ -32,7 +32,7 @@ from statewright.engine.engine import ScheduledFire
 from statewright.engine.run import record
 from statewright.engine.schedules import ExpireTask, FireTask, KeepTask, RemoveTask, decide_task
 from statewright.entity import Principal, ScheduledTask, TaskKey
-from statewright.failures import Conflict, Failure
+from statewright.failures import Conflict, Failure, Suspended
 from statewright.histogram import Histogram
 from statewright.ids import EntityId, TenantId
 from statewright.jsonval.codec import decode_stored
@@ -113,7 +113,11 @@ class Scheduler:
             return ScanResult(taken=0, more=True)
         now = self._now
         tasks = await self._runtime.tasks.take_due(
-            now=now, until=now + self._backoff_ms, limit=limit, excluded_tenants=busy
+            now=now,
+            until=now + self._backoff_ms,
+            limit=limit,
+            excluded_tenants=busy,
+            held=self._runtime.suspensions.held_timers,
         )
         self.metrics.lag_s = max((now - task.arming.fire_at for task in tasks if task.attempts == 1), default=0) / 1000
         for task in tasks:
@@ -238,7 +242,7 @@ async def fire_task(runtime: Runtime, task: ScheduledTask, *, grace_ms: int) -> 
     async with runtime.open_unit(Caller(system_principal(task.tenant)), origin=task.arming.principal) as unit:
         try:
             return await _apply_decision(runtime, unit, task, grace_ms)
-        except Conflict:
+        except (Conflict, Suspended):
             return "kept"
 
 

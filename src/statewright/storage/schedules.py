@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from statewright.entity import Actor, Arming, ScheduledTask, TaskKey
 from statewright.ids import EntityId, ModelId, TenantId, TransactionId
 from statewright.storage.pool import Pool
+from statewright.suspensions import HeldTimers
 
 
 class StagedTask(Struct, frozen=True, kw_only=True):
@@ -177,14 +178,25 @@ class StoredTasks:
         return {task.key: task for task in tasks}
 
     async def take_due(
-        self, *, now: int, until: int, limit: int, excluded_tenants: Sequence[TenantId] = ()
+        self,
+        *,
+        now: int,
+        until: int,
+        limit: int,
+        excluded_tenants: Sequence[TenantId] = (),
+        held: HeldTimers | None = None,
     ) -> list[ScheduledTask]:
         """Up to ``limit`` tasks that are due ``now``, earliest first; no node takes them again before ``until``.
 
-        Tasks of the tenants ``excluded_tenants`` stay where they are.
+        Tasks of the tenants ``excluded_tenants``, and what is ``held``, stay where they are.
         """
+        args = (now, until, limit, list(excluded_tenants))
         async with self._pool.connection() as connection:
-            rows = await connection.fetch(TAKE, now, until, limit, list(excluded_tenants))
+            if held is None:
+                rows = await connection.fetch(TAKE, *args)
+            else:
+                columns = (held.tenants, held.models, held.workflows, held.transitions)
+                rows = await connection.fetch(TAKE_UNHELD, *args, *columns)
         tasks = [to_task(row) for row in rows]
         return sorted(tasks, key=lambda task: (task.arming.fire_at, task.entity))
 
@@ -203,6 +215,19 @@ COLUMNS: Final = """tenant, entity, state, transition, model, fire_at, timeout_m
 
 OF_ENTITY: Final = f"SELECT {COLUMNS} FROM scheduled_task WHERE tenant = $1 AND entity = $2"  # noqa: S608 - a constant
 
+HELD: Final = """(
+        EXISTS (SELECT
+                  FROM unnest($5::text[], $6::uuid[], $7::text[], $8::text[])
+                    AS held (tenant, model, workflow, transition)
+                 WHERE held.tenant = task.tenant
+                   AND coalesce(held.model = task.model, true)
+                   AND coalesce(held.transition = task.transition, true)
+                   AND (held.workflow IS NULL OR held.workflow = (
+                        SELECT workflow FROM entity WHERE entity.tenant = task.tenant AND entity.id = task.entity)))
+        OR EXISTS (SELECT FROM entity
+                    WHERE entity.tenant = task.tenant AND entity.id = task.entity AND entity.suspended))"""
+"""Whether a task is suspended."""
+
 # The rows are found and locked first, in the order of scheduled_task_due; as a join, the planner would expect a tenth
 # of the table and hash all of it. A row that is just being taken or removed is skipped, so this never waits.
 TAKE: Final = f"""
@@ -215,6 +240,17 @@ TAKE: Final = f"""
              LIMIT $3 FOR UPDATE SKIP LOCKED))
  RETURNING {COLUMNS}
 """  # noqa: S608 - the column list is a constant
+
+TAKE_UNHELD: Final = f"""
+    UPDATE scheduled_task
+       SET not_before = $2, attempts = attempts + 1
+     WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM scheduled_task AS task
+             WHERE greatest(fire_at, not_before) <= $1 AND tenant <> ALL ($4::text[]) AND NOT {HELD}
+             ORDER BY greatest(fire_at, not_before)
+             LIMIT $3 FOR UPDATE SKIP LOCKED))
+ RETURNING {COLUMNS}
+"""  # noqa: S608 - constants
 
 # Skips what is locked, since a commit may hold one of these rows and wait for another.
 HOLD: Final = """

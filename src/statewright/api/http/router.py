@@ -111,6 +111,7 @@ class Route(Operation, frozen=True, kw_only=True):
     body_types: tuple[str, ...] = (JSON,)
     body_limited: bool = False
     reply: str
+    status: int = 200
     other_replies: tuple[tuple[str, str], ...] = ()
     """Media types and schemas of answers that a query parameter asks for."""
     problems: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.background import wait_at_most
+from statewright.conditions.wire import parse_tags
 from statewright.engine.events import Event
 from statewright.failures import Conflict, ProcessConflict, ProcessNotFound
 from statewright.ids import EntityId, TenantId
@@ -238,6 +239,14 @@ async def _release_jobs(queue: JobQueue, tenant: TenantId, jobs: list[EntityId],
 
 
 async def _claim_now(queue: JobQueue, tenant: TenantId, request: JobClaim) -> tuple[ClaimedJob, ...]:
+    suspensions = queue.runtime.suspensions
+    if not suspensions.is_current():
+        await suspensions.ensure_current()
+    if not suspensions.is_idle(tenant):
+        types = tuple(each for each in request.job_types if suspensions.find_job_type(tenant, each) is None)
+        if not types or (request.route and suspensions.find_tags(tenant, parse_tags(request.route.tags or types[0]))):
+            return ()
+        request = replace(request, job_types=types)
     began = asyncio.get_running_loop().time()
     now = queue.runtime.clock()
     lease = JobLease(worker=request.worker_id, now=now, until=now + request.lease // timedelta(microseconds=1))

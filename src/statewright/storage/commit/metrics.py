@@ -32,6 +32,8 @@ class TransactionMetrics:
         self.rollbacks = Histogram(BUCKETS_S)
         self.active = 0
         self.conflicts = 0
+        self.suspended = 0
+        """Transactions that were refused because an entity was suspended when they committed."""
         self.timers: Counter[str] = Counter()
 
     def count_begin(self, took_s: float) -> None:

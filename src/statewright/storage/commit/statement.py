@@ -36,7 +36,7 @@ from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from statewright.background import run_by_size
-from statewright.failures import Conflict, Failure, ModelNotFound, ModelNotLocked
+from statewright.failures import Conflict, Failure, ModelNotFound, ModelNotLocked, Suspended
 from statewright.ids import EntityId
 from statewright.storage.columns import ENTITY_COLUMNS, EntityColumns
 from statewright.storage.commit.claims import encode_claims
@@ -165,7 +165,20 @@ CLAIMS: Final = Part(
 )
 TASKS: Final = Part(name="tasks", sections=read_sections(PACKAGE, "tasks.sql"), encode=_encode_tasks)
 
-CORE_PARTS: Final = (MODEL_LOCKS, CLAIMS, TASKS)
+
+class Pass(StagedPart, frozen=True, kw_only=True):
+    """The transaction may write entities that are suspended."""
+
+
+PASSES: Final = build_staged_part("passes", read_sections(PACKAGE, "passes.sql"))
+
+
+def build_suspended(entity_id: str) -> Failure:
+    """What a client is told whose transaction writes an entity that is suspended."""
+    return Suspended("ENTITY", entity_id)
+
+
+CORE_PARTS: Final = (MODEL_LOCKS, CLAIMS, TASKS, PASSES)
 """In the order in which their refusals count."""
 
 
@@ -221,9 +234,11 @@ class CommitStatement:
             self.compose(*more), numbers, *columns, *more.values(), timeout=STATEMENT_TIMEOUT_S
         )
         attempts: dict[int, Attempt] = {}
-        for number, at, stale, busy, refusal in records:
+        for number, at, stale, busy, suspended, refusal in records:
             before = attempts.get(number)
-            if stale is not None and not busy:
+            if suspended:
+                attempts[number] = before or PartRefused(build_suspended, str(stale))
+            elif stale is not None and not busy:
                 others = before.entities if isinstance(before, Stale) else ()
                 attempts[number] = Stale((*others, EntityId(str(stale))))
             elif busy:

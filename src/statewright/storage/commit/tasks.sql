@@ -30,7 +30,7 @@ awaited AS MATERIALIZED (
 -- [stale]
      UNION ALL
     -- The nil UUID is of no entity: a version that was demanded of the entity is not what is stale.
-    SELECT tasks.t, '00000000-0000-0000-0000-000000000000', false
+    SELECT tasks.t, '00000000-0000-0000-0000-000000000000', false, false
       FROM tasks
       LEFT JOIN awaited USING (t, entity, state, transition)
      WHERE tasks.expected IS NOT NULL

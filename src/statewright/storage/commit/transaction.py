@@ -12,13 +12,15 @@ from time import perf_counter
 from types import TracebackType
 from typing import Protocol, assert_never
 
+from msgspec.structs import replace
+
 from statewright.entity import Actor
 from statewright.failures import UniqueViolation
 from statewright.ids import ModelId, TenantId, TransactionId
 from statewright.storage.columns import StagedRow
 from statewright.storage.commit.group_commit import GroupCommit
 from statewright.storage.commit.overlay import Overlay
-from statewright.storage.commit.statement import LOST_REASONS
+from statewright.storage.commit.statement import LOST_REASONS, PASSES, Pass, build_suspended
 from statewright.storage.commit.submission import (
     Applied,
     ModelLockLost,
@@ -27,6 +29,7 @@ from statewright.storage.commit.submission import (
     Stale,
     Submission,
     UniqueKeyTaken,
+    Verdict,
 )
 from statewright.storage.entities import EntityReader
 
@@ -173,6 +176,8 @@ class Transaction:
             return None
         try:
             verdict = await self._commits.commit(submission)
+            if isinstance(verdict, PartRefused) and verdict.build_failure is build_suspended:
+                verdict = await self._commit_half_done(submission, overlay, verdict)
         finally:
             self._notify_model_change(overlay.tenant, overlay.growth)
         match verdict:
@@ -193,6 +198,15 @@ class Transaction:
                 raise overlay.build_conflict(entities)
             case _:
                 assert_never(verdict)
+
+    async def _commit_half_done(self, submission: Submission, overlay: Overlay, verdict: PartRefused) -> Verdict:
+        """A run of which a segment is durable comes to its end, although an entity was suspended since: a call that is
+        half done helps nobody.
+        """
+        if self.id == overlay.label:
+            self._commits.metrics.suspended += 1
+            return verdict
+        return await self._commits.commit(replace(submission, parts={**submission.parts, PASSES.name: Pass()}))
 
     async def commit_rows(self, rows: Sequence[StagedRow], parts: Mapping[str, StagedPart] | None = None) -> bool:
         """Apply some rows, with optional parts, and nothing of what is staged; whether they were applied."""

@@ -1,6 +1,7 @@
 """Operations as OpenAPI describes them, made from the table of routes."""
 
 import re
+from http import HTTPStatus
 from typing import Final
 
 from statewright.api.http.errors import PROBLEM
@@ -31,13 +32,18 @@ def describe_operation(route: Route) -> Document:
         "tags": [route.tag],
         "summary": route.summary,
         "parameters": [*_describe_path(route.path), *map(_describe_query, route.query), *_describe_headers(route)],
-        "responses": {"200": {"description": "OK"} | _describe_replies(route)} | _describe_problems(route),
+        "responses": {str(route.status): {"description": HTTPStatus(route.status).phrase} | _describe_replies(route)}
+        | _describe_problems(route),
         **dict(route.markers),
     }
     if route.body is not None:
         content = {media_type: {"schema": ref(route.body)} for media_type in route.body_types}
         operation["requestBody"] = {"required": route.body_required, "content": content}
     return operation
+
+
+def _describe_success(route: Route) -> Document:
+    return {str(route.status): {"description": HTTPStatus(route.status).phrase} | _describe_replies(route)}
 
 
 def _describe_replies(route: Route) -> Document:

@@ -12,12 +12,18 @@ from statewright.api.http.openapi.shapes import (
     Document,
     allow_null,
     define_array,
+    define_object,
     define_open_object,
     ref,
 )
+from statewright.suspensions import SCOPES
 
 _MAP: Final = {"type": "object", "additionalProperties": True}
 _ACTOR: Final = define_open_object("id kind", id=TEXT, kind={"type": "string", "enum": ["user", "service", "system"]})
+
+
+_SCOPE: Final = {"type": "string", "enum": list(SCOPES)}
+_MODEL: Final = define_open_object("name version", name=TEXT, version=INT32)
 
 
 def _define_list(items: str) -> Document:
@@ -140,6 +146,42 @@ OPS_SCHEMAS: Final[Document] = {
     "OpsQueues": _define_list("OpsQueue"),
     "OpsVersion": define_open_object(_VERSION_MEMBERS, **_VERSION),
     "OpsVersions": _define_list("OpsVersion"),
+    "OpsNewSuspension": define_object(
+        "scope reason",
+        scope=_SCOPE,
+        reason={**TEXT, "minLength": 1, "maxLength": 500},
+        id=UUID,
+        model=_MODEL,
+        workflow=TEXT,
+        transition=TEXT,
+        name=TEXT,
+        until=INSTANT,
+    ),
+    "OpsResumption": define_object(
+        "", timers={"type": "string", "enum": ["FIRE", "SHIFT"]}, reason={**TEXT, "minLength": 1, "maxLength": 500}
+    ),
+    "OpsSuspension": define_open_object(
+        "id scope reason since by until active effective pendingNodes",
+        id=UUID,
+        scope=_SCOPE,
+        reason=TEXT,
+        since=INSTANT,
+        by=_ACTOR,
+        until=allow_null(INSTANT),
+        active=FLAG,
+        effective=FLAG,
+        pendingNodes=define_array(TEXT),
+        entityId=UUID,
+        model=_MODEL,
+        workflow=TEXT,
+        transition=TEXT,
+        name=TEXT,
+        endedAt=INSTANT,
+        endedBy=_ACTOR,
+        endReason=TEXT,
+        timers={"type": "string", "enum": ["FIRE", "SHIFT"]},
+    ),
+    "OpsSuspensions": _define_list("OpsSuspension"),
     "OpsVersionDocument": define_open_object(
         f"{_VERSION_MEMBERS} document", **_VERSION, document={"type": ["object", "array", "null"]}
     ),

@@ -7,13 +7,14 @@ from statewright.api.http.ops.explain import EXPLAIN
 from statewright.api.http.ops.idempotency import IDEMPOTENCY
 from statewright.api.http.ops.queues import QUEUES
 from statewright.api.http.ops.route import OpsRoute
+from statewright.api.http.ops.suspensions import SUSPENSIONS
 from statewright.api.http.ops.versions import VERSIONS
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
 
 VERSION: Final = "1.0"
 
-FEATURES: Final = ("audit", "explain", "idempotency", "members", "queues", "versions")
+FEATURES: Final = ("audit", "explain", "idempotency", "members", "queues", "suspensions", "versions")
 """The parts of the API that this program has, as clients look for them."""
 
 
@@ -40,5 +41,6 @@ OPS_ROUTES: Final[tuple[OpsRoute, ...]] = (
     *EXPLAIN,
     *IDEMPOTENCY,
     *QUEUES,
+    *SUSPENSIONS,
     *VERSIONS,
 )

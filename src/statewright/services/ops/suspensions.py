@@ -1,0 +1,202 @@
+"""Stopping movement at a chosen place, and letting it go on (docs/reference/operations.md#suspensions).
+
+*Changing* one is a commit, an announcement, and a wait until every node that is alive says that it acts by the new
+revision. A node that does not say so in time is named in the answer.
+
+*Knowing* them. Every node loads all of them when it hears of a change, and looks for changes it did not hear of every
+few seconds. A node that the others take for dead is not waited for, so it loads them anew before each run.
+"""
+
+import asyncio
+import time
+from datetime import timedelta
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+from statewright import logs
+from statewright.background import repeat
+from statewright.cluster.node import ClusterNode
+from statewright.entity import Actor
+from statewright.failures import SuspensionNotFound
+from statewright.ids import TenantId, make_uuid7
+from statewright.services.ops.lists import Page, PageRequest, build_page
+from statewright.services.runtime import Caller, Runtime
+from statewright.storage.ops import suspensions as stored
+from statewright.storage.ops.suspensions import NewSuspension
+from statewright.storage.ops.suspensions import SuspensionFilter as SuspensionFilter
+from statewright.storage.pool import Pool
+from statewright.suspensions import ActiveSuspensions, Scope, Suspension, Target, TimerPolicy
+
+CONFIRM_WITHIN_S: Final = 10.0
+"""How long a change waits for all nodes."""
+
+LOOK_INTERVAL: Final = timedelta(seconds=5)
+"""Between looks for changes that were not heard of."""
+
+END_INTERVAL: Final = timedelta(seconds=1)
+"""Between looks for suspensions whose time is over."""
+
+RETENTION: Final = timedelta(days=400)
+"""Of suspensions that have ended."""
+
+REMOVAL_INTERVAL_S: Final = 3600.0
+
+SYSTEM: Final = Actor("system", "system")
+
+log = logs.logger(__name__)
+
+
+class SuspensionKey(Struct, frozen=True, array_like=True):
+    """The place of a suspension in its list."""
+
+    id: UUID
+
+
+class SuspensionState(Struct, frozen=True, kw_only=True):
+    """A suspension, and the nodes that may not act by it yet."""
+
+    suspension: Suspension
+    pending_nodes: tuple[str, ...]
+
+
+async def suspend(
+    runtime: Runtime, caller: Caller, *, scope: Scope, target: Target, reason: str, until: int | None
+) -> SuspensionState:
+    """Stop movement; waits until all nodes know. Raises ``EntityNotFound``, ``AlreadyExists``, ``LimitReached``."""
+    wanted = NewSuspension(id=str(make_uuid7(runtime.clock())), scope=scope, target=target, reason=reason, until=until)
+    by = Actor(caller.principal.id, caller.principal.kind)
+    suspension = await stored.begin_suspension(runtime.pool, caller.tenant, by, wanted)
+    return await _wait_effective(runtime, suspension)
+
+
+async def resume(
+    runtime: Runtime, caller: Caller, id_: str, *, timers: TimerPolicy, reason: str | None
+) -> SuspensionState:
+    """Let movement go on; waits until all nodes know. Raises ``SuspensionNotFound``."""
+    by = Actor(caller.principal.id, caller.principal.kind)
+    ended = await _end(runtime, caller.tenant, id_, by, timers=timers, reason=reason)
+    if ended is None:
+        raise SuspensionNotFound("no active suspension has this id")
+    return await _wait_effective(runtime, ended)
+
+
+async def list_suspensions(
+    runtime: Runtime, caller: Caller, wanted: SuspensionFilter, page: PageRequest[SuspensionKey]
+) -> Page[SuspensionState, SuspensionKey]:
+    """The suspensions of the tenant, newest first."""
+    after = str(page.after.id) if page.after else None
+    found = await stored.list_suspensions(runtime.pool, caller.tenant, wanted, limit=page.size + 1, after=after)
+    states = [await _describe(runtime, each) for each in found]
+    return build_page(page, states, lambda state: SuspensionKey(UUID(state.suspension.id)))
+
+
+async def get_suspension(runtime: Runtime, caller: Caller, id_: str) -> SuspensionState:
+    """One, active or ended. Raises ``SuspensionNotFound``."""
+    found = await stored.find_suspension(runtime.pool, caller.tenant, id_)
+    if found is None:
+        raise SuspensionNotFound("no suspension has this id")
+    return await _describe(runtime, found)
+
+
+async def _end(
+    runtime: Runtime, tenant: TenantId, id_: str, by: Actor, *, timers: TimerPolicy, reason: str | None
+) -> Suspension | None:
+    now_ms = runtime.clock() // 1000
+    return await stored.end_suspension(runtime.pool, tenant, id_, by, reason=reason, timers=timers, now_ms=now_ms)
+
+
+async def _describe(runtime: Runtime, suspension: Suspension) -> SuspensionState:
+    if suspension.revision <= runtime.extensions.get(SuspensionFollower).confirmed_by_all:
+        return SuspensionState(suspension=suspension, pending_nodes=())
+    pending = await _list_pending(runtime, suspension)
+    return SuspensionState(suspension=suspension, pending_nodes=tuple(pending))
+
+
+async def _list_pending(runtime: Runtime, suspension: Suspension) -> list[str]:
+    if suspension.scope == "ENTITY" and suspension.ended_at is None:
+        return []  # its flag is read by every commit
+    return await stored.list_pending_nodes(runtime.pool, suspension.revision)
+
+
+async def _wait_effective(runtime: Runtime, suspension: Suspension) -> SuspensionState:
+    follower = runtime.extensions.get(SuspensionFollower)
+    await follower.refresh()
+    until = time.monotonic() + CONFIRM_WITHIN_S
+    pending = await _list_pending(runtime, suspension)
+    pause_s = 0.01
+    while pending and time.monotonic() < until:
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, 0.25)
+        pending = await _list_pending(runtime, suspension)
+    if not pending:
+        follower.confirmed_by_all = max(follower.confirmed_by_all, suspension.revision)
+    return SuspensionState(suspension=suspension, pending_nodes=tuple(pending))
+
+
+class SuspensionFollower:
+    """Keeps what a node knows of suspensions up to date, and ends those whose time is over."""
+
+    def __init__(self, pool: Pool, node: ClusterNode, active: ActiveSuspensions) -> None:
+        self._pool = pool
+        self._node = node
+        self._active = active
+        self._changed = asyncio.Event()
+        self.confirmed_by_all = 0
+        """A revision by which every node was seen to act."""
+        active.is_current = self._is_current
+        active.refresh = self.refresh
+
+    def announce_change(self) -> None:
+        """There may be another revision."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        await repeat(self.look_once, LOOK_INTERVAL, log=log, failure="suspensions_not_loaded", wake=self._changed)
+
+    async def look_once(self) -> None:
+        """Load them if there is another revision, and say so. Raises ``StorageUnavailable``."""
+        self._changed.clear()
+        if await stored.fetch_revision(self._pool) != self._active.revision:
+            await self.refresh()
+        else:
+            await stored.confirm_revision(self._pool, self._node.id, self._active.revision)
+
+    async def refresh(self) -> None:
+        """Load them, and tell the others that this node acts by them. Raises ``StorageUnavailable``."""
+        revision, active = await stored.load_active(self._pool)
+        if revision >= self._active.revision:
+            self._active.replace_all(active, revision)
+        await stored.confirm_revision(self._pool, self._node.id, self._active.revision)
+
+    def _is_current(self) -> bool:
+        return self._node.is_alive
+
+
+class SuspensionEnder:
+    """Ends suspensions whose time is over, and removes what ended long ago; every node does so."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._removes_at = 0.0
+        self.removed = 0
+        """Rows since the start of the process."""
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await repeat(self.run_once, END_INTERVAL, log=log, failure="suspensions_not_ended", waits_first=True)
+
+    async def run_once(self) -> None:
+        """End what is due now. Raises ``StorageUnavailable``."""
+        for tenant, id_ in await stored.list_due_ends(self._runtime.pool):
+            ended = await _end(self._runtime, tenant, id_, SYSTEM, timers="FIRE", reason=None)
+            if ended is not None:
+                log.info("suspension_ended", tenant=tenant, suspension=id_, scope=ended.scope)
+        if time.monotonic() >= self._removes_at:
+            removed = await stored.remove_ended(
+                self._runtime.pool, older_than_us=RETENTION // timedelta(microseconds=1)
+            )
+            self.removed += removed
+            self._removes_at = time.monotonic() + (0 if removed == stored.MAX_BATCH else REMOVAL_INTERVAL_S)

@@ -1,0 +1,339 @@
+"""The suspensions of all tenants: begun, ended, loaded by nodes, and who knows of them.
+
+Changes follow each other: each locks the one row of ``switch_revision`` until it commits, and gives it the next number.
+So who has loaded a revision knows all changes up to it.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import asyncpg
+import msgspec
+from msgspec import Struct
+
+from statewright.entity import Actor
+from statewright.failures import AlreadyExists, EntityNotFound, LimitReached
+from statewright.ids import NodeId, TenantId
+from statewright.operator_acts import Act
+from statewright.storage.ops.audit import record_act
+from statewright.storage.pool import Pool
+from statewright.storage.schedules import HELD
+from statewright.suspensions import (
+    SCOPES,
+    HeldTimers,
+    Scope,
+    Suspension,
+    Target,
+    TimerPolicy,
+    describe_target,
+    list_held_timers,
+)
+
+CHANNEL: Final = "statewright_switches"
+"""Says that there is another revision; the payload is its number."""
+
+MAX_ENTITIES: Final = 10_000
+"""Suspended entities of a tenant."""
+
+MAX_OTHERS: Final = 1_000
+"""Its other suspensions."""
+
+RATE_PER_S: Final = 100
+"""Timers that came due during a suspension fire at this rate after it."""
+
+GRACE_MS: Final = 60_000
+"""What such a timer may be late besides: it is taken by a scan after its suspension, as late as that may be."""
+
+_encode = msgspec.json.Encoder().encode
+_decode_target = msgspec.json.Decoder(Target).decode
+
+COLUMNS: Final = """id, tenant, scope, details, reason, since, by_id, by_kind, revision, until, ended_at, ended_by_id,
+             ended_by_kind, end_reason, timers"""
+
+
+class NewSuspension(Struct, frozen=True, kw_only=True):
+    """What an operator wants suspended."""
+
+    id: str
+    scope: Scope
+    target: Target
+    reason: str
+    until: int | None
+
+
+NEXT_REVISION: Final = "UPDATE switch_revision SET revision = revision + 1 RETURNING revision"
+
+COUNT_ACTIVE: Final = """
+    SELECT count(*) FROM suspension
+     WHERE tenant = $1 AND scope = ANY ($2::text[]) AND ended_at IS NULL
+"""
+
+FLAG_ENTITY: Final = """
+    -- Waits for a commit that has the row; who commits after this sees the flag.
+    UPDATE entity SET suspended = $3 WHERE tenant = $1 AND id = $2 RETURNING 1
+"""
+
+BEGIN: Final = f"""
+    INSERT INTO suspension (tenant, id, scope, target, details, reason, until, by_id, by_kind, revision)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+        ON CONFLICT (tenant, scope, target) WHERE ended_at IS NULL DO NOTHING
+ RETURNING {COLUMNS}
+"""  # noqa: S608 - a constant
+
+EXISTING: Final = "SELECT id FROM suspension WHERE tenant = $1 AND scope = $2 AND target = $3 AND ended_at IS NULL"
+
+ANNOUNCE: Final = "SELECT pg_notify($1, $2)"
+
+
+async def begin_suspension(pool: Pool, tenant: TenantId, by: Actor, wanted: NewSuspension) -> Suspension:
+    """Suspend, and tell the nodes. Raises ``EntityNotFound``, ``AlreadyExists``, ``LimitReached``."""
+    target = describe_target(wanted.target)
+    async with pool.connection() as connection, connection.transaction():
+        revision: int = await connection.fetchval(NEXT_REVISION)
+        await _check_limit(connection, tenant, wanted.scope)
+        if wanted.scope == "ENTITY" and not await connection.fetchval(FLAG_ENTITY, tenant, wanted.target.id, True):
+            raise EntityNotFound(f"entity id={wanted.target.id} not found", {"entityId": str(wanted.target.id)})
+        row = await connection.fetchrow(
+            BEGIN,
+            tenant,
+            wanted.id,
+            wanted.scope,
+            target,
+            _encode(wanted.target).decode(),
+            wanted.reason,
+            wanted.until,
+            by.id,
+            by.kind,
+            revision,
+        )
+        if row is None:
+            existing = str(await connection.fetchval(EXISTING, tenant, wanted.scope, target))
+            raise AlreadyExists(f"{wanted.scope} {target} is suspended already".replace("  ", " "), existing)
+        details = {"scope": wanted.scope, "target": target, "until": wanted.until}
+        act = Act(
+            action="suspend", target_kind="SUSPENSION", target_id=wanted.id, reason=wanted.reason, details=details
+        )
+        await record_act(connection, tenant, by, act)
+        await connection.execute(ANNOUNCE, CHANNEL, str(revision))
+    return _to_suspension(row)
+
+
+async def _check_limit(connection: asyncpg.Connection, tenant: TenantId, scope: Scope) -> None:
+    others = [each for each in SCOPES if each != "ENTITY"]
+    scopes, limit = (["ENTITY"], MAX_ENTITIES) if scope == "ENTITY" else (others, MAX_OTHERS)
+    if await connection.fetchval(COUNT_ACTIVE, tenant, scopes) >= limit:
+        raise LimitReached("such suspensions", limit)
+
+
+END: Final = f"""
+    UPDATE suspension
+       SET ended_at = now_us(), ended_by_id = $3, ended_by_kind = $4, end_reason = $5, timers = $6, revision = $7
+     WHERE tenant = $1 AND id = $2 AND ended_at IS NULL
+ RETURNING {COLUMNS}
+"""  # noqa: S608 - a constant
+
+_TIMERS_OF_SCOPE: Final = f"""
+      FROM scheduled_task AS task
+     WHERE task.tenant = $4 AND (CASE WHEN $9::uuid IS NULL THEN {HELD} ELSE task.entity = $9 END)
+"""
+
+FIRE_TIMERS: Final = f"""
+    -- In order of their times, so many a second. Neither the pause nor the way to the next scan counts as lateness.
+    WITH due AS (
+        SELECT task.entity, task.state, task.transition, row_number() OVER (ORDER BY task.fire_at, task.entity) AS n
+        {_TIMERS_OF_SCOPE} AND task.fire_at <= $1::bigint
+    )
+    UPDATE scheduled_task AS task
+       SET fire_at = $1::bigint + (due.n - 1) * 1000 / $2::bigint, not_before = 0, attempts = 0,
+           timeout_ms = task.timeout_ms + {GRACE_MS}
+      FROM due
+     WHERE $3::bigint IS NOT NULL AND task.tenant = $4
+       AND task.entity = due.entity AND task.state = due.state AND task.transition = due.transition
+"""  # noqa: S608 - constants
+
+SHIFT_TIMERS: Final = f"""
+    -- Those armed during the pause move by what was left of it.
+    WITH moved AS (
+        SELECT task.entity, task.state, task.transition, $1::bigint - greatest($3::bigint, task.armed_at) AS by_ms
+        {_TIMERS_OF_SCOPE}
+    )
+    UPDATE scheduled_task AS task
+       SET fire_at = task.fire_at + moved.by_ms, not_before = 0, attempts = 0
+      FROM moved
+     WHERE $2::bigint IS NOT NULL AND task.tenant = $4
+       AND task.entity = moved.entity AND task.state = moved.state AND task.transition = moved.transition
+"""  # noqa: S608 - constants
+
+
+async def end_suspension(
+    pool: Pool, tenant: TenantId, id_: str, by: Actor, *, reason: str | None, timers: TimerPolicy, now_ms: int
+) -> Suspension | None:
+    """Resume, and tell the nodes; None when there is no active suspension of this id. ``now_ms`` is the instant by the
+    clock of timers.
+    """
+    async with pool.connection() as connection, connection.transaction():
+        revision: int = await connection.fetchval(NEXT_REVISION)
+        row = await connection.fetchrow(END, tenant, id_, by.id, by.kind, reason, timers, revision)
+        if row is None:
+            return None
+        ended = _to_suspension(row)
+        await _release_timers(connection, ended, timers, now_ms)
+        if ended.scope == "ENTITY":
+            await connection.fetchval(FLAG_ENTITY, tenant, ended.target.id, False)
+        length_us = (ended.ended_at or ended.since) - ended.since
+        details = {
+            "scope": ended.scope,
+            "target": describe_target(ended.target),
+            "timers": timers,
+            "lengthSeconds": length_us // 1_000_000,
+        }
+        act = Act(action="resume", target_kind="SUSPENSION", target_id=id_, reason=reason, details=details)
+        await record_act(connection, tenant, by, act)
+        await connection.execute(ANNOUNCE, CHANNEL, str(revision))
+    return ended
+
+
+async def _release_timers(connection: asyncpg.Connection, ended: Suspension, timers: TimerPolicy, now_ms: int) -> None:
+    held: HeldTimers = list_held_timers([ended])
+    if not held.tenants and ended.scope != "ENTITY":
+        return
+    entity = ended.target.id if ended.scope == "ENTITY" else None
+    statement = FIRE_TIMERS if timers == "FIRE" else SHIFT_TIMERS
+    columns = (held.tenants, held.models, held.workflows, held.transitions)
+    await connection.execute(statement, now_ms, RATE_PER_S, ended.since // 1000, ended.tenant, *columns, entity)
+
+
+DUE_ENDS: Final = """
+    SELECT tenant, id FROM suspension WHERE until <= now_us() AND ended_at IS NULL ORDER BY until LIMIT 100
+"""
+
+
+async def list_due_ends(pool: Pool) -> list[tuple[TenantId, str]]:
+    """Suspensions of all tenants whose time is over."""
+    async with pool.connection() as connection:
+        rows = await connection.fetch(DUE_ENDS)
+    return [(TenantId(tenant), str(id_)) for tenant, id_ in rows]
+
+
+REVISION: Final = "SELECT revision FROM switch_revision"
+
+LOAD: Final = f"""
+    SELECT current.revision AS newest, active.*
+      FROM switch_revision AS current
+      LEFT JOIN (SELECT {COLUMNS} FROM suspension WHERE ended_at IS NULL) AS active ON true
+"""  # noqa: S608 - a constant
+
+
+async def fetch_revision(pool: Pool) -> int:
+    """The revision of all suspensions."""
+    async with pool.connection() as connection:
+        revision: int = await connection.fetchval(REVISION)
+    return revision
+
+
+async def load_active(pool: Pool) -> tuple[int, list[Suspension]]:
+    """The active suspensions of all tenants, and their revision."""
+    async with pool.connection() as connection:
+        rows = await connection.fetch(LOAD)
+    return rows[0]["newest"], [_to_suspension(row) for row in rows if row["id"] is not None]
+
+
+CONFIRM: Final = "UPDATE cluster_node SET switches = $2 WHERE id = $1 AND switches <> $2"
+
+PENDING: Final = """
+    SELECT name FROM cluster_node WHERE lease_until > now_us() AND switches < $1 ORDER BY name LIMIT 100
+"""
+
+
+async def confirm_revision(pool: Pool, node: NodeId, revision: int) -> None:
+    """Say that a node acts by this revision."""
+    async with pool.connection() as connection:
+        await connection.execute(CONFIRM, node, revision)
+
+
+async def list_pending_nodes(pool: Pool, revision: int) -> list[str]:
+    """The names of nodes that are alive and may not act by this revision yet."""
+    async with pool.connection() as connection:
+        return [row["name"] for row in await connection.fetch(PENDING, revision)]
+
+
+class SuspensionFilter(Struct, frozen=True, kw_only=True):
+    """Which suspensions are wanted; None: whatever it is."""
+
+    scopes: Sequence[str] | None = None
+    model: str | None = None
+    entity_id: str | None = None
+    is_active: bool | None = None
+
+
+LIST: Final = f"""
+    -- Newest first; ids rise with time.
+    SELECT {COLUMNS} FROM suspension
+     WHERE tenant = $1
+       AND ($2::text[] IS NULL OR scope = ANY ($2))
+       AND ($3::text IS NULL OR (details::json -> 'model' ->> 'name') = $3)
+       AND ($4::text IS NULL OR (scope = 'ENTITY' AND target = $4))
+       AND ($5::boolean IS NULL OR (ended_at IS NULL) = $5)
+       AND ($6::uuid IS NULL OR id < $6)
+     ORDER BY id DESC
+     LIMIT $7
+"""  # noqa: S608 - a constant
+
+FIND: Final = f"SELECT {COLUMNS} FROM suspension WHERE tenant = $1 AND id = $2"  # noqa: S608 - a constant
+
+
+async def list_suspensions(
+    pool: Pool, tenant: TenantId, wanted: SuspensionFilter, *, limit: int, after: str | None
+) -> list[Suspension]:
+    """Up to ``limit``, newest first; those behind the id ``after``."""
+    filters = (wanted.scopes, wanted.model, wanted.entity_id, wanted.is_active)
+    async with pool.connection() as connection:
+        rows = await connection.fetch(LIST, tenant, *filters, after, limit)
+    return [_to_suspension(row) for row in rows]
+
+
+async def find_suspension(pool: Pool, tenant: TenantId, id_: str) -> Suspension | None:
+    """One, active or ended."""
+    async with pool.connection() as connection:
+        row = await connection.fetchrow(FIND, tenant, id_)
+    return None if row is None else _to_suspension(row)
+
+
+REMOVE_ENDED: Final = """
+    -- Uses suspension_ended.
+    WITH old AS MATERIALIZED (
+        SELECT ctid AS place FROM suspension WHERE ended_at < now_us() - $1::bigint LIMIT $2 FOR UPDATE SKIP LOCKED
+    ),
+    removed AS (
+        DELETE FROM suspension USING old WHERE suspension.ctid = old.place RETURNING 1
+    )
+    SELECT count(*) FROM removed
+"""
+
+MAX_BATCH: Final = 1_000
+
+
+async def remove_ended(pool: Pool, *, older_than_us: int) -> int:
+    """Remove up to ``MAX_BATCH`` suspensions that ended so long ago; how many."""
+    async with pool.connection() as connection:
+        removed: int = await connection.fetchval(REMOVE_ENDED, older_than_us, MAX_BATCH)
+    return removed
+
+
+def _to_suspension(row: asyncpg.Record) -> Suspension:
+    ended_by = None if row["ended_by_id"] is None else Actor(row["ended_by_id"], row["ended_by_kind"])
+    return Suspension(
+        id=str(row["id"]),
+        tenant=TenantId(row["tenant"]),
+        scope=row["scope"],
+        target=_decode_target(row["details"]),
+        reason=row["reason"],
+        since=row["since"],
+        by=Actor(row["by_id"], row["by_kind"]),
+        revision=row["revision"],
+        until=row["until"],
+        ended_at=row["ended_at"],
+        ended_by=ended_by,
+        end_reason=row["end_reason"],
+        timers=row["timers"],
+    )

@@ -1,0 +1,196 @@
+"""Suspensions: what operators have stopped for a while, as every node keeps them in memory
+(docs/reference/operations.md#suspensions).
+
+A tenant without any costs a look into a dictionary.
+"""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final, Literal, TypeAlias, get_args
+
+from msgspec import Struct
+
+from statewright.entity import Actor, ModelKey
+from statewright.failures import Suspended
+from statewright.ids import ModelId, TenantId, model_id
+
+Scope: TypeAlias = Literal["ENTITY", "MODEL", "WORKFLOW", "TRANSITION", "JOB_TYPE", "TAG", "TENANT"]
+
+SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
+
+TimerPolicy: TypeAlias = Literal["FIRE", "SHIFT"]
+"""What becomes of timers when a suspension ends: those that came due fire, or all move by its length."""
+
+
+class Target(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a suspension stops. Which members there are depends on the scope: ``id`` of an entity; ``model``; beside it
+    ``workflow`` or ``transition``, or both; ``name`` of a type of jobs or a tag.
+    """
+
+    id: str | None = None
+    model: ModelKey | None = None
+    workflow: str | None = None
+    transition: str | None = None
+    name: str | None = None
+
+
+class Suspension(Struct, frozen=True, kw_only=True):
+    """One suspension. Instants in epoch microseconds; ``until`` None: until somebody ends it. ``revision`` is that of
+    all suspensions with this one among them.
+    """
+
+    id: str
+    tenant: TenantId
+    scope: Scope
+    target: Target
+    reason: str
+    since: int
+    by: Actor
+    revision: int
+    until: int | None = None
+    ended_at: int | None = None
+    ended_by: Actor | None = None
+    end_reason: str | None = None
+    timers: TimerPolicy | None = None
+
+
+_Key: TypeAlias = tuple[Scope, str, int, str, str]
+_TENANT: Final[_Key] = ("TENANT", "", 0, "", "")
+
+
+class HeldTimers(Struct, frozen=True, kw_only=True):
+    """The timers that must not be taken, in columns: of a tenant and model; only of a workflow, or a transition, where
+    these are not None.
+    """
+
+    tenants: Sequence[TenantId]
+    models: Sequence[ModelId | None]
+    workflows: Sequence[str | None]
+    transitions: Sequence[str | None]
+
+
+class ActiveSuspensions:
+    """The suspensions that a node knows of."""
+
+    def __init__(self) -> None:
+        self.revision = 0
+        """That of the suspensions that are known."""
+        self._by_tenant: dict[TenantId, dict[_Key, Suspension]] = {}
+        self._held_timers: HeldTimers | None = None
+        self.refusals: Counter[Scope] = Counter()
+        """Requests that were refused, by scope."""
+        self.is_current: Callable[[], bool] = lambda: True
+        """Whether this node would have been waited for, had there been a change."""
+        self.refresh: Callable[[], Awaitable[None]] | None = None
+        """Loads them anew."""
+
+    def replace_all(self, suspensions: Iterable[Suspension], revision: int) -> None:
+        """These are all there are, as of a revision."""
+        found: dict[TenantId, dict[_Key, Suspension]] = {}
+        for suspension in suspensions:
+            found.setdefault(suspension.tenant, {})[_build_key(suspension)] = suspension
+        self._by_tenant = found
+        self._held_timers = list_held_timers([each for of in found.values() for each in of.values()]) if found else None
+        self.revision = revision
+
+    async def ensure_current(self) -> None:
+        """Load them anew if this node counts as dead for the others, who do not wait for it."""
+        if not self.is_current() and self.refresh is not None:
+            await self.refresh()
+
+    @property
+    def held_timers(self) -> HeldTimers | None:
+        """What the scheduler must leave; None: nothing."""
+        return self._held_timers
+
+    def refuse(self, suspension: Suspension) -> Suspended:
+        """What a client is told whose request a suspension stops; it is counted."""
+        self.refusals[suspension.scope] += 1
+        return Suspended(
+            suspension.scope,
+            describe_target(suspension.target),
+            suspension_id=suspension.id,
+            reason=suspension.reason,
+        )
+
+    def is_idle(self, tenant: TenantId) -> bool:
+        """Whether nothing of a tenant is suspended."""
+        return tenant not in self._by_tenant
+
+    def count(self) -> dict[tuple[TenantId, Scope], int]:
+        """How many there are, by tenant and scope."""
+        counts: dict[tuple[TenantId, Scope], int] = {}
+        for tenant, of in self._by_tenant.items():
+            for suspension in of.values():
+                counts[tenant, suspension.scope] = counts.get((tenant, suspension.scope), 0) + 1
+        return counts
+
+    def list_entity(self, tenant: TenantId, entity: str, model: ModelKey, workflow: str) -> tuple[Suspension, ...]:
+        """Those that concern an entity, the narrowest first."""
+        keys: tuple[_Key, ...] = (
+            ("ENTITY", entity, 0, "", ""),
+            ("WORKFLOW", model.name, model.version, workflow, ""),
+            ("MODEL", model.name, model.version, "", ""),
+            _TENANT,
+        )
+        return self._list(tenant, keys)
+
+    def find_transition(self, tenant: TenantId, model: ModelKey, workflow: str, transition: str) -> Suspension | None:
+        """The one that keeps a transition from being taken."""
+        keys: tuple[_Key, ...] = (
+            ("TRANSITION", model.name, model.version, workflow, transition),
+            ("TRANSITION", model.name, model.version, "", transition),
+        )
+        return next(iter(self._list(tenant, keys)), None)
+
+    def find_tags(self, tenant: TenantId, tags: Iterable[str]) -> Suspension | None:
+        """The one that keeps members with one of the tags from being asked."""
+        if tenant not in self._by_tenant:
+            return None
+        return next(iter(self._list(tenant, [("TAG", tag.lower(), 0, "", "") for tag in tags])), None)
+
+    def find_job_type(self, tenant: TenantId, job_type: str) -> Suspension | None:
+        """The one that keeps jobs of a type from being handed out."""
+        if tenant not in self._by_tenant:
+            return None
+        return next(iter(self._list(tenant, (("JOB_TYPE", job_type, 0, "", ""), _TENANT))), None)
+
+    def find_tenant(self, tenant: TenantId) -> Suspension | None:
+        """That of the whole tenant."""
+        return next(iter(self._list(tenant, (_TENANT,))), None)
+
+    def find_entity(self, tenant: TenantId, entity: str) -> Suspension | None:
+        """That of one entity."""
+        return next(iter(self._list(tenant, (("ENTITY", entity, 0, "", ""),))), None)
+
+    def _list(self, tenant: TenantId, keys: Iterable[_Key]) -> tuple[Suspension, ...]:
+        of = self._by_tenant.get(tenant)
+        if of is None:
+            return ()
+        return tuple(found for key in keys if (found := of.get(key)) is not None)
+
+
+def describe_target(target: Target) -> str:
+    """The target in one text, which tells it from all others of its scope."""
+    model = f"{target.model.name}/{target.model.version}" if target.model else None
+    return " ".join(part for part in (target.id, model, target.workflow, target.transition, target.name) if part)
+
+
+def _build_key(suspension: Suspension) -> _Key:
+    target, scope = suspension.target, suspension.scope
+    if target.model is not None:
+        return (scope, target.model.name, target.model.version, target.workflow or "", target.transition or "")
+    name = target.name or ""
+    return (scope, target.id or (name.lower() if scope == "TAG" else name), 0, "", "")
+
+
+def list_held_timers(suspensions: Sequence[Suspension]) -> HeldTimers:
+    """What these suspensions hold, but for single entities."""
+    held = [each for each in suspensions if each.target.model is not None or each.scope == "TENANT"]
+    models = [each.target.model for each in held]
+    return HeldTimers(
+        tenants=[each.tenant for each in held],
+        models=[None if model is None else model_id(model.name, model.version) for model in models],
+        workflows=[each.target.workflow for each in held],
+        transitions=[each.target.transition for each in held],
+    )

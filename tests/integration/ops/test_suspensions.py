@@ -1,0 +1,315 @@
+"""Suspending and resuming (docs/reference/operations.md#suspensions)."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, manual
+from tests.database import Template
+from tests.integration.node import Node, a_node
+from tests.integration.ops.builders import ops_api, walk
+from tests.service import PATIENCE_S, Api, RunningService, done, eventually, hosted, refused
+
+FLOW = a_workflow(NEW=[manual("GO", to="DONE"), manual("STOP", to="STOPPED")], DONE=[], STOPPED=[])
+PRIZE: Json = {"name": "prize", "version": 1}
+
+
+@pytest.fixture
+def ops(service: RunningService, tenant: str) -> Api:
+    return ops_api(service, tenant, "ROLE_ADMIN", user="olga")
+
+
+@pytest.fixture
+def node(service: RunningService, tenant: str) -> Iterator[Node]:
+    with a_node(service, tenant, "node") as node:
+        yield node
+
+
+def suspend(ops: Api, scope: str, **target: Json) -> str:
+    response = ops.post("/suspensions", {"scope": scope, "reason": "bank is down", **target})
+    assert response.status_code == 201, response.text
+    assert response.json()["effective"] is True
+    return str(response.json()["id"])
+
+
+def resume(ops: Api, id_: str, **members: Json) -> Json:
+    return done(ops.post(f"/suspensions/{id_}/resume", members))
+
+
+def an_entity(api: Api, *flows: Json) -> str:
+    return api.create(model=api.a_model(*flows or (FLOW,))).id
+
+
+def test_a_suspended_entity_is_read_and_not_moved(api: Api, ops: Api) -> None:
+    entity, other = an_entity(api), api.create().id
+    before = api.read(entity)
+    id_ = suspend(ops, "ENTITY", id=entity)
+    problem = refused(api.put(f"/entity/JSON/{entity}/GO", SAMPLE), 409, "SUSPENDED")
+    assert problem["properties"]["scope"] == "ENTITY"
+    assert problem["properties"]["suspensionId"] == id_
+    assert problem["properties"]["reason"] == "bank is down"
+    refused(api.put(f"/entity/JSON/{entity}", SAMPLE), 409, "SUSPENDED")
+    assert api.read(entity) == before
+    assert len(api.get(f"/entity/{entity}/changes").json()) == 1
+    assert api.put(f"/entity/JSON/{other}/GO", SAMPLE).status_code == 200
+    resume(ops, id_)
+    assert api.put(f"/entity/JSON/{entity}/GO", SAMPLE).status_code == 200
+
+
+def test_a_suspended_entity_can_be_deleted(api: Api, ops: Api) -> None:
+    entity = an_entity(api)
+    suspend(ops, "ENTITY", id=entity)
+    assert api.delete(f"/entity/{entity}").status_code == 200
+
+
+def test_a_run_that_began_before_fails_when_it_commits(api: Api, ops: Api, node: Node) -> None:
+    entity = an_entity(api, a_workflow(NEW=[manual("GO", to="DONE", processors=[a_processor()])], DONE=[]))
+    with ThreadPoolExecutor() as clients:
+        firing = clients.submit(api.put, f"/entity/JSON/{entity}/GO", SAMPLE)
+        request = node.next()
+        suspend(ops, "ENTITY", id=entity)
+        node.answer(request)
+        refused(firing.result(PATIENCE_S), 409, "SUSPENDED")
+    assert api.state(entity) == "NEW"
+
+
+def test_what_is_half_done_comes_to_its_end(api: Api, ops: Api, node: Node) -> None:
+    processor = a_processor(mode="COMMIT_BEFORE_DISPATCH")
+    entity = an_entity(api, a_workflow(NEW=[manual("GO", to="DONE", processors=[processor])], DONE=[]))
+    with ThreadPoolExecutor() as clients:
+        firing = clients.submit(api.put, f"/entity/JSON/{entity}/GO", SAMPLE)
+        request = node.next()
+        suspend(ops, "ENTITY", id=entity)
+        suspend(ops, "MODEL", model=PRIZE)
+        node.answer(request)
+        assert firing.result(PATIENCE_S).status_code == 200
+    assert api.state(entity) == "DONE"
+
+
+def test_no_version_is_later_than_the_suspension(api: Api, ops: Api) -> None:
+    """Writers who race with it: whatever is answered after it is a refusal, and the entity stays as it is."""
+    entity = an_entity(api)
+    begun, ended = threading.Event(), threading.Event()
+
+    def write() -> None:
+        while not ended.is_set():
+            if api.put(f"/entity/JSON/{entity}", SAMPLE).status_code == 200:
+                begun.set()
+
+    with ThreadPoolExecutor() as clients:
+        writers = [clients.submit(write) for _ in range(4)]
+        assert begun.wait(PATIENCE_S)
+        suspend(ops, "ENTITY", id=entity)
+        versions = len(api.get(f"/entity/{entity}/changes").json())
+        for _ in range(20):
+            refused(api.put(f"/entity/JSON/{entity}", SAMPLE), 409, "SUSPENDED")
+        assert len(api.get(f"/entity/{entity}/changes").json()) == versions
+        ended.set()
+        for writer in writers:
+            writer.result(PATIENCE_S)
+
+
+@pytest.mark.parametrize(
+    ("scope", "target"),
+    [("MODEL", {"model": PRIZE}), ("WORKFLOW", {"model": PRIZE, "workflow": "lifecycle"}), ("TENANT", {})],
+)
+def test_wider_scopes_stop_all_writes_of_what_they_cover(api: Api, ops: Api, scope: str, target: Json) -> None:
+    entity = an_entity(api)
+    id_ = suspend(ops, scope, **target)
+    refused(api.put(f"/entity/JSON/{entity}/GO", SAMPLE), 409, "SUSPENDED")
+    refused(api.put(f"/entity/JSON/{entity}", SAMPLE), 409, "SUSPENDED")
+    refused(api.post("/entity/JSON/prize/1", SAMPLE), 409, "SUSPENDED")
+    refused(api.post("/entity/JSON", [{"model": PRIZE, "payload": "{}"}]), 409, "SUSPENDED")
+    assert api.read(entity)["meta"]["state"] == "NEW"
+    resume(ops, id_)
+    assert api.put(f"/entity/JSON/{entity}/GO", SAMPLE).status_code == 200
+
+
+def test_a_suspended_transition_is_refused_by_name_and_others_go_on(api: Api, ops: Api) -> None:
+    entity = an_entity(api)
+    suspend(ops, "TRANSITION", model=PRIZE, transition="GO")
+    refused(api.put(f"/entity/JSON/{entity}/GO", SAMPLE), 409, "SUSPENDED")
+    assert api.put(f"/entity/JSON/{entity}/STOP", SAMPLE).status_code == 200
+
+
+def test_a_cascade_settles_before_a_suspended_transition(api: Api, ops: Api) -> None:
+    flow = a_workflow(NEW=[automated("PAY", to="PAID"), automated("DROP", to="DROPPED")], PAID=[], DROPPED=[])
+    api.a_model(flow)
+    suspend(ops, "TRANSITION", model=PRIZE, workflow="lifecycle", transition="PAY")
+    entity = api.create().id
+    assert api.state(entity) == "NEW"
+    items = done(api.get(f"/audit/entity/{entity}?eventType=StateMachine"))["items"]
+    events = [event for event in items if event["eventType"] == "TRANSITION_NOT_MATCH_CRITERION"]
+    assert [event["data"]["reason"] for event in events] == ["suspended"]
+
+
+@pytest.mark.parametrize("mode", ["SYNC", "ASYNC_NEW_TX", "COMMIT_BEFORE_DISPATCH"])
+def test_no_member_is_asked_whose_tag_is_suspended(api: Api, ops: Api, node: Node, mode: str) -> None:
+    go = manual("GO", to="DONE", processors=[a_processor(mode=mode)])
+    entity = an_entity(api, a_workflow(NEW=[go], DONE=[]))
+    id_ = suspend(ops, "TAG", name="NODE")
+    refused(api.put(f"/entity/JSON/{entity}/GO", SAMPLE), 409, "SUSPENDED")
+    assert node.is_idle
+    assert len(api.get(f"/entity/{entity}/changes").json()) == 1
+    resume(ops, id_)
+    with ThreadPoolExecutor() as clients:
+        firing = clients.submit(api.put, f"/entity/JSON/{entity}/GO", SAMPLE)
+        node.answer_next()
+        assert firing.result(PATIENCE_S).status_code == 200
+
+
+def test_timers_can_be_moved_by_the_pause(api: Api, ops: Api) -> None:
+    expire = automated("EXPIRE", to="GONE", schedule={"delayMs": 3_600_000})
+    entity = an_entity(api, a_workflow(NEW=[expire], GONE=[]))
+
+    def due() -> datetime:
+        [timer] = done(ops.get(f"/entities/{entity}/explain"))["timers"]
+        return datetime.fromisoformat(timer["dueAt"])
+
+    armed = due()
+    id_ = suspend(ops, "ENTITY", id=entity)
+    ended = resume(ops, id_, timers="SHIFT")
+    length = datetime.fromisoformat(ended["endedAt"]) - datetime.fromisoformat(ended["since"])
+    assert abs(due() - armed - length) < timedelta(seconds=1)
+
+
+def wait_for_timers(api: Api) -> None:
+    """Returns when a timer that was armed now has fired, and so all that were due before."""
+    control = api.create(model="control/1").id
+    eventually(lambda: api.state(control) == "GONE")
+
+
+@pytest.mark.parametrize(("timers", "tolerated"), [("FIRE", {"timeoutMs": 100}), ("SHIFT", {})])
+def test_a_timer_waits_for_the_end_and_fires_once(api: Api, ops: Api, timers: str, tolerated: Json) -> None:
+    """The pause is no lateness, of which it tolerates 100 ms."""
+    expire = automated("EXPIRE", to="GONE", schedule={"delayMs": 1000, **tolerated})
+    flow = a_workflow(NEW=[expire], GONE=[])
+    api.a_model(a_workflow(NEW=[expire | {"schedule": {"delayMs": 1500}}], GONE=[]), model="control/1")
+    entity = an_entity(api, flow)
+    id_ = suspend(ops, "MODEL", model=PRIZE)
+    other = suspend(ops, "TRANSITION", model=PRIZE, transition="EXPIRE")
+    wait_for_timers(api)
+    assert api.state(entity) == "NEW"
+    resume(ops, id_, timers=timers)
+    wait_for_timers(api)
+    assert api.state(entity) == "NEW"
+    resume(ops, other, timers=timers)
+    eventually(lambda: api.state(entity) == "GONE")
+    assert len(api.get(f"/entity/{entity}/changes").json()) == 2
+
+
+def test_until_ends_it_by_itself(api: Api, ops: Api) -> None:
+    entity = an_entity(api)
+    id_ = suspend(ops, "ENTITY", id=entity, until="2020-01-01T00:00:00Z")
+    eventually(lambda: done(ops.get(f"/suspensions/{id_}"))["active"] is False)
+    assert done(ops.get(f"/suspensions/{id_}"))["endedBy"] == {"id": "system", "kind": "system"}
+    eventually(lambda: api.put(f"/entity/JSON/{entity}/GO", SAMPLE).status_code == 200)
+
+
+def test_the_same_target_is_suspended_once(api: Api, ops: Api) -> None:
+    id_ = suspend(ops, "TAG", name="node")
+    problem = refused(ops.post("/suspensions", {"scope": "TAG", "name": "node", "reason": "x"}), 409, "ALREADY_EXISTS")
+    assert problem["properties"]["existingId"] == id_
+    resume(ops, id_)
+    refused(ops.post(f"/suspensions/{id_}/resume", {}), 404, "SUSPENSION_NOT_FOUND")
+    suspend(ops, "TAG", name="node")
+
+
+def test_suspensions_are_listed_and_on_record(api: Api, ops: Api) -> None:
+    entity = an_entity(api)
+    ids = [suspend(ops, "ENTITY", id=entity), suspend(ops, "JOB_TYPE", name="mail"), suspend(ops, "MODEL", model=PRIZE)]
+    resume(ops, ids[1], reason="it is up again")
+    assert [each["id"] for each in walk(ops, "/suspensions", limit=1)] == ids[::-1]
+    assert [each["id"] for each in done(ops.get("/suspensions?active=true"))["items"]] == [ids[2], ids[0]]
+    assert [each["id"] for each in done(ops.get(f"/suspensions?entityId={entity}"))["items"]] == [ids[0]]
+    assert [each["id"] for each in done(ops.get("/suspensions?model=prize&scope=MODEL"))["items"]] == [ids[2]]
+    newest, *_, oldest = done(ops.get("/audit"))["items"]
+    assert (newest["action"], newest["reason"], newest["details"]["timers"]) == ("resume", "it is up again", "FIRE")
+    assert (oldest["action"], oldest["actor"]["id"], oldest["target"]["id"]) == ("suspend", "olga", ids[0])
+
+
+@pytest.mark.parametrize(
+    ("body", "parameter"),
+    [
+        ({}, "/scope"),
+        ({"scope": "GALAXY", "reason": "x"}, "/scope"),
+        ({"scope": "TAG", "reason": "x"}, "/name"),
+        ({"scope": "TAG", "name": "a", "reason": ""}, "/reason"),
+        ({"scope": "TAG", "name": "a", "reason": "x", "color": 1}, "/color"),
+        ({"scope": "TAG", "name": "a", "id": "b", "reason": "x"}, "/id"),
+        ({"scope": "MODEL", "model": {"name": "a"}, "reason": "x"}, "/model/version"),
+        ({"scope": "MODEL", "model": {"name": "a", "version": "1"}, "reason": "x"}, "/model/version"),
+        ({"scope": "TAG", "name": "a", "reason": "x", "until": "soon"}, "/until"),
+        ({"scope": "ENTITY", "id": "nonsense", "reason": "x"}, "id"),
+    ],
+)
+def test_a_body_that_does_not_fit_is_refused_with_its_place(ops: Api, body: Json, parameter: str) -> None:
+    assert refused(ops.post("/suspensions", body), 400, "BAD_REQUEST")["properties"]["parameter"] == parameter
+
+
+def test_tenants_do_not_see_each_others_suspensions(service: RunningService, api: Api, ops: Api) -> None:
+    entity = an_entity(api)
+    stranger = ops_api(service, f"{ops.url[-4:]}-other", "ROLE_ADMIN")
+    body = {"scope": "ENTITY", "id": entity, "reason": "x"}
+    refused(stranger.post("/suspensions", body), 404, "ENTITY_NOT_FOUND")
+    id_ = suspend(ops, "ENTITY", id=entity)
+    refused(stranger.get(f"/suspensions/{id_}"), 404, "SUSPENSION_NOT_FOUND")
+    refused(stranger.post(f"/suspensions/{id_}/resume", {}), 404, "SUSPENSION_NOT_FOUND")
+
+
+def test_only_an_administrator_suspends_a_tenant(service: RunningService, tenant: str) -> None:
+    operator = ops_api(service, tenant, "ROLE_OPERATOR")
+    refused(operator.post("/suspensions", {"scope": "TENANT", "reason": "x"}), 403, "FORBIDDEN")
+
+
+def test_a_suspension_holds_on_every_node_when_it_is_answered(database_template: Template) -> None:
+    with hosted(database_template.clone()) as here, hosted(nullcontext(here.database)) as there:
+        api, ops = there.api("t"), ops_api(here, "t", "ROLE_ADMIN")
+        entity = an_entity(api)
+        for scope, target in (("TRANSITION", {"model": PRIZE, "transition": "GO"}), ("MODEL", {"model": PRIZE})):
+            for _ in range(5):
+                id_ = suspend(ops, scope, **target)
+                refused(api.put(f"/entity/JSON/{entity}/GO", SAMPLE), 409, "SUSPENDED")
+                assert resume(ops, id_)["effective"] is True
+        suspend(ops, "MODEL", model=PRIZE)
+        with hosted(nullcontext(here.database)) as late:
+            refused(late.api("t").put(f"/entity/JSON/{entity}/GO", SAMPLE), 409, "SUSPENDED")
+
+
+def test_jobs_of_a_suspended_type_are_not_handed_out(api: Api, ops: Api, service: RunningService) -> None:
+    v1 = replace(api, url=f"{service.root}/v1")
+    step = {"id": "a", "name": "a", "type": "SERVICE_TASK", "jobType": "mail", "nextStep": "z"}
+    definition = {"id": "d", "name": "d", "steps": [step, {"id": "z", "name": "z", "type": "END"}]}
+    assert v1.post("/definitions", definition).is_success
+    assert v1.post("/instances", {"definitionId": "d"}).is_success
+    poll = {"workerId": "w", "jobTypes": ["mail"]}
+    id_ = suspend(ops, "JOB_TYPE", name="mail")
+    assert v1.post("/jobs/poll", poll).json() == {"jobs": []}
+    resume(ops, id_)
+    [job] = v1.post("/jobs/poll", poll).json()["jobs"]
+    suspend(ops, "JOB_TYPE", name="mail")
+    assert v1.post(f"/jobs/{job['id']}/complete", {"workerId": "w"}).status_code == 204
+
+
+def test_a_tenant_may_have_so_many(service: RunningService, tenant: str, ops: Api) -> None:
+    fill = """
+        INSERT INTO suspension (tenant, id, scope, target, details, reason, by_id, by_kind, revision)
+        SELECT $1, gen_random_uuid(), 'TAG', 'tag-' || n, json_build_object('name', 'tag-' || n), 'x', 'a', 'user', 0
+          FROM generate_series(1, 1000) AS n
+    """
+
+    async def run() -> None:
+        async with service.parts.runtime.pool.connection() as connection:
+            await connection.execute(fill, tenant)
+
+    asyncio.run_coroutine_threadsafe(run(), service.loop).result(PATIENCE_S)
+    problem = refused(
+        ops.post("/suspensions", {"scope": "TAG", "name": "one more", "reason": "x"}), 409, "LIMIT_REACHED"
+    )
+    assert problem["properties"]["limit"] == 1000
