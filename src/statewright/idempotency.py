@@ -2,13 +2,36 @@
 (docs/reference/operations.md#idempotent-requests).
 """
 
-from typing import Literal
+import re
+from typing import Final, Literal
 
 from msgspec import Struct
 
 from statewright.ids import TenantId
 
 KeyStatus = Literal["IN_PROGRESS", "DONE", "INTERRUPTED"]
+
+
+Recording = Literal["commit", "transaction", "either", "nothing"]
+"""How a request with an idempotency key is recorded: with the commit of its unit of work; in one transaction with the
+statements of its use case; the one where it joins a unit of work, else the other; not at all, where nothing durable is
+made.
+"""
+
+_KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
+_QUOTED: Final = re.compile(r'"((?:[^"\\]|\\["\\])*)"')
+_ESCAPE: Final = re.compile(r'\\(["\\])')
+
+
+def read_key(text: str) -> str | None:
+    """The key that a client sends: a structured-field string, or the bare text; None for what is no key."""
+    text = text.strip()
+    quoted = _QUOTED.fullmatch(text)
+    if quoted is not None:
+        text = _ESCAPE.sub(r"\1", quoted[1])
+    elif text.startswith('"'):
+        return None
+    return text if _KEY.fullmatch(text) else None
 
 
 class KeyScope(Struct, frozen=True):

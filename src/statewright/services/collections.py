@@ -208,7 +208,7 @@ async def _commit_in_chunks(
     caller: Caller, items: Sequence[T], window: int, commit: Callable[[list[T]], Awaitable[Saved]]
 ) -> Results:
     keyed = caller.keyed
-    results: Results = [] if keyed is None else [*map(_decode_saved, keyed.elements)]
+    results: Results = [] if keyed is None else [*list_durable_chunks(keyed)]
     chunks = [*_split_chunks(items, window)]
     for number, chunk in enumerate(chunks):
         if number < len(results):  # an earlier attempt at this request has committed it
@@ -235,10 +235,19 @@ async def _commit_in_chunks(
     return results
 
 
-def open_chunk(keyed: KeyedRequest, before: Sequence[Saved | FailedChunk], *, is_last: bool) -> None:
-    """The next commit of the request is that of one of several chunks; those ``before`` it are durable."""
+def list_durable_chunks(keyed: KeyedRequest) -> list[Saved]:
+    """What became of the chunks that an earlier attempt at the request has committed."""
+    return [*map(_decode_saved, keyed.elements)]
+
+
+def open_chunk(
+    keyed: KeyedRequest, before: Sequence[Saved | FailedChunk], *, is_last: bool, reports_failures: bool = True
+) -> None:
+    """The next commit of the request is that of one of several chunks; those ``before`` it are durable.
+    ``reports_failures``: that it fails is told behind them, and not as a failure of the request.
+    """
     keyed.open_chunk(before, _encode_saved, is_last=is_last)
-    if before:
+    if before and reports_failures:
         results = tuple(before)
         keyed.fail_with(lambda failure: keyed.compose_answer([*results, _build_failed_chunk(failure, len(results))]))
 

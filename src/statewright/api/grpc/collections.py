@@ -6,6 +6,7 @@ from typing import Final
 
 from statewright.api.grpc.entities import WRITE_FAILED, NewEntity, NewVersion
 from statewright.api.grpc.handlers import InvalidCall, RpcMethod, always_respond, build_operation
+from statewright.api.grpc.idempotency import answer_with
 from statewright.api.grpc.payloads import NO_MODEL, DataFormat, Instant, Int64, ModelSpec, Payload, parse_entity_id
 from statewright.api.grpc.responses import EntityDeleteAllResponse, Outcome, single_response, write_response
 from statewright.conditions import SearchCondition, read_search_condition
@@ -52,7 +53,12 @@ async def create_all(runtime: Runtime, caller: Caller, request: CreateAll) -> Ou
         raise InvalidCall("payloads array is empty")
     collections.require_limit(request.payloads)
     items = [_to_item(new) for new in request.payloads]
-    [created] = await collections.create_all(runtime, caller, items, window=len(items))
+    caller = answer_with(caller, _respond_created)
+    return _respond_created(await collections.create_all(runtime, caller, items, window=len(items)))
+
+
+def _respond_created(results: collections.Results) -> Outcome:
+    [created] = results
     assert isinstance(created, Saved)  # noqa: S101 - only chunks after the first are reported instead of raised
     return write_response(created)
 
@@ -62,21 +68,36 @@ async def update_all(runtime: Runtime, caller: Caller, request: UpdateAll) -> Ou
     if not request.payloads:
         raise InvalidCall("payloads array is empty")
     collections.require_limit(request.payloads)
-    results: list[Saved] = []
+    caller = answer_with(caller, _respond_updated)
+    keyed = caller.keyed
+    results: list[Saved] = [] if keyed is None else collections.list_durable_chunks(keyed)
     for number, new in enumerate(request.payloads):
+        if number < len(results):  # an earlier attempt at this request has committed it
+            continue
+        if keyed is not None:
+            collections.open_chunk(keyed, results, is_last=number == len(request.payloads) - 1, reports_failures=False)
         try:
             results.append(await _update(runtime, caller, new))
         except Failure as failure:
             failure.message = f"item {number}: {failure.message}"
             failure.warnings = (*_collect_warnings(results), *failure.warnings)
             raise
+    return _respond_updated(results)
+
+
+def _respond_updated(results: list[Saved]) -> Outcome:
     return write_response(_summarize(results))
 
 
 async def delete_all(runtime: Runtime, caller: Caller, request: DeleteAll) -> Outcome:
     """Delete all entities of a model; the response lists the ids if ``verbose`` (docs/reference/grpc.md#leniencies)."""
     key = (request.model or NO_MODEL).key
-    deletion = await deletions.delete_all(runtime, caller, key, condition=EVERYTHING if request.verbose else None)
+    caller = answer_with(caller, _respond_deleted)
+    condition = EVERYTHING if request.verbose else None
+    return _respond_deleted(await deletions.delete_all(runtime, caller, key, condition=condition))
+
+
+def _respond_deleted(deletion: deletions.ModelDeletion) -> Outcome:
     return single_response(
         EntityDeleteAllResponse(model_id=deletion.model, num_deleted=deletion.removed, entity_ids=deletion.matched)
     )
@@ -114,10 +135,14 @@ def _collect_warnings(results: list[Saved]) -> tuple[str, ...]:
 ENTITY_MANAGE_COLLECTION: Final = RpcMethod(
     kind="collection",
     operations={
-        "EntityCreateCollectionRequest": build_operation(CreateAll, create_all, failing=always_respond(WRITE_FAILED)),
-        "EntityUpdateCollectionRequest": build_operation(UpdateAll, update_all, failing=always_respond(WRITE_FAILED)),
+        "EntityCreateCollectionRequest": build_operation(
+            CreateAll, create_all, failing=always_respond(WRITE_FAILED), recording="commit"
+        ),
+        "EntityUpdateCollectionRequest": build_operation(
+            UpdateAll, update_all, failing=always_respond(WRITE_FAILED), recording="commit"
+        ),
         "EntityDeleteAllRequest": build_operation(
-            DeleteAll, delete_all, failing=always_respond(EntityDeleteAllResponse())
+            DeleteAll, delete_all, failing=always_respond(EntityDeleteAllResponse()), recording="either"
         ),
     },
     unjoined=WRITE_FAILED,

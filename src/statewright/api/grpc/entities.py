@@ -7,6 +7,7 @@ from typing import Final, Literal
 from msgspec import Raw, Struct
 
 from statewright.api.grpc.handlers import RpcMethod, always_respond, build_operation
+from statewright.api.grpc.idempotency import answer_with
 from statewright.api.grpc.payloads import (
     NO_MODEL,
     NULL,
@@ -33,7 +34,9 @@ from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.patches import PatchFailed, apply_json_patch, apply_merge_patch
 from statewright.jsonval.values import JsonValue
 from statewright.services import entities
+from statewright.services.entities import DeletionResult
 from statewright.services.runtime import Caller, Runtime
+from statewright.services.writing import Saved
 
 PatchFormat = Literal["MERGE_PATCH", "JSON_PATCH"]
 
@@ -117,6 +120,7 @@ async def create(runtime: Runtime, caller: Caller, request: Create) -> Outcome:
     new = request.payload or NO_ENTITY
     body = document_bytes(new.data, request.data_format)
     key = (new.model or NO_MODEL).key
+    caller = answer_with(caller, write_response)
     return write_response(await entities.create(runtime, caller, key=key, media=request.data_format, body=body))
 
 
@@ -125,7 +129,7 @@ async def update(runtime: Runtime, caller: Caller, request: Update) -> Outcome:
     new = request.payload or NO_VERSION
     saved = await entities.update(
         runtime,
-        caller,
+        answer_with(caller, write_response),
         parse_entity_id(new.entity_id),
         media=request.data_format,
         body=document_bytes(new.data, request.data_format),
@@ -142,7 +146,7 @@ async def patch(runtime: Runtime, caller: Caller, request: Patch) -> Outcome:
     size = len(bytes(change.patch))
     saved = await entities.patch(
         runtime,
-        caller,
+        answer_with(caller, write_response),
         parse_entity_id(change.entity_id),
         change=await run_by_size(size, partial(_make_patch, DIALECTS[request.patch_format], change.patch)),
         size=size,
@@ -169,7 +173,11 @@ def _make_patch(dialect: Callable[[JsonValue, JsonValue], JsonValue], raw: Raw) 
 
 async def delete(runtime: Runtime, caller: Caller, request: Delete) -> Outcome:
     """Delete an entity; its history stays."""
-    deleted = await entities.delete(runtime, caller, parse_entity_id(request.entity_id))
+    caller = answer_with(caller, _delete_response)
+    return _delete_response(await entities.delete(runtime, caller, parse_entity_id(request.entity_id)))
+
+
+def _delete_response(deleted: DeletionResult) -> Outcome:
     return single_response(
         EntityDeleteResponse(
             entity_id=deleted.entity_id,
@@ -181,9 +189,14 @@ async def delete(runtime: Runtime, caller: Caller, request: Delete) -> Outcome:
 
 async def fire(runtime: Runtime, caller: Caller, request: Transition) -> Outcome:
     """Fire a transition, or look for automated ones when none is named."""
+    caller = answer_with(caller, _transition_response)
     saved = await entities.fire_transition(
         runtime, caller, parse_entity_id(request.entity_id), transition=request.transition or None
     )
+    return _transition_response(saved)
+
+
+def _transition_response(saved: Saved) -> Outcome:
     return single_response(EntityTransitionResponse(), saved.warnings)
 
 
@@ -192,14 +205,21 @@ WRITE_FAILED: Final = EntityTransactionResponse()
 ENTITY_MANAGE: Final = RpcMethod(
     kind="entity",
     operations={
-        "EntityCreateRequest": build_operation(Create, create, failing=always_respond(WRITE_FAILED)),
-        "EntityUpdateRequest": build_operation(Update, update, failing=always_respond(WRITE_FAILED)),
-        "EntityPatchRequest": build_operation(Patch, patch, failing=always_respond(WRITE_FAILED)),
+        "EntityCreateRequest": build_operation(
+            Create, create, failing=always_respond(WRITE_FAILED), recording="commit"
+        ),
+        "EntityUpdateRequest": build_operation(
+            Update, update, failing=always_respond(WRITE_FAILED), recording="commit"
+        ),
+        "EntityPatchRequest": build_operation(Patch, patch, failing=always_respond(WRITE_FAILED), recording="commit"),
         "EntityDeleteRequest": build_operation(
-            Delete, delete, failing=lambda request: EntityDeleteResponse(entity_id=request.entity_id or "")
+            Delete,
+            delete,
+            failing=lambda request: EntityDeleteResponse(entity_id=request.entity_id or ""),
+            recording="commit",
         ),
         "EntityTransitionRequest": build_operation(
-            Transition, fire, failing=always_respond(EntityTransitionResponse())
+            Transition, fire, failing=always_respond(EntityTransitionResponse()), recording="commit"
         ),
     },
     unjoined=WRITE_FAILED,

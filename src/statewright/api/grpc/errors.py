@@ -48,7 +48,7 @@ def to_status(failure: Failure, method: str) -> tuple[StatusCode, str]:
     if code is None:
         return to_internal_status(failure, method)
     log.info("request_refused", method=method, code=failure.code, message=failure.message)
-    return code, failure.message
+    return code, failure.detail if failure.names_its_code else failure.message
 
 
 def to_internal_status(error: BaseException, method: str) -> tuple[StatusCode, str]:

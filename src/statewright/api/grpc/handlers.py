@@ -18,6 +18,7 @@ import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from statewright.api.grpc import idempotency
 from statewright.api.grpc.calls import Context, authenticate_call, begin_call_span, get_first_value
 from statewright.api.grpc.envelope import UnusableEvent, get_data, new_event
 from statewright.api.grpc.errors import to_client_error, to_server_error
@@ -27,7 +28,10 @@ from statewright.api.grpc.responses import CorrelatedResponse, Error, Outcome, R
 from statewright.auth import Authenticator
 from statewright.background import run_by_size
 from statewright.failures import Failure
+from statewright.idempotency import Recording, StoredAnswer
 from statewright.proto.cloudevents_pb2 import CloudEvent
+from statewright.services.idempotency.execution import execute_for
+from statewright.services.idempotency.keyed import AnswerFormat
 from statewright.services.runtime import Caller, Runtime
 from statewright.tracing import Span, get_error_code
 
@@ -56,6 +60,7 @@ class PreparedRequest(Struct, frozen=True):
 
     run: Callable[[Runtime, Caller], Awaitable[Outcome]]
     blank: Response
+    recording: Recording = "nothing"
 
 
 class EventOperation(Struct, frozen=True):
@@ -85,13 +90,16 @@ def build_operation(
     run: Callable[[Runtime, Caller, RequestT], Awaitable[Outcome]],
     *,
     failing: Callable[[RequestT], Response],
+    recording: Recording = "nothing",
 ) -> EventOperation:
-    """An operation on a request; ``failing`` gives the answer that a failure is put into."""
+    """An operation on a request; ``failing`` gives the answer that a failure is put into, ``recording`` is how one with
+    an idempotency key is recorded.
+    """
     decoder = make_decoder(request)
 
     def prepare(data: str | bytes, first_value_counts: bool) -> PreparedRequest:
         decoded = read_first(decoder, data) if first_value_counts else read(decoder, data)
-        return PreparedRequest(lambda runtime, caller: run(runtime, caller, decoded), failing(decoded))
+        return PreparedRequest(lambda runtime, caller: run(runtime, caller, decoded), failing(decoded), recording)
 
     return EventOperation(prepare, request)
 
@@ -185,6 +193,10 @@ class RequestHandler:
                     yield _encode_response(unjoined_id, _mark_failed(rpc.unjoined, error))
                     return
             prepared = await _prepare(rpc, event)
+            if idempotency.KEY_ATTRIBUTE in event.attributes and prepared.recording != "nothing":
+                for response in await self._answer_keyed(prepared, caller, method, event):
+                    yield response
+                return
             async with aclosing(self._run(prepared, caller, method, event.type, span)) as answers:
                 async for answer, warnings in answers:
                     yield _encode_response(event.id, answer, warnings)
@@ -195,6 +207,42 @@ class RequestHandler:
         finally:
             if span is not None:
                 span.end()
+
+    async def _answer_keyed(
+        self, prepared: PreparedRequest, caller: Caller, method: str, event: CloudEvent
+    ) -> list[CloudEvent]:
+        """The responses to a request with an idempotency key: its own, or those of the first one."""
+
+        def fail(failure: Failure) -> Response:
+            return _mark_failed(prepared.blank, to_client_error(failure, method, event.type))
+
+        def defect(error: Exception) -> Response:
+            return _mark_failed(prepared.blank, to_server_error(error, method, event.type))
+
+        answer_format = AnswerFormat(
+            lambda failure: idempotency.encode_answer([fail(failure)], failure.warnings, status=failure.status),
+            lambda error: idempotency.encode_answer([defect(error)], status=500),
+        )
+        try:
+            key = idempotency.find_key(event)
+            assert key is not None  # noqa: S101 - that it has one was looked at
+            request_hash = await idempotency.hash_event(method, event, get_data(event))
+            executed = await execute_for(
+                self._runtime,
+                caller,
+                lambda runtime, keyed: _run_to_answer(prepared, runtime, keyed),
+                key=key,
+                request_hash=request_hash,
+                answer_format=answer_format,
+                recording=prepared.recording,
+            )
+        except InvalidCall:
+            raise
+        except Failure as failure:
+            return [_encode_response(event.id, fail(failure), failure.warnings)]
+        except Exception as error:  # whatever went wrong, the client gets a response without details
+            return [_encode_response(event.id, defect(error))]
+        return idempotency.decode_answer(executed.answer, event.id, is_replay=executed.is_replay)
 
     async def _run(
         self, prepared: PreparedRequest, caller: Caller, method: str, event_type: str, span: Span | None
@@ -215,6 +263,10 @@ class RequestHandler:
             if span is not None:
                 span.fail(get_error_code(error))
             yield _mark_failed(prepared.blank, to_server_error(error, method, event_type)), ()
+
+
+async def _run_to_answer(prepared: PreparedRequest, runtime: Runtime, caller: Caller) -> StoredAnswer:
+    return await idempotency.encode_outcome(await prepared.run(runtime, caller))
 
 
 async def _iterate(responses: Iterable[Response] | AsyncGenerator[Response]) -> AsyncGenerator[Response]:

@@ -128,20 +128,23 @@ ENTITY_MODEL_MANAGE: Final = RpcMethod(
     kind="model",
     operations={
         "EntityModelImportRequest": build_operation(
-            Import, import_sample, failing=always_respond(EntityModelImportResponse())
+            Import, import_sample, failing=always_respond(EntityModelImportResponse()), recording="transaction"
         ),
         "EntityModelExportRequest": build_operation(
             Export, export, failing=always_respond(EntityModelExportResponse())
         ),
         "EntityModelTransitionRequest": build_operation(
-            Transition, change_state, failing=always_respond(EntityModelTransitionResponse())
+            Transition, change_state, failing=always_respond(EntityModelTransitionResponse()), recording="transaction"
         ),
         "EntityModelDeleteRequest": build_operation(
-            ModelRequest, delete, failing=always_respond(EntityModelDeleteResponse())
+            ModelRequest, delete, failing=always_respond(EntityModelDeleteResponse()), recording="transaction"
         ),
         "EntityModelGetAllRequest": build_unread_operation(list_models, failing=EntityModelGetAllResponse()),
         "EntityModelSetUniqueKeysRequest": build_operation(
-            UniqueKeys, set_unique_keys, failing=always_respond(EntityModelSetUniqueKeysResponse())
+            UniqueKeys,
+            set_unique_keys,
+            failing=always_respond(EntityModelSetUniqueKeysResponse()),
+            recording="transaction",
         ),
     },
     unjoined=None,

@@ -364,7 +364,7 @@ class _Call:
                 lambda failure: idempotency.to_stored(errors.failure(failure, self._shown_path)),
                 lambda defect: idempotency.to_stored(errors.defect(defect, self._shown_path, verbose)),
             ),
-            in_transaction=route.recording == "transaction" and asked.caller.transaction is None,
+            recording=route.recording,
             answers_secret=route.answers_secret,
         )
 

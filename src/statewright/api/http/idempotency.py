@@ -2,7 +2,6 @@
 what makes two requests the same, and how stored answers are given.
 """
 
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from hashlib import sha256
@@ -11,15 +10,16 @@ from urllib.parse import parse_qsl, unquote
 
 from msgspec.structs import replace
 
+from statewright import idempotency
 from statewright.api.http.asgi import ClientGone, Headers, Message, Receive, Scope
 from statewright.api.http.response import Response
 from statewright.auth.encryption import Encrypted, KeyCipher
 from statewright.background import run_by_size
 from statewright.failures import BodyTooLarge, InvalidParameter
-from statewright.idempotency import StoredAnswer
+from statewright.idempotency import Recording, StoredAnswer
 from statewright.services.auth.identity import Administration
-from statewright.services.idempotency.keyed import AnswerFormat, KeyedRequest
-from statewright.services.idempotency.requests import IdempotentRequests
+from statewright.services.idempotency.execution import execute_for
+from statewright.services.idempotency.keyed import AnswerFormat
 from statewright.services.runtime import Caller, Runtime
 
 HEADER: Final = b"idempotency-key"
@@ -34,9 +34,6 @@ IGNORED_PARAMETERS: Final = frozenset({"waitForConsistencyAfter", "transactionTi
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
-_BARE: Final = re.compile(r"[\x21-\x7e]{1,255}")
-_ESCAPE: Final = re.compile(r'\\(["\\])')
-_QUOTED: Final = re.compile(r'"((?:[^"\\]|\\["\\])*)"')
 _SEALED: Final = "sealed"
 
 
@@ -45,15 +42,10 @@ def read_key(scope: Scope) -> str:
     values = [value for name, value in scope["headers"] if name == HEADER]
     if len(values) != 1:
         raise InvalidParameter(PARAMETER, "it is given more than once")
-    text = values[0].decode("latin-1").strip()
-    quoted = _QUOTED.fullmatch(text)
-    if quoted is not None:
-        text = _ESCAPE.sub(r"\1", quoted[1])
-    elif text.startswith('"'):
-        raise InvalidParameter(PARAMETER, "a quoted string that does not end")
-    if not _BARE.fullmatch(text):
-        raise InvalidParameter(PARAMETER, "1 to 255 visible ASCII characters")
-    return str(text)
+    key = idempotency.read_key(values[0].decode("latin-1"))
+    if key is None:
+        raise InvalidParameter(PARAMETER, "1 to 255 visible ASCII characters, in quotes or without")
+    return key
 
 
 async def hash_request(scope: Scope, headers: Mapping[bytes, bytes], body: bytes) -> bytes:
@@ -152,43 +144,33 @@ async def answer_keyed(
     key: str,
     request_hash: bytes,
     answer_format: AnswerFormat,
-    in_transaction: bool,
+    recording: Recording,
     answers_secret: bool = False,
 ) -> Response:
-    """Carry out a request with a key, or repeat the answer of the first one. ``in_transaction``: all that the endpoint
-    does on the pool of its runtime is one transaction. Raises what the endpoint raises, and the failures of
-    ``IdempotentRequests.execute``.
+    """Carry out a request with a key, or repeat the answer of the first one. Raises what the endpoint raises, and the
+    failures of ``IdempotentRequests.execute``.
     """
-    requests = runtime.extensions.get(IdempotentRequests)
-    keyed = requests.open_request(caller.principal, key, request_hash, answer_format)
     identity = runtime.extensions.get(Administration).identity
     sealing = Sealing(identity.cipher) if answers_secret and identity is not None else None
     fresh: list[Response] = []
 
-    async def attempt(within: Runtime) -> StoredAnswer:
-        response = await run(within, replace(caller, keyed=None if in_transaction else keyed))
+    async def work(within: Runtime, keyed: Caller) -> StoredAnswer:
+        response = await run(within, keyed)
         fresh[:] = [response]
         answer = to_stored(response)
         return sealing.seal(answer) if sealing is not None and answer.is_success else answer
 
-    async def attempt_plainly() -> StoredAnswer:
-        return await attempt(runtime)
-
-    async def attempt_in_transaction() -> StoredAnswer:
-        return await keyed.run_in_transaction(lambda pool: attempt(runtime.within(pool)))
-
-    executed = await requests.execute(
-        keyed, attempt_in_transaction if in_transaction else attempt_plainly, joined=caller.transaction
+    executed = await execute_for(
+        runtime,
+        caller,
+        work,
+        key=key,
+        request_hash=request_hash,
+        answer_format=answer_format,
+        recording=recording,
     )
     if executed.is_replay:
         return to_response(unseal(executed.answer, runtime), REPLAYED)
-    if in_transaction:
-        runtime.forget_definitions(caller.tenant)
-    return _choose_response(keyed, executed.answer, fresh)
-
-
-def _choose_response(keyed: KeyedRequest, answer: StoredAnswer, fresh: list[Response]) -> Response:
-    """The response of the endpoint, with its warnings; what is stored where it has failed behind a durable part."""
-    if fresh and (keyed.answer is None or fresh[0].status == answer.status):
-        return fresh[0]
-    return to_response(answer)
+    if fresh and fresh[0].status == executed.answer.status:
+        return fresh[0]  # with its warnings
+    return to_response(executed.answer)

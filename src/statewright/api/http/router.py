@@ -26,6 +26,7 @@ from statewright.api.http.asgi import Receive, Scope
 from statewright.api.http.request import Request
 from statewright.api.http.response import JSON, Response
 from statewright.failures import BadRequest, InvalidParameter
+from statewright.idempotency import Recording
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -39,12 +40,6 @@ class Query(Struct, frozen=True):
     description: str
     format: str | None = None
     repeatable: bool = False
-
-
-Recording = Literal["commit", "transaction", "nothing"]
-"""How a request with an idempotency key is recorded: with the commit of its unit of work; in one transaction with the
-statements of its use case; not at all, where nothing durable is made.
-"""
 
 
 class Operation(Struct, frozen=True, kw_only=True):

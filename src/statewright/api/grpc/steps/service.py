@@ -5,10 +5,11 @@ docs/reference/steps.md#differences-from-rest).
 dialect. The message itself stays as the public engine has it.
 """
 
+from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from time import perf_counter
-from typing import Final, TypeVar
+from typing import Final, NoReturn, TypeVar, cast
 
 import grpc.aio
 from google.protobuf.descriptor import FieldDescriptor
@@ -18,6 +19,7 @@ from grpc import StatusCode
 
 from statewright.api.grpc.calls import authenticate_call, begin_call_span, get_first_value
 from statewright.api.grpc.errors import to_internal_status, to_status
+from statewright.api.grpc.idempotency import KEY_METADATA, REPLAYED_METADATA, hash_message, require_key
 from statewright.api.grpc.steps.messages import (
     definition_message,
     execution_message,
@@ -30,19 +32,26 @@ from statewright.api.grpc.steps.messages import (
 from statewright.api.grpc.steps.values import to_json_object, to_timestamp
 from statewright.auth import Authenticator
 from statewright.failures import Failure, ProcessBadRequest
+from statewright.idempotency import StoredAnswer
 from statewright.jsonval.values import JsonObject
 from statewright.processes.retries import FailureReport
 from statewright.proto.workflow.v1 import engine_pb2 as pb
 from statewright.proto.workflow.v1.engine_pb2_grpc import WorkflowEngineServicer
+from statewright.services.idempotency.execution import execute_for
+from statewright.services.idempotency.keyed import AnswerFormat
+from statewright.services.processes.advancing import AdvanceResult
 from statewright.services.processes.instances import StartRequest
 from statewright.services.processes.jobs import MAX_WAIT, JobClaim
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.steps import definitions, instances, jobs, tasks
+from statewright.services.steps.definitions import UploadResult
 from statewright.services.steps.jobs import clamp_batch_size, clamp_lease_s
+from statewright.steps import Instance
 from statewright.tracing import Span, get_error_code
 
 RequestT = TypeVar("RequestT")
 ReplyT = TypeVar("ReplyT")
+T = TypeVar("T")
 
 Observe = Callable[[str, str, float], None]
 """Called with method, code and duration in seconds of every call."""
@@ -72,12 +81,15 @@ class WorkflowEngineService(WorkflowEngineServicer):
         async def work(caller: Caller) -> pb.UploadDefinitionResponse:
             if not request.HasField("definition"):
                 raise ProcessBadRequest("definition is required")
-            stored = await definitions.upload(self._runtime, caller, read_definition(request.definition))
+            caller = _answer_with(caller, respond)
+            return respond(await definitions.upload(self._runtime, caller, read_definition(request.definition)))
+
+        def respond(stored: UploadResult) -> pb.UploadDefinitionResponse:
             return pb.UploadDefinitionResponse(
                 id=stored.id, version=stored.version, uploaded_at=to_timestamp(stored.uploaded_at)
             )
 
-        return await self._run("UploadDefinition", request, context, work)
+        return await self._run("UploadDefinition", request, context, work, records=pb.UploadDefinitionResponse)
 
     async def GetDefinition(  # noqa: N802
         self,
@@ -120,11 +132,13 @@ class WorkflowEngineService(WorkflowEngineServicer):
             )
             if not start.definition_id:
                 raise ProcessBadRequest("definitionId is required")
-            return pb.StartInstanceResponse(
-                instance=instance_message(await instances.start(self._runtime, caller, start))
-            )
+            caller = _answer_with_instance(caller, respond)
+            return respond(await instances.start(self._runtime, caller, start))
 
-        return await self._run("StartInstance", request, context, work)
+        def respond(instance: Instance) -> pb.StartInstanceResponse:
+            return pb.StartInstanceResponse(instance=instance_message(instance))
+
+        return await self._run("StartInstance", request, context, work, records=pb.StartInstanceResponse)
 
     async def GetInstance(  # noqa: N802
         self,
@@ -158,10 +172,13 @@ class WorkflowEngineService(WorkflowEngineServicer):
         /,
     ) -> pb.CancelInstanceResponse:
         async def work(caller: Caller) -> pb.CancelInstanceResponse:
-            cancelled = await instances.cancel(self._runtime, caller, request.id, request.reason)
-            return pb.CancelInstanceResponse(instance=instance_message(cancelled))
+            caller = _answer_with_instance(caller, respond)
+            return respond(await instances.cancel(self._runtime, caller, request.id, request.reason))
 
-        return await self._run("CancelInstance", request, context, work)
+        def respond(instance: Instance) -> pb.CancelInstanceResponse:
+            return pb.CancelInstanceResponse(instance=instance_message(instance))
+
+        return await self._run("CancelInstance", request, context, work, records=pb.CancelInstanceResponse)
 
     async def ListInstances(  # noqa: N802
         self,
@@ -210,11 +227,12 @@ class WorkflowEngineService(WorkflowEngineServicer):
         /,
     ) -> pb.CompleteJobResponse:
         async def work(caller: Caller) -> pb.CompleteJobResponse:
+            caller = _answer_with(caller, lambda _: pb.CompleteJobResponse())
             result = to_json_object(request.variables_to_set)
             await jobs.complete(self._runtime, caller, request.job_id, result, worker_id=request.worker_id)
             return pb.CompleteJobResponse()
 
-        return await self._run("CompleteJob", request, context, work)
+        return await self._run("CompleteJob", request, context, work, records=pb.CompleteJobResponse)
 
     async def ExtendJobLease(  # noqa: N802
         self,
@@ -236,13 +254,14 @@ class WorkflowEngineService(WorkflowEngineServicer):
         /,
     ) -> pb.FailJobResponse:
         async def work(caller: Caller) -> pb.FailJobResponse:
+            caller = _answer_with(caller, lambda _: pb.FailJobResponse())
             report = FailureReport(
                 worker_id=request.worker_id, message=request.error_message, retryable=request.retryable
             )
             await jobs.fail(self._runtime, caller, request.job_id, report)
             return pb.FailJobResponse()
 
-        return await self._run("FailJob", request, context, work)
+        return await self._run("FailJob", request, context, work, records=pb.FailJobResponse)
 
     async def CompleteUserTask(  # noqa: N802
         self,
@@ -251,6 +270,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
         /,
     ) -> pb.CompleteUserTaskResponse:
         async def work(caller: Caller) -> pb.CompleteUserTaskResponse:
+            caller = _answer_with(caller, lambda _: pb.CompleteUserTaskResponse())
             if not request.instance_id or not request.user_task_step_id:
                 raise ProcessBadRequest("instance_id and user_task_step_id are required")
             await tasks.complete(
@@ -263,7 +283,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
             )
             return pb.CompleteUserTaskResponse()
 
-        return await self._run("CompleteUserTask", request, context, work)
+        return await self._run("CompleteUserTask", request, context, work, records=pb.CompleteUserTaskResponse)
 
     async def SignalWait(  # noqa: N802
         self,
@@ -272,13 +292,14 @@ class WorkflowEngineService(WorkflowEngineServicer):
         /,
     ) -> pb.SignalWaitResponse:
         async def work(caller: Caller) -> pb.SignalWaitResponse:
+            caller = _answer_with(caller, lambda _: pb.SignalWaitResponse())
             if not request.instance_id or not request.wait_step_id:
                 raise ProcessBadRequest("instance_id and wait_step_id are required")
             variables = to_json_object(request.variables)
             await instances.signal(self._runtime, caller, request.instance_id, request.wait_step_id, variables)
             return pb.SignalWaitResponse()
 
-        return await self._run("SignalWait", request, context, work)
+        return await self._run("SignalWait", request, context, work, records=pb.SignalWaitResponse)
 
     async def RetryStep(  # noqa: N802
         self,
@@ -288,10 +309,15 @@ class WorkflowEngineService(WorkflowEngineServicer):
     ) -> pb.RetryStepResponse:
         async def work(caller: Caller) -> pb.RetryStepResponse:
             variables = _read_optional_object(request.variables)
-            retried = await instances.retry(self._runtime, caller, request.instance_id, request.step_id, variables)
-            return pb.RetryStepResponse(instance=instance_message(retried))
+            caller = _answer_with_instance(caller, respond)
+            return respond(
+                await instances.retry(self._runtime, caller, request.instance_id, request.step_id, variables)
+            )
 
-        return await self._run("RetryStep", request, context, work)
+        def respond(instance: Instance) -> pb.RetryStepResponse:
+            return pb.RetryStepResponse(instance=instance_message(instance))
+
+        return await self._run("RetryStep", request, context, work, records=pb.RetryStepResponse)
 
     async def _run(
         self,
@@ -299,8 +325,12 @@ class WorkflowEngineService(WorkflowEngineServicer):
         request: Message,
         context: grpc.aio.ServicerContext[RequestT, ReplyT],
         work: Callable[[Caller], Awaitable[ReplyT]],
+        *,
+        records: type[ReplyT] | None = None,
     ) -> ReplyT:
-        """The response of the work; a failure ends the call with its status."""
+        """The response of the work; a failure ends the call with its status. ``records`` is the class of the response
+        where a call may have an idempotency key.
+        """
         begun, code = perf_counter(), StatusCode.UNAUTHENTICATED
         span: Span | None = None
         try:
@@ -309,7 +339,11 @@ class WorkflowEngineService(WorkflowEngineServicer):
             code = StatusCode.CANCELLED
             try:
                 _refuse_nul(request)
-                answer = await work(caller)
+                key = None if records is None else get_first_value(context, KEY_METADATA)
+                if key is None or records is None:
+                    answer = await work(caller)
+                else:
+                    answer = await self._answer_keyed(method, request, context, caller, work, key=key, reply=records)
             except Failure as failure:
                 if span is not None:
                     span.set("error.code", failure.code)
@@ -326,6 +360,77 @@ class WorkflowEngineService(WorkflowEngineServicer):
             self._observe(method, code.name, perf_counter() - begun)
             if span is not None:
                 span.end()
+
+    async def _answer_keyed(
+        self,
+        method: str,
+        request: Message,
+        context: grpc.aio.ServicerContext[RequestT, ReplyT],
+        caller: Caller,
+        work: Callable[[Caller], Awaitable[ReplyT]],
+        *,
+        key: str,
+        reply: type[ReplyT],
+    ) -> ReplyT:
+        """The response to a call with an idempotency key: its own, or that of the first one."""
+
+        async def run(_runtime: Runtime, keyed: Caller) -> StoredAnswer:
+            return _encode_message(await work(keyed))
+
+        executed = await execute_for(
+            self._runtime,
+            caller,
+            run,
+            key=require_key(key, KEY_METADATA),
+            request_hash=hash_message(method, request),
+            answer_format=NO_FAILURES,
+            recording="commit",
+        )
+        if executed.is_replay:
+            context.set_trailing_metadata(((REPLAYED_METADATA, "true"),))
+        return _decode_message(executed.answer, reply)
+
+
+def _refuse_durable(failure: BaseException) -> NoReturn:
+    """No operation on instances fails when a part of it is durable."""
+    raise AssertionError(failure)
+
+
+NO_FAILURES: Final = AnswerFormat(_refuse_durable, _refuse_durable)
+
+PROTOBUF: Final = "application/x-protobuf;base64"
+
+
+def _answer_with(caller: Caller, respond: Callable[[T], Message]) -> Caller:
+    """The caller, for a use case whose result ``respond`` makes the response of."""
+    if caller.keyed is not None:
+
+        async def compose(result: object) -> StoredAnswer:
+            return _encode_message(respond(cast("T", result)))  # what the use case commits with
+
+        caller.keyed.respond_with(compose)
+    return caller
+
+
+def _answer_with_instance(caller: Caller, respond: Callable[[Instance], Message]) -> Caller:
+    """The same, for one that is about an instance."""
+
+    def respond_to_advance(result: AdvanceResult[Instance]) -> Message:
+        return respond(result.instance)
+
+    return _answer_with(caller, respond_to_advance)
+
+
+def _encode_message(message: object) -> StoredAnswer:
+    assert isinstance(message, Message)  # noqa: S101 - what methods of the service answer
+    return StoredAnswer(200, PROTOBUF, b64encode(message.SerializeToString()).decode())
+
+
+def _decode_message(answer: StoredAnswer, reply: type[ReplyT]) -> ReplyT:
+    message = reply()
+    assert isinstance(message, Message)  # noqa: S101 - what methods of the service answer
+    message.ParseFromString(b64decode(answer.body))
+    return cast("ReplyT", message)  # it is of this class
 
 
 def _refuse_nul(request: Message) -> None:

@@ -2,7 +2,8 @@
 
 from typing import Final, Literal
 
-from statewright.api.http.router import Recording, Route
+from statewright.api.http.router import Route
+from statewright.idempotency import Recording
 
 OPERATOR: Final = "ROLE_OPERATOR"
 ADMIN: Final = "ROLE_ADMIN"
