@@ -10,7 +10,7 @@
         return prize | {"approved": True}
 
 ``statewright node module:node`` runs it, and so does ``node.run()``. In a module without a node, the module-level
-``processor``, ``criterion``, ``schedule``, ``job`` and ``task`` register with ``default_node``.
+``processor``, ``criterion``, ``schedule``, ``job``, ``task`` and ``task_kind`` register with ``default_node``.
 """
 
 from statewright.sdk.client import AsyncClient, Client
@@ -37,6 +37,7 @@ from statewright.sdk.jobs import NonRetryable
 from statewright.sdk.node import Node
 from statewright.sdk.operations import Entity, WriteResult
 from statewright.sdk.outcomes import No, Rejected, Schedule
+from statewright.sdk.pipelines import TaskCall
 from statewright.sdk.tls import Tls
 from statewright.sdk.tokens import ClientCredentials
 
@@ -49,6 +50,7 @@ schedule = default_node.schedule
 function = default_node.function
 job = default_node.job
 task = default_node.task
+task_kind = default_node.task_kind
 
 __all__ = [
     "ONCE",
@@ -76,6 +78,7 @@ __all__ = [
     "Schedule",
     "SearchFailed",
     "Task",
+    "TaskCall",
     "Tls",
     "TokenUnavailable",
     "TransactionOver",
@@ -89,4 +92,5 @@ __all__ = [
     "processor",
     "schedule",
     "task",
+    "task_kind",
 ]

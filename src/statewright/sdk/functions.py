@@ -17,10 +17,12 @@ from statewright.jsonval.values import JsonValue
 from statewright.sdk.context import Context
 from statewright.sdk.outcomes import overlay
 
-Kind: TypeAlias = Literal["processor", "criteria", "function", "job", "task"]
-"""The kinds of callouts, as the protocol names them, jobs of the step engine, and tasks of flows."""
+Kind: TypeAlias = Literal["processor", "criteria", "function", "job", "task", "task_kind"]
+"""The kinds of callouts, as the protocol names them, jobs of the step engine, tasks of flows, and kinds of tasks of
+playbooks.
+"""
 
-WORK_KINDS: Final = ("job", "task")
+WORK_KINDS: Final = ("job", "task", "task_kind")
 """What is polled for; all others are callouts."""
 
 NOUNS: Final[dict[Kind, str]] = {

@@ -15,13 +15,16 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import suppress
 from datetime import timedelta
 from typing import Final, Protocol
 
 from msgspec import Struct
 
 from statewright.jsonval.codec import encode
+from statewright.jsonval.values import JsonObject
 from statewright.sdk.endpoint import BackOff
 from statewright.sdk.functions import SLIPS, Function, describe_error, quote_error
 from statewright.sdk.job import Job, read_task
@@ -74,8 +77,28 @@ class JobSource(Protocol):
         """Extend the lease; False where the protocol has no such call."""
         ...
 
+    async def report_progress(self, job: Job, worker: str, report: bytes) -> bool:
+        """Report what a pipeline has done so far, a JSON object; False where the engine takes no such reports."""
+        ...
+
     async def close(self) -> None:
         """End all connections."""
+        ...
+
+
+class PayloadRunner(Protocol):
+    """Does jobs whose payload says what is to be done: pipelines of playbooks."""
+
+    @property
+    def job_types(self) -> tuple[str, ...]:
+        """The types of jobs that it can do."""
+        ...
+
+    async def run(
+        self, payload: JsonObject, threads: Executor, report: Callable[[JsonObject], Awaitable[None]]
+    ) -> JsonObject:
+        """The completion of a job; ``report`` is awaited with what can be told before. Raises
+        :class:`NonRetryable`."""
         ...
 
 
@@ -98,6 +121,7 @@ class JobWorker:
         source: JobSource,
         handlers: Mapping[str, Function],
         *,
+        pipelines: PayloadRunner | None = None,
         concurrency: int = 64,
         lease: timedelta = DEFAULT_LEASE,
         wait: timedelta = MAX_POLL_WAIT,
@@ -106,6 +130,9 @@ class JobWorker:
         self.name = name or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
         self._source = source
         self._handlers = handlers
+        self._pipelines = pipelines
+        self._types = (*handlers, *(pipelines.job_types if pipelines is not None else ()))
+        self._takes_progress = True
         self._concurrency = concurrency
         self._lease = lease
         self._wait = wait
@@ -116,7 +143,7 @@ class JobWorker:
     async def serve(self, leave: asyncio.Event, *, grace: float) -> None:
         """Returns when ``leave`` is set and what was claimed is done; ``grace`` limits that, in seconds."""
         leaving = asyncio.create_task(leave.wait(), name="leave")
-        log.info("job_worker_started worker=%s types=%s", self.name, ",".join(self._handlers))
+        log.info("job_worker_started worker=%s types=%s", self.name, ",".join(self._types))
         try:
             while not leaving.done():
                 await self._poll_once(leaving)
@@ -156,7 +183,7 @@ class JobWorker:
             await _pause(leaving, MIN_POLL_INTERVAL_S - (time.monotonic() - begun))
 
     def _build_poll(self, room: int) -> Poll:
-        return Poll(worker=self.name, types=tuple(self._handlers), max_jobs=room, lease=self._lease, wait=self._wait)
+        return Poll(worker=self.name, types=self._types, max_jobs=room, lease=self._lease, wait=self._wait)
 
     def _start_job(self, job: Job) -> None:
         task = asyncio.create_task(self._run_job(job), name=f"job-{job.id}")
@@ -175,9 +202,11 @@ class JobWorker:
     async def _run_handler(self, job: Job) -> "bytes | Exception":
         """The variables that the handler returned, as JSON, or what it raised."""
         handler = self._handlers.get(job.type)
-        if handler is None:
+        if handler is None and (self._pipelines is None or job.type not in self._pipelines.job_types):
             return NonRetryable(f"no handler registered for {job.type}")
         try:
+            if handler is None:
+                return await self._run_pipeline(job)
             if handler.kind == "task":
                 task = read_task(job)
                 return _encode_output(await handler.call(encode(task.input), task, self._threads))
@@ -188,6 +217,16 @@ class JobWorker:
             else:
                 log.warning("job_refused job=%s type=%s reason=%s", job.id, job.type, quote_error(error))
             return error
+
+    async def _run_pipeline(self, job: Job) -> bytes:
+        assert self._pipelines is not None  # noqa: S101 - the type of the job is one of its
+
+        async def report(progress: JsonObject) -> None:
+            if self._takes_progress:
+                with suppress(JobsUnavailable, JobsRefused):  # the completion has it all
+                    self._takes_progress = await self._source.report_progress(job, self.name, encode(progress))
+
+        return encode(await self._pipelines.run(job.variables, self._threads, report))
 
     async def _report(self, job: Job, outcome: "bytes | Exception") -> None:
         """Report an outcome. Raises :class:`JobsUnavailable` when the engine did not take it before the lease ended."""

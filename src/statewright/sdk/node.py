@@ -36,6 +36,7 @@ from statewright.sdk.http import HttpTransport
 from statewright.sdk.job import Job, Task
 from statewright.sdk.jobs import DEFAULT_LEASE, JobWorker
 from statewright.sdk.log_lines import configure_logging
+from statewright.sdk.pipelines import PipelineRunner, TaskCall
 from statewright.sdk.rest_jobs import RestJobs
 from statewright.sdk.tls import Tls, read_tls
 from statewright.sdk.tokens import LoopTokens, Token, TokenSource, make_token_source, read_token
@@ -46,8 +47,11 @@ HandlerT = TypeVar("HandlerT", bound=Handler)
 HTTP_VARIABLES: Final = (*URL_VARIABLES, "STATEWRIGHT_COMPUTE_HTTP_BASE", "CYODA_COMPUTE_HTTP_BASE")
 """The first is the one to use; the others are older names of it, and that of the dialect."""
 
-_CONTEXTS: Final[Mapping[Kind, type[Struct]]] = {"job": Job, "task": Task}
+_CONTEXTS: Final[Mapping[Kind, type[Struct]]] = {"job": Job, "task": Task, "task_kind": TaskCall}
 """What handlers may take beside their document, where it is no ``Context``."""
+
+_JOB_KINDS: Final[tuple[Kind, ...]] = ("job", "task")
+"""Kinds whose names are types of jobs: a node has one handler for each."""
 
 DEFAULT_CONCURRENCY: Final = 64
 DEFAULT_GRACE_S: Final = 30.0
@@ -125,6 +129,16 @@ class Node:
         """
         return self._make_registrar("task", name)
 
+    def task_kind(self, kind: str) -> Callable[[HandlerT], HandlerT]:
+        """Registers a handler for tasks of this kind in playbooks (docs/reference/playbooks.md#tasks).
+
+        It may take the fields of the task, rendered (as plain values with exact numbers, or as the ``msgspec.Struct``
+        its parameter is annotated with) and a :class:`TaskCall`, and returns the result: any JSON value. An exception
+        is an outcome with an error of kind ``tool``, on which the policy of the task decides; after
+        :class:`NonRetryable` it is told that another attempt would not help.
+        """
+        return self._make_registrar("task_kind", kind)
+
     def run(
         self,
         endpoint: str | None = None,
@@ -193,7 +207,7 @@ class Node:
     def _make_registrar(self, kind: Kind, name: str) -> Callable[[HandlerT], HandlerT]:
         if (kind, name) in self._functions:
             raise ValueError(f"there is already a {kind} named {name}")
-        if kind in WORK_KINDS and any((other, name) in self._functions for other in WORK_KINDS):
+        if kind in _JOB_KINDS and any((other, name) in self._functions for other in _JOB_KINDS):
             raise ValueError(f"there is already a handler for jobs of type {name}")
 
         def register(handler: HandlerT) -> HandlerT:
@@ -204,11 +218,13 @@ class Node:
 
     def _build_job_worker(self, where: Endpoint, transport: HttpTransport, tokens: TokenSource) -> JobWorker | None:
         """The worker for jobs; None when there are no handlers for any."""
-        handlers = {function.name: function for function in self.functions if function.kind in WORK_KINDS}
-        if not handlers:
+        handlers = {function.name: function for function in self.functions if function.kind in _JOB_KINDS}
+        kinds = {function.name: function for function in self.functions if function.kind == "task_kind"}
+        if not handlers and not kinds:
             return None
         source = RestJobs(transport) if self._jobs_over == "rest" else GrpcJobs(where, tokens)
-        return JobWorker(source, handlers, concurrency=self._concurrency, lease=self._lease)
+        pipelines = PipelineRunner(kinds) if kinds else None
+        return JobWorker(source, handlers, pipelines=pipelines, concurrency=self._concurrency, lease=self._lease)
 
     def _get_own_tags(self) -> str | Iterable[str]:
         return self._tags if self._tags is not None else get_first_set(os.environ, TAGS_VARIABLES) or ()

@@ -30,6 +30,7 @@ class RestJobs:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._renews = True
+        self._takes_progress = True
 
     async def poll(self, poll: Poll) -> Sequence[Job]:
         """Claim jobs; they are leased to the worker."""
@@ -68,6 +69,18 @@ class RestJobs:
                 raise
             self._renews = False
         return self._renews
+
+    async def report_progress(self, job: Job, worker: str, report: bytes) -> bool:
+        """Report what a pipeline has done; False, from the first answer 404 on, for an engine without this call."""
+        if self._takes_progress:
+            body = b'{"workerId":%b,"progress":%b}' % (encode(worker), report)
+            try:
+                await self._post(f"/{quote(job.id, safe='')}/progress", body)
+            except JobsRefused as refused:
+                if not refused.is_gone:
+                    raise
+                self._takes_progress = False
+        return self._takes_progress
 
     async def close(self) -> None:
         """Nothing: the connections are the node's."""

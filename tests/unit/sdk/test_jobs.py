@@ -58,6 +58,9 @@ class Source:
         self._trouble("renew")
         return self.renews
 
+    async def report_progress(self, job: Job, worker: str, report: bytes) -> bool:
+        raise AssertionError("only pipelines report progress")
+
     async def close(self) -> None:
         self.is_closed = True
 

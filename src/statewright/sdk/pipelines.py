@@ -1,0 +1,202 @@
+"""Pipelines of playbooks, run by this program (docs/reference/playbooks.md#pipelines): one job is one run of one.
+
+The runner does what :mod:`statewright.playbooks.pipeline` says: renders the fields of a task, calls the handler of its
+kind, and goes on by the policy of the task. What a pipeline comes to is one completion, whose form
+:mod:`statewright.playbooks.dispatch` has. Patches are reported on the way, where the engine takes reports.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from statewright.jsonval.codec import decode, encode
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.playbooks.dispatch import JOB_PREFIX, Dispatch, MalformedDispatch, dispatch_from_document
+from statewright.playbooks.http_tasks import HTTP
+from statewright.playbooks.masking import list_secrets, mask
+from statewright.playbooks.outcomes import Outcome, fail, succeed
+from statewright.playbooks.patches import Patch
+from statewright.playbooks.pipeline import PipelineEnd, PipelineState, ToolCall, Turn, begin, prepare, settle
+from statewright.sdk.functions import Function, describe_error
+from statewright.sdk.http_tool import send_http
+from statewright.sdk.jobs import NonRetryable
+from statewright.sdk.outcomes import NotJson, encode_json
+
+MAX_LOG_ENTRIES: Final = 1_000
+"""Of one run; what comes after them is counted."""
+MAX_LOGGED_BYTES: Final = 64 * 1024
+"""Of one outcome in the log."""
+
+Report: TypeAlias = Callable[[JsonObject], Awaitable[None]]
+
+
+class TaskCall(Struct, frozen=True, kw_only=True):
+    """What the handler of a task kind may know beside the fields of the task."""
+
+    kind: str
+    label: str
+    step: str
+    execution_id: str
+    step_run: str
+    attempt: int
+    """From 1."""
+    spec: Any
+    """The configuration of the task, merged with that of its step and playbook."""
+    element: int | None = None
+    """The place of the loop's element."""
+
+    @property
+    def key(self) -> str:
+        """The same for every attempt of this task in this run, also by another worker: for tools that can be asked
+        twice for one effect."""
+        return f"{self.execution_id}:{self.step_run}:{self.label}"
+
+
+class PipelineRunner:
+    """Runs pipelines whose tasks are of kinds that there are handlers for, of ``noop`` and of ``http``."""
+
+    def __init__(self, kinds: Mapping[str, Function]) -> None:
+        self._kinds = kinds
+
+    @property
+    def job_types(self) -> tuple[str, ...]:
+        """The types of jobs that the runner can do."""
+        return tuple(f"{JOB_PREFIX}{kind}" for kind in self._kinds)
+
+    async def run(self, payload: JsonObject, threads: Executor, report: Report) -> JsonObject:
+        """The completion of a run. Raises :class:`NonRetryable` for a payload that is none.
+
+        ``report`` is called with the patches that are new, while the pipeline runs.
+        """
+        try:
+            dispatch = dispatch_from_document(payload)
+        except MalformedDispatch as malformed:
+            raise NonRetryable(f"the job is no pipeline of a playbook: {malformed}") from malformed
+        return await _Run(dispatch, self._kinds, threads, report).run()
+
+
+class _Run:
+    """One run of a pipeline."""
+
+    def __init__(self, dispatch: Dispatch, kinds: Mapping[str, Function], threads: Executor, report: Report) -> None:
+        self._dispatch = dispatch
+        self._kinds = kinds
+        self._threads = threads
+        self._report = report
+        self._secrets = list_secrets(dispatch.keychain)
+        self._log: list[JsonValue] = []
+        self._left_out = 0
+        self._patches: list[JsonValue] = []
+
+    async def run(self) -> JsonObject:
+        """Run it to its end."""
+        state = begin(self._dispatch)
+        if isinstance(state, PipelineEnd):
+            return self._complete(state, {})
+        while True:
+            turn = await self._execute(state)
+            state = turn.state
+            if turn.end is not None:
+                return self._complete(turn.end, state.results)
+            await asyncio.sleep(turn.wait_ms / 1000)
+
+    async def _execute(self, state: PipelineState) -> Turn:
+        """One execution of the task that is next, and what it leads to."""
+        label, attempt = self._dispatch.tasks[state.counter].label, state.attempts + 1
+        if attempt == 1:
+            self._note("task.started", label)
+        self._note("task.attempt.started", label, attempt=attempt)
+        begun = time.monotonic()
+        prepared = prepare(self._dispatch, state)
+        outcome = prepared if isinstance(prepared, Outcome) else await self._call(prepared)
+        duration_ms = int((time.monotonic() - begun) * 1000)
+        meta: JsonObject = {"attempt": attempt, "duration_ms": duration_ms, "ts": datetime.now(UTC).isoformat()}
+        outcome = replace(outcome, meta=meta)
+        status = "done" if outcome.is_ok else "failed"
+        self._note(f"task.attempt.{status}", label, attempt=attempt, outcome=_shorten(outcome))
+        turn = settle(self._dispatch, state, outcome)
+        problems: list[JsonValue] = [problem.to_document() for problem in turn.problems]
+        self._note("policy.task.evaluated", label, rule=turn.rule, action=turn.do, errors=problems)
+        await self._take_patches(turn.patches)
+        if turn.do != "retry" or turn.end is not None:
+            self._note(f"task.{status}", label)
+        return turn
+
+    async def _call(self, call: ToolCall) -> Outcome:
+        """The outcome of a task, whatever its handler does."""
+        if call.kind == HTTP and HTTP not in self._kinds:
+            return await send_http(call.fields, self._dispatch.keychain)
+        function = self._kinds.get(call.kind)
+        if function is None:
+            known = ", ".join(sorted(self._kinds))
+            return fail("no_handler", f"this worker has no handler for {call.kind}; it has {known}", retryable=True)
+        try:
+            async with asyncio.timeout(_read_timeout(call.spec)):
+                returned = await function.call(encode(call.fields), self._describe(call), self._threads)
+            return succeed(decode(encode_json(returned)))
+        except TimeoutError as error:
+            return fail("timeout", str(error) or "the task took longer than spec.timeout_s", retryable=True)
+        except Exception as error:  # whatever goes wrong in a user's handler is its outcome
+            retryable = not isinstance(error, NonRetryable | NotJson)
+            return fail("tool", describe_error(error), code=type(error).__name__, retryable=retryable)
+
+    def _describe(self, call: ToolCall) -> TaskCall:
+        dispatch = self._dispatch
+        return TaskCall(
+            kind=call.kind,
+            label=call.label,
+            step=dispatch.step,
+            execution_id=dispatch.execution_id,
+            step_run=dispatch.step_run,
+            attempt=call.attempt,
+            spec=call.spec,
+            element=None if dispatch.element is None else dispatch.element.index,
+        )
+
+    async def _take_patches(self, patches: tuple[Patch, ...]) -> None:
+        if not patches:
+            return
+        before, at = len(self._patches), len(self._log)
+        new = [mask({**patch.to_document(), "at": at}, self._secrets) for patch in patches]
+        self._patches += new
+        await self._report({"patches": new, "from": before})
+
+    def _note(self, event: str, label: str, **known: JsonValue) -> None:
+        if len(self._log) < MAX_LOG_ENTRIES:
+            self._log.append({"event": event, "task": label, **known})
+        else:
+            self._left_out += 1
+
+    def _complete(self, end: PipelineEnd, results: JsonObject) -> JsonObject:
+        document: JsonObject = {"status": "ok" if end.is_ok else "error", "result": end.result}
+        if end.error is not None:
+            document["error"] = end.error
+        document |= {"patches": self._patches, "results": results, "log": self._log}
+        if self._left_out:
+            document["logEntriesLeftOut"] = self._left_out
+        masked = mask(document, self._secrets)
+        assert isinstance(masked, dict)  # noqa: S101 - an object stays one
+        return masked
+
+
+def _read_timeout(spec: JsonObject) -> float | None:
+    """``spec.timeout_s``, if it is a number above 0."""
+    value = spec.get("timeout_s")
+    return float(value) if isinstance(value, int | Decimal) and not isinstance(value, bool) and value > 0 else None
+
+
+def _shorten(outcome: Outcome) -> JsonObject:
+    """An outcome as the log has it: without what is said twice, and without a result that is too large."""
+    document = outcome.to_document()
+    del document["data"]
+    if len(encode(document["result"])) > MAX_LOGGED_BYTES:
+        document["result"] = None
+        document["resultLeftOut"] = True
+    return document

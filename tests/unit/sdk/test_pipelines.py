@@ -1,0 +1,292 @@
+"""Pipelines of playbooks, run by a node (docs/reference/playbooks.md#pipelines)."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from statewright.jsonval.codec import decode, encode
+from statewright.jsonval.values import JsonObject
+from statewright.playbooks import compile_playbook
+from statewright.playbooks.dispatch import Dispatch, Element, dispatch_to_document
+from statewright.sdk.job import Job
+from statewright.sdk.jobs import JobsRefused, JobsUnavailable, JobWorker, NonRetryable, Poll
+from statewright.sdk.node import Node
+from statewright.sdk.pipelines import MAX_LOG_ENTRIES, PipelineRunner, TaskCall
+
+PATIENCE_S = 30.0
+
+
+def a_payload(tool: str, **known: Any) -> JsonObject:
+    header = "metadata: {name: x}\n"
+    step = compile_playbook(f"{header}workflow: [{{step: s, tool: {tool}}}]", requires_header=False).steps[0]
+    dispatch = Dispatch(tasks=step.tasks, step="s", execution_id="E", step_run="R", **known)
+    sent = decode(encode(dispatch_to_document(dispatch)))
+    assert isinstance(sent, dict)
+    return sent
+
+
+class Ran(Struct):
+    completion: dict[str, Any]
+    reports: list[JsonObject]
+
+    def list_events(self) -> list[str]:
+        return [entry["event"] for entry in self.completion["log"]]
+
+
+async def run(node: Node, tool: str, **known: Any) -> Ran:
+    runner = PipelineRunner({function.name: function for function in node.functions})
+    reports: list[JsonObject] = []
+
+    async def report(progress: JsonObject) -> None:
+        reports.append(progress)
+
+    with ThreadPoolExecutor(2) as threads:
+        completion = await runner.run(a_payload(tool, **known), threads, report)
+    return Ran(json.loads(encode(completion)), reports)
+
+
+async def test_handlers_get_the_rendered_fields_and_their_results_go_on() -> None:
+    node = Node()
+
+    @node.task_kind("python")
+    def double(fields: dict[str, Any]) -> int:
+        return fields["input"]["n"] * 2
+
+    ran = await run(node, "[{a: {kind: python, args: {n: '{{ args.n }}'}}}, {b: {kind: python, input: {n: '{{ a }}'}}}]", args={"n": 5})  # fmt: skip # noqa: E501
+    assert (ran.completion["status"], ran.completion["result"]) == ("ok", 20)
+    assert ran.completion["results"] == {"a": 10, "b": 20}
+
+
+async def test_a_handler_may_ask_for_a_struct_and_for_the_call() -> None:
+    class Query(Struct):
+        query: str
+
+    node, seen = Node(), list[TaskCall]()
+
+    @node.task_kind("postgres")
+    async def ask(fields: Query, call: TaskCall) -> dict[str, str]:
+        seen.append(call)
+        return {"asked": fields.query}
+
+    element = Element(iterator="i", value=1, index=4)
+    ran = await run(node, "{name: q, kind: postgres, query: 'select {{ i }}', spec: {level: 1}}", element=element)
+    assert ran.completion["result"] == {"asked": "select 1"}
+    assert (seen[0].label, seen[0].attempt, seen[0].element, seen[0].spec) == ("q", 1, 4, {"level": 1})
+    assert seen[0].key == "E:R:q"
+
+
+async def test_an_exception_is_an_outcome_that_rules_can_handle() -> None:
+    node, calls = Node(), list[int]()
+
+    @node.task_kind("python")
+    def fail_once(fields: dict[str, Any], call: TaskCall) -> str:
+        calls.append(call.attempt)
+        if call.attempt == 1:
+            raise ValueError("not yet")
+        return "done"
+
+    rules = "{policy: {rules: [{when: outcome.error.retryable, then: {do: retry}}]}}"
+    ran = await run(node, f"{{name: t, kind: python, spec: {rules}}}")
+    assert (calls, ran.completion["result"]) == ([1, 2], "done")
+    assert ran.list_events() == [
+        "task.started", "task.attempt.started", "task.attempt.failed", "policy.task.evaluated",
+        "task.attempt.started", "task.attempt.done", "policy.task.evaluated", "task.done",
+    ]  # fmt: skip
+    failed = ran.completion["log"][2]["outcome"]
+    assert failed["error"] == {"kind": "tool", "message": "not yet", "code": "ValueError", "retryable": True}
+    assert failed["meta"]["attempt"] == 1
+
+
+async def test_a_pipeline_that_fails_is_completed_with_its_error() -> None:
+    node = Node()
+
+    @node.task_kind("python")
+    def refuse() -> None:
+        raise NonRetryable("never")
+
+    ran = await run(node, "{name: t, kind: python}")
+    assert ran.completion["status"] == "error"
+    assert ran.completion["error"] == {"kind": "tool", "message": "never", "code": "NonRetryable", "retryable": False}
+
+
+async def test_a_kind_without_a_handler_is_an_error_of_its_task() -> None:
+    ran = await run(Node(), "{name: t, kind: rust}")
+    assert ran.completion["error"]["kind"] == "no_handler"
+
+
+async def test_a_result_that_is_no_json_is_an_error() -> None:
+    node = Node()
+    node.task_kind("python")(lambda: object())
+    ran = await run(node, "{name: t, kind: python}")
+    assert ran.completion["error"]["kind"] == "tool"
+
+
+async def test_a_task_that_takes_too_long_is_an_error() -> None:
+    node = Node()
+
+    @node.task_kind("python")
+    async def sleep() -> None:
+        await asyncio.Event().wait()
+
+    ran = await run(node, "{name: t, kind: python, spec: {timeout_s: 0.01}}")
+    assert ran.completion["error"]["kind"] == "timeout"
+
+
+async def test_patches_are_reported_as_they_are_made_and_completed_all() -> None:
+    policy = "{policy: {rules: [{else: {then: {do: continue, set_ctx: {a: '{{ _task }}', b.c: 1}}}}]}}"
+    ran = await run(Node(), f"[{{x: {{kind: noop, spec: {policy}}}}}, {{y: {{kind: noop, spec: {policy}}}}}]")
+    assert [report["from"] for report in ran.reports] == [0, 2]
+    patches = [(patch["path"], patch["value"]) for patch in ran.completion["patches"]]
+    assert patches == [(["a"], "x"), (["b", "c"], 1), (["a"], "y"), (["b", "c"], 1)]
+    assert [patch for report in ran.reports for patch in report["patches"]] == ran.completion["patches"]  # type: ignore[attr-defined]
+
+
+async def test_secrets_are_in_nothing_that_is_reported() -> None:
+    node = Node()
+
+    @node.task_kind("python")
+    def leak(fields: dict[str, Any]) -> dict[str, str]:
+        return {"said": f"the password is {fields['password']}"}
+
+    policy = "{policy: {rules: [{else: {then: {do: continue, set_ctx: {s: '{{ outcome.result.said }}'}}}}]}}"
+    tool = f"{{name: t, kind: python, password: '{{{{ keychain.db.password }}}}', spec: {policy}}}"
+    ran = await run(node, tool, keychain={"db": {"password": "hunter2-hunter2"}})
+    assert ran.completion["result"] == {"said": "the password is ***"}
+    assert "hunter2" not in json.dumps(ran.completion)
+    assert "hunter2" not in encode(list(ran.reports)).decode()
+
+
+async def test_the_log_of_a_long_pipeline_is_cut_and_says_so() -> None:
+    policy = "{policy: {rules: [{then: {do: jump, to: t}}]}}"
+    ran = await run(Node(), f"{{name: t, kind: noop, spec: {policy}}}", max_task_executions=600)
+    assert len(ran.completion["log"]) == MAX_LOG_ENTRIES
+    assert ran.completion["logEntriesLeftOut"] == 5 * 600 - MAX_LOG_ENTRIES
+
+
+async def test_a_payload_that_is_no_pipeline_fails_the_job() -> None:
+    async def report(progress: JsonObject) -> None:
+        raise AssertionError
+
+    with ThreadPoolExecutor(1) as threads, pytest.raises(NonRetryable, match="no pipeline"):
+        await PipelineRunner({}).run({"tasks": 1}, threads, report)
+
+
+class Server(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        seen = {"path": self.path, "auth": self.headers["Authorization"], "type": self.headers["Content-Type"]}
+        status = 503 if self.path.startswith("/broken") else 201
+        answer = json.dumps({**seen, "body": json.loads(body)}).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
+        pass
+
+
+@pytest.fixture(scope="module")
+def server() -> Any:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as running:
+        thread = threading.Thread(target=running.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_address[1]}"
+        running.shutdown()
+        thread.join()
+
+
+async def test_http_is_done_by_the_node_itself(server: str) -> None:
+    tool = f"{{name: t, kind: http, method: post, url: '{server}/orders', params: {{a: [1, 2], b: true}}, body: {{n: 1.50}}, auth: shop}}"  # noqa: E501
+    ran = await run(Node(), tool, keychain={"shop": {"token": "secret-token"}})
+    data = ran.completion["result"]["data"]
+    assert (ran.completion["result"]["status_code"], data["path"]) == (201, "/orders?a=1&a=2&b=true")
+    assert (data["auth"], data["type"], data["body"]) == ("Bearer ***", "application/json", {"n": 1.5})
+
+
+async def test_a_status_that_is_none_of_success_is_an_error(server: str) -> None:
+    ran = await run(Node(), f"{{name: t, kind: http, method: POST, url: '{server}/broken', body: {{}}}}")
+    assert ran.completion["error"] == {
+        "kind": "http", "message": "the server has answered 503", "code": "HTTP_503", "status": 503, "retryable": True,
+    }  # fmt: skip
+
+
+async def test_a_server_that_is_not_there_is_a_transport_error() -> None:
+    ran = await run(Node(), "{name: t, kind: http, url: 'http://127.0.0.1:1/'}")
+    assert (ran.completion["error"]["kind"], ran.completion["error"]["retryable"]) == ("transport", True)
+
+
+class Engine:
+    """An engine with one job, of a pipeline."""
+
+    def __init__(self, job: Job, progress: bool | Exception) -> None:
+        self.job: Job | None = job
+        self.progress = progress
+        self.polls: list[Poll] = []
+        self.reports: list[JsonObject] = []
+        self.completed = asyncio.get_running_loop().create_future()
+
+    async def poll(self, poll: Poll) -> Sequence[Job]:
+        self.polls.append(poll)
+        if self.job is None:
+            await asyncio.Event().wait()
+        job, self.job = self.job, None
+        return [job] if job is not None else []
+
+    async def complete(self, job: Job, worker: str, variables: bytes) -> None:
+        self.completed.set_result(json.loads(variables))
+
+    async def fail(self, job: Job, worker: str, message: str, *, retryable: bool) -> None:
+        self.completed.set_result(message)
+
+    async def renew(self, job: Job, worker: str, lease: timedelta) -> bool:
+        return True
+
+    async def report_progress(self, job: Job, worker: str, report: bytes) -> bool:
+        self.reports.append(json.loads(report))
+        if isinstance(self.progress, Exception):
+            raise self.progress
+        return self.progress
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("progress", "count"),
+    [(True, 2), (False, 1), (JobsUnavailable("down"), 2), (JobsRefused("no"), 2)],
+)
+async def test_a_worker_polls_for_its_kinds_and_reports_what_the_engine_takes(
+    progress: bool | Exception, count: int
+) -> None:
+    node = Node()
+    node.task_kind("python")(lambda: "done")
+    policy = "{policy: {rules: [{else: {then: {do: continue, set_ctx: {a: 1}}}}]}}"
+    tool = f"[{{x: {{kind: python, spec: {policy}}}}}, {{y: {{kind: python, spec: {policy}}}}}]"
+    engine = Engine(Job(id="J", type="playbook:python", instance_id="I", variables=a_payload(tool)), progress)
+    runner = PipelineRunner({function.name: function for function in node.functions})
+    worker, leave = JobWorker(engine, {}, pipelines=runner), asyncio.Event()
+    serving = asyncio.create_task(worker.serve(leave, grace=PATIENCE_S))
+    completed = await asyncio.wait_for(engine.completed, PATIENCE_S)
+    leave.set()
+    await serving
+    assert engine.polls[0].types == ("playbook:python",)
+    assert (completed["status"], completed["result"], len(engine.reports)) == ("ok", "done", count)
+
+
+def test_a_kind_has_one_handler() -> None:
+    node = Node()
+    register: Callable[[Any], Any] = node.task_kind("python")
+    register(lambda: None)
+    with pytest.raises(ValueError, match="already a task_kind named python"):
+        node.task_kind("python")
+    node.job("python")
