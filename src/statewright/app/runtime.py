@@ -26,6 +26,7 @@ from statewright.services.idempotency.requests import IdempotentRequests
 from statewright.services.idempotency.sweeping import IdempotencySweeper
 from statewright.services.index_builder import IndexBuilder
 from statewright.services.ops.audit import OpsAuditSweeper
+from statewright.services.ops.checking import CheckConfig
 from statewright.services.ops.members import ConnectedMembers
 from statewright.services.ops.metrics import OpsMetrics
 from statewright.services.ops.queues import JobCounts
@@ -129,6 +130,7 @@ def _assemble(
     runtime.extensions.add(OpsMetrics())
     runtime.extensions.add(SuspensionFollower(pools.shared, node, suspensions))
     runtime.extensions.add(SuspensionEnder(runtime))
+    runtime.extensions.add(CheckConfig(settings.scheduler_scan_interval))
     runtime.extensions.add(JobCounts(pools.shared))
     runtime.extensions.add(
         IdempotentRequests(

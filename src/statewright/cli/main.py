@@ -17,7 +17,20 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from statewright.cli import clients, entities, flows, index, init, keys, models, ops, retention, steps, workflows
+from statewright.cli import (
+    clients,
+    entities,
+    flows,
+    index,
+    init,
+    keys,
+    models,
+    ops,
+    retention,
+    steps,
+    workflow_checks,
+    workflows,
+)
 from statewright.cli import help as help_pages
 from statewright.cli.client import ModelCommand, explain, fail
 from statewright.cli.transfer import commands as transfer
@@ -47,6 +60,7 @@ program.add_typer(flows.flows, name="flows")
 program.add_typer(clients.clients, name="clients")
 program.add_typer(keys.keys, name="keys")
 program.add_typer(ops.ops, name="ops")
+ops.ops.add_typer(workflow_checks.workflow, name="workflow")
 program.command(name="help")(help_pages.show_help)
 program.command(name="init")(init.init)
 program.command(name="explain-search", cls=ModelCommand)(index.explain_search)

@@ -302,12 +302,16 @@ def find_criterion_doubts(condition: Condition, fields: KnownFields) -> Iterator
         elif not condition.tags:
             yield f'function "{condition.name}" has no calculationNodesTags: any member of the tenant may be asked'
         return
-    condition = _split_bounds(condition)
-    for part in walk_parts(condition):
+    yield from (message for _, message in find_field_doubts(condition, fields))
+
+
+def find_field_doubts(condition: Condition, fields: KnownFields) -> Iterator[tuple[bool, str]]:
+    """The fields that a condition names and the model does not have (True), or not with such values (False)."""
+    for part in walk_parts(_split_bounds(condition)):
         if isinstance(part, Simple | Array) and part.path.strip() and not fields.has(part.path):
-            yield f'the model has no field "{part.path}"'
+            yield True, f'the model has no field "{part.path}"'
         elif isinstance(part, Simple) and (path := parse_path(part.path)):
-            yield from (finding.message for finding in _check_data_leaf(part, path, fields.declared))
+            yield from ((False, finding.message) for finding in _check_data_leaf(part, path, fields.declared))
 
 
 def _find_defects(condition: Condition) -> Iterator[Finding]:

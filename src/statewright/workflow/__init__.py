@@ -21,7 +21,14 @@ from statewright.workflow.definition import (
 from statewright.workflow.exporting import export
 from statewright.workflow.import_checks import check_incoming, check_merged
 from statewright.workflow.import_modes import IMPORT_MODES
-from statewright.workflow.import_request import MAX_IMPORT_BYTES, ImportRequest, decode_import, summarise_import
+from statewright.workflow.import_request import (
+    MAX_IMPORT_BYTES,
+    ImportRequest,
+    decode_import,
+    decode_json,
+    read_import,
+    summarise_import,
+)
 from statewright.workflow.selection import (
     DEFAULT_WORKFLOW,
     SUBSTITUTION_WARNINGS,
@@ -58,10 +65,12 @@ __all__ = [
     "check_incoming",
     "check_merged",
     "decode_import",
+    "decode_json",
     "describe_versions",
     "export",
     "find_governing",
     "list_candidates",
+    "read_import",
     "select",
     "substitute_default",
     "summarise_import",

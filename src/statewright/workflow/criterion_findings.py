@@ -11,11 +11,11 @@ from typing import Final
 from msgspec import Struct
 
 from statewright.conditions import KnownFields, find_criterion_defects, find_criterion_doubts
-from statewright.failures import ValidationFailed
 from statewright.jsonval.values import JsonObject
 from statewright.workflow.contracts import Contract
 from statewright.workflow.definition import Criterion, State, Transition, Workflow
 from statewright.workflow.structure import locate_transition, locate_workflow
+from statewright.workflow.violations import Violation, point_at_workflow, point_below
 
 MAX_FINDINGS: Final = 100
 """Findings of one import that are logged and answered; further ones are not looked for."""
@@ -43,6 +43,9 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 class _Place(Struct, frozen=True):
+    """``pointer`` is that of the criterion in the document of the import."""
+
+    pointer: str
     workflow: Workflow
     state: State | None = None
     transition: Transition | None = None
@@ -62,22 +65,18 @@ class _Place(Struct, frozen=True):
 
 
 def check_criteria(workflows: Iterable[Workflow], fields: KnownFields | None) -> tuple[Finding, ...]:
-    """The findings, at most :data:`MAX_FINDINGS`; ``fields`` None: no model is compared with.
-
-    Raises ``ValidationFailed`` for the first criterion of a strict workflow that can never be evaluated.
-    """
-    workflows = tuple(workflows)
-    for workflow in workflows:
-        if workflow.contract is Contract.STRICT:
-            _refuse_defects(workflow)
+    """The findings, at most :data:`MAX_FINDINGS`; ``fields`` None: no model is compared with."""
     found = chain.from_iterable(_find_in_workflow(workflow, fields) for workflow in workflows)
     return tuple(islice(found, MAX_FINDINGS))
 
 
-def _refuse_defects(workflow: Workflow) -> None:
-    for place, criterion in _list_criteria(workflow):
-        for defect in _find_defects(criterion):
-            raise ValidationFailed(f"{place.locate()}: {defect}")
+def find_criterion_violations(workflows: Iterable[Workflow]) -> Iterator[Violation]:
+    """The criteria of strict workflows that can never be evaluated."""
+    for index, workflow in enumerate(workflows):
+        if workflow.contract is Contract.STRICT:
+            for place, criterion in _list_criteria(workflow, index):
+                for defect in _find_defects(criterion):
+                    yield Violation("INVALID_CRITERION", place.pointer, f"{place.locate()}: {defect}")
 
 
 def _find_in_workflow(workflow: Workflow, fields: KnownFields | None) -> Iterator[Finding]:
@@ -99,10 +98,12 @@ def _find_doubts(criterion: Criterion, fields: KnownFields | None) -> Iterator[s
         yield from find_criterion_doubts(criterion.condition, fields)
 
 
-def _list_criteria(workflow: Workflow) -> Iterator[tuple[_Place, Criterion]]:
+def _list_criteria(workflow: Workflow, index: int = 0) -> Iterator[tuple[_Place, Criterion]]:
+    at = point_at_workflow(index)
     if workflow.criterion is not None:
-        yield _Place(workflow), workflow.criterion
+        yield _Place(f"{at}/criterion", workflow), workflow.criterion
     for state in workflow.states.values():
-        for transition in state.transitions:
+        for number, transition in enumerate(state.transitions):
             if transition.criterion is not None:
-                yield _Place(workflow, state, transition), transition.criterion
+                pointer = point_below(at, "states", state.name, "transitions", number, "criterion")
+                yield _Place(pointer, workflow, state, transition), transition.criterion

@@ -8,12 +8,11 @@ ones included (docs/reference/workflows.md#checks-of-the-result). States are vis
 edges in declaration order, so the same cycle is found every time.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from statewright.conditions import KnownFields
-from statewright.failures import ValidationFailed
 from statewright.jsonval.quoting import quote_name
-from statewright.workflow.criterion_findings import Finding, check_criteria
+from statewright.workflow.criterion_findings import Finding, check_criteria, find_criterion_violations
 from statewright.workflow.definition import Processor, Transition, Workflow
 from statewright.workflow.import_request import ImportRequest
 from statewright.workflow.sizes import find_many_elements
@@ -22,6 +21,7 @@ from statewright.workflow.structure import (
     find_structural_violations,
     locate_workflow,
 )
+from statewright.workflow.violations import Violation, point_at_workflow, point_below, refuse_first
 
 
 def check_incoming(request: ImportRequest, fields: KnownFields | None = None) -> tuple[Finding, ...]:
@@ -29,15 +29,32 @@ def check_incoming(request: ImportRequest, fields: KnownFields | None = None) ->
     the model with these ``fields`` (None: no model is compared with), and under the first-release contract those that
     the strict one refuses.
     """
-    if request.mode != "MERGE" and not request.workflows:
-        raise ValidationFailed(
-            "empty workflows array not allowed in REPLACE/ACTIVATE mode — use MERGE if you intended a no-op"
-        )
+    refuse_first(find_emptiness(request))
     refuse_first(find_structural_violations(request.workflows))
+    refuse_first(find_criterion_violations(request.workflows))
     findings = check_criteria(request.workflows, fields)
-    for workflow in request.workflows:
-        refuse_first(find_annotation_violations(workflow))
+    for index, workflow in enumerate(request.workflows):
+        refuse_first(find_annotation_violations(workflow, index))
     return findings
+
+
+def find_emptiness(request: ImportRequest) -> Iterator[Violation]:
+    """A request that would leave nothing by mistake."""
+    if request.mode != "MERGE" and not request.workflows:
+        yield Violation(
+            "INVALID_STRUCTURE",
+            "/workflows",
+            "empty workflows array not allowed in REPLACE/ACTIVATE mode — use MERGE if you intended a no-op",
+        )
+
+
+def find_incoming_violations(request: ImportRequest) -> Iterator[Violation]:
+    """Everything for which :func:`check_incoming` would refuse the request, not only the first."""
+    yield from find_emptiness(request)
+    yield from find_structural_violations(request.workflows)
+    yield from find_criterion_violations(request.workflows)
+    for index, workflow in enumerate(request.workflows):
+        yield from find_annotation_violations(workflow, index)
 
 
 def check_merged(workflows: Sequence[Workflow], *, allow_cycles: bool) -> None:
@@ -45,44 +62,50 @@ def check_merged(workflows: Sequence[Workflow], *, allow_cycles: bool) -> None:
     with ``startNewTxOnDispatch`` in a mode that opens no segment (docs/reference/workflows.md#checks-of-the-result),
     and for more of them than a model may have.
     """
-    refuse_first(find_many_elements(workflows))
+    refuse_first(find_merged_violations(workflows, allow_cycles=allow_cycles))
+
+
+def find_merged_violations(
+    workflows: Sequence[Workflow], *, allow_cycles: bool, places: Mapping[str, int] | None = None
+) -> Iterator[Violation]:
+    """Everything for which :func:`check_merged` would refuse the list. ``places``: where in the request the workflows
+    are, by name; what is stored already is at the root of it.
+    """
+    yield from find_many_elements(workflows)
     for workflow in workflows:
+        at = point_at_workflow(places[workflow.name]) if places and workflow.name in places else ""
         if not allow_cycles:
-            refuse_first(_find_endless_loop(workflow))
-        refuse_first(_find_wrong_segments(workflow))
+            yield from _find_endless_loop(workflow, at)
+        yield from _find_wrong_segments(workflow, at)
 
 
-def _find_endless_loop(workflow: Workflow) -> Iterator[str]:
+def _find_endless_loop(workflow: Workflow, at: str) -> Iterator[Violation]:
     cycle = find_cycle(workflow)
     if cycle is not None:
         route = " -> ".join(cycle)
         text = f"infinite loop detected: {route} via unguarded automated transitions"
-        yield f"{locate_workflow(workflow)}: {text}; where that is meant, allowCycles imports it"
+        message = f"{locate_workflow(workflow)}: {text}; where that is meant, allowCycles imports it"
+        yield Violation("UNGUARDED_CYCLE", point_below(at, "states", cycle[0]) if at else at, message)
 
 
-def _find_wrong_segments(workflow: Workflow) -> Iterator[str]:
+def _find_wrong_segments(workflow: Workflow, at: str) -> Iterator[Violation]:
     for state in workflow.states.values():
-        for transition in state.transitions:
-            for processor in filter(_opens_transaction_wrongly, transition.processors):
-                yield (
+        for number, transition in enumerate(state.transitions):
+            for index, processor in enumerate(transition.processors):
+                if not _opens_transaction_wrongly(processor):
+                    continue
+                message = (
                     f"{locate_workflow(workflow)} transition {quote_name(transition.name)} "
                     f"processor {quote_name(processor.name)}: "
                     "startNewTxOnDispatch=true is only valid with executionMode=COMMIT_BEFORE_DISPATCH "
                     f"(got {quote_name(processor.execution_mode)})"
                 )
+                place = point_below(at, "states", state.name, "transitions", number, "processors", index)
+                yield Violation("INVALID_MODE", f"{place}/executionMode" if at else at, message)
 
 
 def _opens_transaction_wrongly(processor: Processor) -> bool:
     return processor.starts_new_tx and processor.mode != "COMMIT_BEFORE_DISPATCH"
-
-
-def refuse_first(violations: Iterable[str]) -> None:
-    """Raises ValidationFailed with the first violation, if there is one.
-
-    Rules yield violations lazily, so the others are not looked for.
-    """
-    for violation in violations:
-        raise ValidationFailed(violation)
 
 
 Edges = Mapping[str, Sequence[str]]

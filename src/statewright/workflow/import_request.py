@@ -11,7 +11,7 @@ raises the first thing it finds wrong.
 6. the caller saves the result, as one value per model (step 11).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -29,6 +29,7 @@ from statewright.workflow.members import WorkflowMembers
 from statewright.workflow.reading import read_workflow
 from statewright.workflow.sizes import refuse_many_elements
 from statewright.workflow.structure import locate_workflow
+from statewright.workflow.violations import Violation, point_at_workflow
 
 MAX_IMPORT_BYTES: Final = 10 * 1024 * 1024
 """Largest request body (docs/reference/workflows.md#import)."""
@@ -49,6 +50,8 @@ class ImportRequest(Struct, frozen=True, kw_only=True):
     workflows: tuple[Workflow, ...]
     entity_name: str | None = None
     model_version: int | None = None
+    ignored: tuple[str, ...] = ()
+    """JSON pointers to members that mean nothing under the contract of their workflow."""
 
     def require_model(self, key: ModelKey) -> None:
         """Refuse the export of another model than that of the path (decision W15). Raises ``BadRequest``."""
@@ -72,27 +75,32 @@ def decode_import(raw: bytes) -> ImportRequest:
     """
     if len(raw) > MAX_IMPORT_BYTES:
         raise BadRequest("failed to read request body")
-    body = use_once(_decode_json(raw), _read_value)
+    request = use_once(decode_json(raw), read_import)
+    for violation in find_version_violations(request):
+        raise SchemaVersionUnsupported(violation.message)
+    return request
+
+
+def read_import(document: JsonValue) -> ImportRequest:
+    """The request in a decoded body, whatever versions its workflows name. Raises BadRequest."""
+    refuse_many_elements(document)
+    members = WorkflowMembers(document, "")
+    body = members.read_by(_read_body)
     mode = _MODES.get(body.mode.upper())
     if mode is None:
         raise BadRequest(f"unknown importMode: {body.mode.upper()}")
-    for workflow in body.workflows:
-        _refuse_newer(workflow)
     return ImportRequest(
         mode=mode,
         allow_cycles=body.allow_cycles,
         workflows=body.workflows,
         entity_name=body.entity_name,
         model_version=body.model_version,
+        ignored=tuple(members.ignored),
     )
 
 
-def _read_value(value: JsonValue) -> _Body:
-    refuse_many_elements(value)
-    return WorkflowMembers(value, "").read_by(_read_body)
-
-
-def _decode_json(raw: bytes) -> JsonValue:
+def decode_json(raw: bytes) -> JsonValue:
+    """The body as JSON. Raises BadRequest."""
     try:
         return decode(raw)
     except MalformedJson as malformed:
@@ -122,10 +130,13 @@ def _read_incoming(members: WorkflowMembers) -> Workflow:
     return workflow
 
 
-def _refuse_newer(workflow: Workflow) -> None:
-    reason = explain_newer_version(workflow.version)
-    if reason is not None:
-        raise SchemaVersionUnsupported(f"{locate_workflow(workflow)}: {reason}")
+def find_version_violations(request: ImportRequest) -> Iterator[Violation]:
+    """The workflows of versions that this program does not know yet."""
+    for index, workflow in enumerate(request.workflows):
+        reason = explain_newer_version(workflow.version)
+        if reason is not None:
+            at = f"{point_at_workflow(index)}/version"
+            yield Violation("UNSUPPORTED_VERSION", at, f"{locate_workflow(workflow)}: {reason}")
 
 
 MAX_LOGGED_CHARS: Final = 200

@@ -12,8 +12,12 @@ from typing import Final, TypeVar
 from statewright.failures import BadRequest
 from statewright.jsonval.members import MemberReader, WantedType
 from statewright.jsonval.values import JsonValue, item_path, member_path
+from statewright.workflow.violations import point_below
 
 T = TypeVar("T")
+
+MAX_IGNORED: Final = 1_000
+"""Unknown members that are remembered, give or take those of one object."""
 
 
 class WorkflowMembers(MemberReader):
@@ -23,10 +27,14 @@ class WorkflowMembers(MemberReader):
     objects within too, unless :meth:`ignore_unknown` was called. All readers raise BadRequest for another type.
     """
 
-    def __init__(self, value: JsonValue, path: str) -> None:
+    def __init__(self, value: JsonValue, path: str, pointer: str = "", ignored: list[str] | None = None) -> None:
+        """``pointer`` says the same as ``path``, as a JSON pointer; ``ignored`` is the list to add to."""
         if not isinstance(value, dict):
             raise _build_type_error(path, "object", value)
         self.path = path
+        self.ignored: list[str] = [] if ignored is None else ignored
+        """JSON pointers to the unknown members that were ignored, :data:`MAX_IGNORED` at most."""
+        self._pointer = pointer
         self._values = value
         self._asked: set[str] = set()
         self._closed = True
@@ -50,20 +58,26 @@ class WorkflowMembers(MemberReader):
     def one(self, name: str, read: Callable[["WorkflowMembers"], T]) -> T | None:
         """An object, as ``read`` makes it; ``None`` when absent."""
         value = self.get(name)
-        return None if value is None else self._read(value, member_path(self.path, name), read)
+        return None if value is None else self._read(value, member_path(self.path, name), (name,), read)
 
     def each(self, name: str, read: Callable[["WorkflowMembers"], T]) -> tuple[T, ...]:
         """An array of objects, each as ``read`` makes it; empty when absent."""
         path = member_path(self.path, name)
-        return tuple(self._read(item, item_path(path, index), read) for index, item in enumerate(self.array(name)))
+        return tuple(
+            self._read(item, item_path(path, index), (name, index), read) for index, item in enumerate(self.array(name))
+        )
 
     def by_key(self, name: str, read: Callable[["WorkflowMembers"], T]) -> dict[str, T]:
         """An object of objects, each as ``read`` makes it, in order of the keys; ``null`` inside is an empty object."""
         path, value = member_path(self.path, name), self.object(name) or {}
-        return {key: self._read(_fill_null(value[key]), member_path(path, key), read) for key in sorted(value)}
+        return {
+            key: self._read(_fill_null(value[key]), member_path(path, key), (name, key), read) for key in sorted(value)
+        }
 
-    def _read(self, value: JsonValue, path: str, read: Callable[["WorkflowMembers"], T]) -> T:
-        inner = WorkflowMembers(value, path)
+    def _read(
+        self, value: JsonValue, path: str, steps: tuple[str | int, ...], read: Callable[["WorkflowMembers"], T]
+    ) -> T:
+        inner = WorkflowMembers(value, path, point_below(self._pointer, *steps), self.ignored)
         inner._closed = self._closed
         return inner.read_by(read)
 
@@ -76,6 +90,8 @@ class WorkflowMembers(MemberReader):
         if self._closed and unknown is not None:
             known = f"known: {', '.join(sorted(self._asked))}"
             raise BadRequest(f'invalid JSON: unknown field "{unknown}"{_format_location(self.path)}; {known}')
+        if unknown is not None and len(self.ignored) < MAX_IGNORED:
+            self.ignored += (point_below(self._pointer, name) for name in self._values if name not in self._asked)
         return result
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from statewright.failures import BadRequest
 from statewright.jsonval.values import JsonValue
 from statewright.workflow.definition import Workflow
+from statewright.workflow.violations import Violation
 
 MAX_ELEMENTS: Final = 50_000
 """Workflows, states, transitions and processors of one model together: reading and freeing them takes its time."""
@@ -25,11 +26,11 @@ def refuse_many_elements(request: JsonValue) -> None:
         raise BadRequest(_describe_excess(count))
 
 
-def find_many_elements(workflows: Iterable[Workflow]) -> Iterator[str]:
+def find_many_elements(workflows: Iterable[Workflow]) -> Iterator[Violation]:
     """The refusal of what a model would have, if it is too much."""
     count = sum(map(_count_elements, workflows))
     if count > MAX_ELEMENTS:
-        yield _describe_excess(count)
+        yield Violation("INVALID_STRUCTURE", "/workflows", _describe_excess(count))
 
 
 def _describe_excess(count: int) -> str:

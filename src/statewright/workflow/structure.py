@@ -5,7 +5,7 @@ Each rule yields its violations lazily: an import reports the first one only. Th
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -15,6 +15,7 @@ from statewright.jsonval.values import JsonValue
 from statewright.workflow.contracts import Contract
 from statewright.workflow.definition import EXECUTION_MODES, Processor, Schedule, State, Transition, Workflow
 from statewright.workflow.own_annotations import find_own_violations, is_asked
+from statewright.workflow.violations import Violation, ViolationCode, point_at_workflow, point_below
 
 MAX_NAME_BYTES: Final = 256
 """Longest name of a workflow, state, transition or processor, in UTF-8
@@ -28,66 +29,82 @@ RETRY_POLICIES: Final = ("NONE", "FIXED", "")
 """What ``retryPolicy`` may say; empty stands for absent."""
 
 
-def find_structural_violations(workflows: Iterable[Workflow]) -> Iterator[str]:
-    """Messages about what breaks the rules, workflow by workflow."""
+def find_structural_violations(workflows: Iterable[Workflow]) -> Iterator[Violation]:
+    """What breaks the rules, workflow by workflow."""
     seen: set[str] = set()
-    for workflow in workflows:
-        yield from _check_name(workflow.name, "workflow with empty name is not allowed", "workflow name")
+    for index, workflow in enumerate(workflows):
+        at = point_at_workflow(index)
+        yield from _check_name(workflow.name, "workflow with empty name is not allowed", "workflow name", f"{at}/name")
         if workflow.name in seen:
-            yield f"duplicate workflow name {quote_name(workflow.name)} in request"
+            message = f"duplicate workflow name {quote_name(workflow.name)} in request"
+            yield Violation("DUPLICATE_NAME", f"{at}/name", message)
         seen.add(workflow.name)
-        yield from _check_initial_state(workflow)
+        yield from _check_initial_state(workflow, f"{at}/initialState")
         for state in workflow.states.values():
-            yield from _check_state(workflow, state)
+            yield from _check_state(workflow, state, point_below(at, "states", state.name))
 
 
-def _check_name(name: str, when_empty: str, what: str) -> Iterator[str]:
+def _check_name(name: str, when_empty: str, what: str, at: str) -> Iterator[Violation]:
     if not name:
-        yield when_empty
+        yield Violation("INVALID_STRUCTURE", at, when_empty)
     length = len(name.encode())
     if length > MAX_NAME_BYTES:
-        yield f"{what} length {length} exceeds the {MAX_NAME_BYTES}-char limit"
+        yield Violation("INVALID_STRUCTURE", at, f"{what} length {length} exceeds the {MAX_NAME_BYTES}-char limit")
 
 
-def _check_initial_state(workflow: Workflow) -> Iterator[str]:
+def _check_initial_state(workflow: Workflow, at: str) -> Iterator[Violation]:
     if not workflow.initial_state:
-        yield f"{locate_workflow(workflow)}: initialState must not be empty"
+        yield Violation("INVALID_STRUCTURE", at, f"{locate_workflow(workflow)}: initialState must not be empty")
     elif workflow.initial_state not in workflow.states:
         initial = quote_name(workflow.initial_state)
-        yield f"{locate_workflow(workflow)}: initialState {initial} is not declared in states"
+        message = f"{locate_workflow(workflow)}: initialState {initial} is not declared in states"
+        yield Violation("INVALID_STRUCTURE", at, message)
 
 
-def _check_state(workflow: Workflow, state: State) -> Iterator[str]:
+def _check_state(workflow: Workflow, state: State, at: str) -> Iterator[Violation]:
     place = locate_workflow(workflow)
     yield from _check_name(
-        state.name, f"{place}: empty state name is not allowed in the states map", f"{place}: state name"
+        state.name, f"{place}: empty state name is not allowed in the states map", f"{place}: state name", at
     )
     place = locate_state(workflow, state)
     seen: set[str] = set()
-    for transition in state.transitions:
+    for index, transition in enumerate(state.transitions):
+        below = point_below(at, "transitions", index)
         yield from _check_name(
-            transition.name, f"{place}: empty transition name is not allowed", f"{place}: transition name"
+            transition.name,
+            f"{place}: empty transition name is not allowed",
+            f"{place}: transition name",
+            f"{below}/name",
         )
         if transition.name in seen:
-            yield f"{place}: duplicate transition name {quote_name(transition.name)}"
+            message = f"{place}: duplicate transition name {quote_name(transition.name)}"
+            yield Violation("DUPLICATE_NAME", f"{below}/name", message)
         seen.add(transition.name)
-        yield from _check_transition(workflow, state, transition)
+        yield from _check_transition(workflow, state, transition, below)
 
 
-def _check_transition(workflow: Workflow, state: State, transition: Transition) -> Iterator[str]:
+def _check_transition(workflow: Workflow, state: State, transition: Transition, at: str) -> Iterator[Violation]:
     place = locate_transition(workflow, state, transition)
     if transition.next not in workflow.states:
-        yield f"{place}: next state {quote_name(transition.next)} is not declared in states"
+        message = f"{place}: next state {quote_name(transition.next)} is not declared in states"
+        yield Violation("UNKNOWN_NEXT", f"{at}/next", message)
     if transition.schedule is not None:
+        at_schedule = f"{at}/schedule"
         if transition.manual:
-            yield f"{place}: manual and scheduled are mutually exclusive"
-        yield from (f"{place}: {violation}" for violation in _check_schedule(transition.schedule))
-    for processor in transition.processors:
+            yield Violation("INVALID_STRUCTURE", at_schedule, f"{place}: manual and scheduled are mutually exclusive")
+        for violation in _check_schedule(transition.schedule):
+            yield Violation("INVALID_STRUCTURE", at_schedule, f"{place}: {violation}")
+    for index, processor in enumerate(transition.processors):
+        below = point_below(at, "processors", index)
         yield from _check_name(
-            processor.name, f"{place}: empty processor name is not allowed", f"{place}: processor name"
+            processor.name,
+            f"{place}: empty processor name is not allowed",
+            f"{place}: processor name",
+            f"{below}/name",
         )
         prefix = f"{locate_state(workflow, state)} processor {quote_name(processor.name)}"
-        yield from (f"{prefix}: {violation}" for violation in _check_processor(processor, workflow.contract))
+        for code, member, message in _check_processor(processor, workflow.contract):
+            yield Violation(code, f"{below}/{member}", f"{prefix}: {message}")
 
 
 def _check_schedule(schedule: Schedule) -> Iterator[str]:
@@ -102,28 +119,35 @@ def _check_schedule(schedule: Schedule) -> Iterator[str]:
         yield "schedule.function requires name and calculationNodesTags"
 
 
-def _check_processor(processor: Processor, contract: Contract) -> Iterator[str]:
+_ProcessorViolation: TypeAlias = tuple[ViolationCode, str, str]
+"""A code, the path below the processor, and a message."""
+
+
+def _check_processor(processor: Processor, contract: Contract) -> Iterator[_ProcessorViolation]:
     config = processor.config
     if config.async_result is True:
-        yield f"asyncResult=true {_NO_ASYNC}"
+        yield "INVALID_STRUCTURE", "config/asyncResult", f"asyncResult=true {_NO_ASYNC}"
     if config.crossover_to_async_ms is not None:
-        yield f"crossoverToAsyncMs {_NO_ASYNC}"
+        yield "INVALID_STRUCTURE", "config/crossoverToAsyncMs", f"crossoverToAsyncMs {_NO_ASYNC}"
     if None not in (inner := config.start_new_tx, beside := processor.start_new_tx_beside) and inner != beside:
-        yield "startNewTxOnDispatch is given twice, with different values"
+        yield "INVALID_MODE", "startNewTxOnDispatch", "startNewTxOnDispatch is given twice, with different values"
     yield from _SPELLING[contract](processor)
 
 
-def _check_seed_spelling(processor: Processor) -> Iterator[str]:
+def _check_seed_spelling(processor: Processor) -> Iterator[_ProcessorViolation]:
     if processor.type not in SEED_TYPES:
-        yield f"unknown type {quote_name(processor.type)} (allowed: EXTERNAL, externalized, or absent)"
+        message = f"unknown type {quote_name(processor.type)} (allowed: EXTERNAL, externalized, or absent)"
+        yield "INVALID_STRUCTURE", "type", message
 
 
-def _check_strict_spelling(processor: Processor) -> Iterator[str]:
+def _check_strict_spelling(processor: Processor) -> Iterator[_ProcessorViolation]:
     mode, policy = processor.execution_mode, processor.config.retry_policy
     if mode and mode not in EXECUTION_MODES:
-        yield f"unknown executionMode {quote_name(mode)} (allowed: {', '.join(EXECUTION_MODES)}, or empty)"
+        message = f"unknown executionMode {quote_name(mode)} (allowed: {', '.join(EXECUTION_MODES)}, or empty)"
+        yield "INVALID_MODE", "executionMode", message
     if policy not in RETRY_POLICIES:
-        yield f"unknown retryPolicy {quote_name(policy)} (allowed: NONE, FIXED, or empty)"
+        message = f"unknown retryPolicy {quote_name(policy)} (allowed: NONE, FIXED, or empty)"
+        yield "INVALID_STRUCTURE", "config/retryPolicy", message
 
 
 _SPELLING: Final = {Contract.SEED: _check_seed_spelling, Contract.STRICT: _check_strict_spelling}
@@ -137,41 +161,52 @@ MAX_ANNOTATION_BYTES: Final = 65_536
 """
 
 
-def find_annotation_violations(workflow: Workflow) -> Iterator[str]:
-    """Messages about annotations that are no object, or too large, in document order."""
-    for each in _list_annotations(workflow):
+def find_annotation_violations(workflow: Workflow, index: int = 0) -> Iterator[Violation]:
+    """Annotations that are no object, or too large, in document order; ``index``: of the workflow in its document."""
+    for each in _list_annotations(workflow, point_at_workflow(index)):
         annotations = each.value
         if annotations is None:
             continue
+        found: list[str] = []
         if not isinstance(annotations, dict):
-            yield f"{each.place}: annotations must be a JSON object"
+            found.append("annotations must be a JSON object")
         elif (size := len(encode(annotations))) > MAX_ANNOTATION_BYTES:
-            yield f"{each.place}: annotations size {size} bytes exceeds the {MAX_ANNOTATION_BYTES}-byte limit"
-        for violation in find_own_violations(annotations, takes_retry=each.takes_retry):
-            yield f"{each.place}: annotations.{violation}"
+            found.append(f"annotations size {size} bytes exceeds the {MAX_ANNOTATION_BYTES}-byte limit")
+        found += (f"annotations.{own}" for own in find_own_violations(annotations, takes_retry=each.takes_retry))
+        for message in found:
+            yield Violation("INVALID_ANNOTATION", each.pointer, f"{each.place}: {message}")
 
 
 class _Annotations(Struct, frozen=True):
     """Annotations, and where they are; ``takes_retry``: they are of something that a member is asked for."""
 
     place: str
+    pointer: str
     value: JsonValue
     takes_retry: bool = False
 
 
-def _list_annotations(workflow: Workflow) -> Iterator[_Annotations]:
+def _list_annotations(workflow: Workflow, at: str) -> Iterator[_Annotations]:
     place, asks = locate_workflow(workflow), is_asked(workflow.criterion)
-    yield _Annotations(place, workflow.annotations)
-    yield _Annotations(f"{place} criterionAnnotations", workflow.criterion_annotations, asks)
+    yield _Annotations(place, f"{at}/annotations", workflow.annotations)
+    guard = (f"{at}/criterionAnnotations", workflow.criterion_annotations, asks)
+    yield _Annotations(f"{place} criterionAnnotations", *guard)
     for state in workflow.states.values():
-        yield _Annotations(locate_state(workflow, state), state.annotations)
-        for transition in state.transitions:
-            place, asks = locate_transition(workflow, state, transition), is_asked(transition.criterion)
-            yield _Annotations(place, transition.annotations)
-            yield _Annotations(f"{place} criterionAnnotations", transition.criterion_annotations, asks)
-            for processor in transition.processors:
-                place_of_processor = locate_processor(workflow, state, transition, processor)
-                yield _Annotations(place_of_processor, processor.annotations, takes_retry=True)
+        below = point_below(at, "states", state.name)
+        yield _Annotations(locate_state(workflow, state), f"{below}/annotations", state.annotations)
+        for index, transition in enumerate(state.transitions):
+            yield from _list_of_transition(workflow, state, transition, point_below(below, "transitions", index))
+
+
+def _list_of_transition(workflow: Workflow, state: State, transition: Transition, at: str) -> Iterator[_Annotations]:
+    place, asks = locate_transition(workflow, state, transition), is_asked(transition.criterion)
+    yield _Annotations(place, f"{at}/annotations", transition.annotations)
+    guard = (f"{at}/criterionAnnotations", transition.criterion_annotations, asks)
+    yield _Annotations(f"{place} criterionAnnotations", *guard)
+    for index, processor in enumerate(transition.processors):
+        place_of_processor = locate_processor(workflow, state, transition, processor)
+        pointer = point_below(at, "processors", index, "annotations")
+        yield _Annotations(place_of_processor, pointer, processor.annotations, takes_retry=True)
 
 
 def locate_workflow(workflow: Workflow) -> str:

@@ -1,5 +1,7 @@
 """What the operations API counts."""
 
+from collections import Counter
+
 
 class OpsMetrics:
     """Numbers of one process since its start."""
@@ -7,3 +9,5 @@ class OpsMetrics:
     def __init__(self) -> None:
         self.explains = 0
         """Explanations that were given."""
+        self.checks: Counter[str] = Counter()
+        """Checks of workflows by their result, ``importable`` or ``refused``."""

@@ -24,6 +24,8 @@ _ACTOR: Final = define_open_object("id kind", id=TEXT, kind={"type": "string", "
 
 _SCOPE: Final = {"type": "string", "enum": list(SCOPES)}
 _MODEL: Final = define_open_object("name version", name=TEXT, version=INT32)
+_CHANGE: Final[Document] = {"type": "string", "enum": ["ADDED", "REMOVED", "CHANGED"]}
+_NAME_CHANGES: Final = define_open_object("added removed", added=define_array(TEXT), removed=define_array(TEXT))
 
 
 def _define_list(items: str) -> Document:
@@ -182,6 +184,51 @@ OPS_SCHEMAS: Final[Document] = {
         timers={"type": "string", "enum": ["FIRE", "SHIFT"]},
     ),
     "OpsSuspensions": _define_list("OpsSuspension"),
+    "OpsFinding": define_open_object(
+        "code severity path message hint",
+        code=TEXT,
+        severity={"type": "string", "enum": ["ERROR", "WARNING", "INFO"]},
+        path=TEXT,
+        message=TEXT,
+        hint=allow_null(TEXT),
+        witness=_MAP,
+    ),
+    "OpsWorkflowCheck": define_open_object(
+        "importable findings diff affected",
+        importable=FLAG,
+        findings=define_array(ref("OpsFinding")),
+        diff=allow_null(
+            define_open_object(
+                "workflows states timers tags",
+                workflows=define_array(
+                    define_open_object("name change patch", name=TEXT, change=_CHANGE, patch=define_array(_MAP))
+                ),
+                states=_NAME_CHANGES,
+                timers=define_array(
+                    define_open_object(
+                        "workflow state transition change", workflow=TEXT, state=TEXT, transition=TEXT, change=_CHANGE
+                    )
+                ),
+                tags=_NAME_CHANGES,
+            )
+        ),
+        affected=allow_null(
+            define_open_object(
+                "total byState armedTimers",
+                total=INT64,
+                byState=define_array(
+                    define_open_object(
+                        "workflow state count issue",
+                        workflow=TEXT,
+                        state=TEXT,
+                        count=INT64,
+                        issue=allow_null({"type": "string", "enum": ["STATE_REMOVED"]}),
+                    )
+                ),
+                armedTimers=INT64,
+            )
+        ),
+    ),
     "OpsVersionDocument": define_open_object(
         f"{_VERSION_MEMBERS} document", **_VERSION, document={"type": ["object", "array", "null"]}
     ),

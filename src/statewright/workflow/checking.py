@@ -1,0 +1,77 @@
+"""Everything that can be said of an import before it is done (docs/reference/operations.md#checking-workflows).
+
+The rules are those of the import (``import_checks``), so what is called importable here is imported there.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from statewright.entity import ModelKey
+from statewright.failures import BadRequest
+from statewright.jsonval.values import JsonValue
+from statewright.workflow.changes import WorkflowChanges, compare_workflows
+from statewright.workflow.definition import Workflow
+from statewright.workflow.import_checks import find_incoming_violations, find_merged_violations
+from statewright.workflow.import_modes import IMPORT_MODES
+from statewright.workflow.import_request import ImportRequest, find_version_violations, read_import
+from statewright.workflow.review import CheckFinding, Surroundings, list_findings
+from statewright.workflow.violations import Violation, point_below
+
+MAX_VIOLATIONS: Final = 1_000
+
+_LOCATION: Final = re.compile(r" at ([^;]+)")
+_STEP: Final = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+
+
+class CheckResult(Struct, frozen=True, kw_only=True):
+    """``merged`` and ``changes`` are what the import would leave and change; None where it is refused."""
+
+    findings: tuple[CheckFinding, ...]
+    merged: tuple[Workflow, ...] | None
+    changes: WorkflowChanges | None
+
+    @property
+    def is_importable(self) -> bool:
+        """Whether the import would be done."""
+        return self.merged is not None
+
+
+def check_import(document: JsonValue, key: ModelKey, stored: Sequence[Workflow], around: Surroundings) -> CheckResult:
+    """Check the document of an import for a model with these stored workflows."""
+    try:
+        request = read_import(document)
+        request.require_model(key)
+    except BadRequest as unreadable:
+        violation = Violation("INVALID_STRUCTURE", _locate(unreadable.message), unreadable.message)
+        return CheckResult(findings=list_findings([violation], None, None, around), merged=None, changes=None)
+    violations = _list_violations(request)
+    merged: tuple[Workflow, ...] | None = None
+    if not violations:
+        merged = IMPORT_MODES[request.mode](stored, request.workflows)
+        places = {workflow.name: index for index, workflow in enumerate(request.workflows)}
+        violations = list(find_merged_violations(merged, allow_cycles=request.allow_cycles, places=places))
+    findings = list_findings(violations[:MAX_VIOLATIONS], request, None if violations else merged, around)
+    if violations or merged is None:
+        return CheckResult(findings=findings, merged=None, changes=None)
+    return CheckResult(findings=findings, merged=merged, changes=compare_workflows(stored, merged))
+
+
+def _list_violations(request: ImportRequest) -> list[Violation]:
+    return [*find_version_violations(request), *find_incoming_violations(request)]
+
+
+def _locate(message: str) -> str:
+    """The JSON pointer to the place that a message about an unreadable document names; the document where none is."""
+    if message.startswith("unknown importMode"):
+        return "/importMode"
+    member = message.partition(" ")[0]
+    if member in {"entityName", "modelVersion"}:
+        return f"/{member}"
+    found = _LOCATION.search(message)
+    if found is None:
+        return ""
+    steps = (match[1] or int(match[2]) for match in _STEP.finditer(found[1]))
+    return point_below("", *steps)

@@ -1,0 +1,279 @@
+"""What an import can be warned of: workflows that may be imported, and probably do not do what was meant
+(docs/reference/operations.md#checking-workflows).
+
+Pure: what the model, its entities, its timers and the connected members are is given.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations, islice
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from statewright.conditions import Function, KnownFields
+from statewright.conditions.checks import find_criterion_defects, find_field_doubts
+from statewright.jsonval.quoting import quote_name
+from statewright.jsonval.values import JsonValue
+from statewright.workflow.contracts import Contract
+from statewright.workflow.definition import Criterion, State, Transition, Workflow
+from statewright.workflow.import_request import ImportRequest
+from statewright.workflow.selection import find_governing, list_candidates
+from statewright.workflow.violations import Violation, point_at_workflow, point_below
+from statewright.workflow.witnesses import find_common_witness, is_never_true
+
+Severity: TypeAlias = Literal["ERROR", "WARNING", "INFO"]
+
+SEVERITIES: Final[tuple[Severity, ...]] = ("ERROR", "WARNING", "INFO")
+"""In the order in which findings are listed."""
+
+MAX_FINDINGS: Final = 1_000
+
+MAX_PAIRS: Final = 2_000
+"""Pairs of criteria of one check for which a document is looked for that both take."""
+
+
+class CheckFinding(Struct, frozen=True, kw_only=True):
+    """One thing to be told. ``path`` is a JSON pointer into the document of the import; ``witness`` is a document that
+    shows it.
+    """
+
+    severity: Severity
+    code: str
+    path: str
+    message: str
+    hint: str | None = None
+    witness: JsonValue = None
+
+
+class StateUse(Struct, frozen=True, kw_only=True):
+    """How many entities that follow a workflow are in a state; of timers, with the ``transition`` that they fire."""
+
+    workflow: str
+    state: str
+    count: int
+    transition: str | None = None
+
+
+class Surroundings(Struct, frozen=True, kw_only=True):
+    """What workflows are held against. ``has_member``: whether a connected member declares all of some tags; None where
+    that is not known, as ``uses`` and ``timers`` are where nobody has counted. ``scan_interval_ms``: how often timers
+    are looked at.
+    """
+
+    fields: KnownFields | None = None
+    has_member: Callable[[Collection[str]], bool] | None = None
+    uses: Sequence[StateUse] | None = None
+    timers: Sequence[StateUse] | None = None
+    scan_interval_ms: int = 1_000
+
+
+def list_findings(
+    violations: Iterable[Violation],
+    request: ImportRequest | None,
+    merged: Sequence[Workflow] | None,
+    around: Surroundings,
+) -> tuple[CheckFinding, ...]:
+    """The violations, and what a request is to be warned of, in the order in which they are told.
+
+    ``request`` is None where the document cannot be read, ``merged`` what the import would leave, None where it is
+    refused.
+    """
+    found = [
+        CheckFinding(severity="ERROR", code=each.code, path=each.pointer, message=each.message) for each in violations
+    ]
+    if request is not None:
+        found += islice(_review_request(request, around), MAX_FINDINGS)
+    if request is not None and merged is not None:
+        found += islice(_review_merged(request, merged, around), MAX_FINDINGS)
+    found.sort(key=lambda each: (SEVERITIES.index(each.severity), each.path, each.code))
+    return tuple(found[:MAX_FINDINGS])
+
+
+def _warn(code: str, path: str, message: str, hint: str | None = None, witness: JsonValue = None) -> CheckFinding:
+    return CheckFinding(severity="WARNING", code=code, path=path, message=message, hint=hint, witness=witness)
+
+
+def _inform(code: str, path: str, message: str, hint: str | None = None) -> CheckFinding:
+    return CheckFinding(severity="INFO", code=code, path=path, message=message, hint=hint)
+
+
+def _review_request(request: ImportRequest, around: Surroundings) -> Iterator[CheckFinding]:
+    for pointer in request.ignored:
+        hint = 'a workflow of version "1.1" or later is refused for it'
+        yield _warn("FIELD_IGNORED", pointer, "the contract of this workflow does not know the member", hint)
+    pairs = iter(range(MAX_PAIRS))
+    for index, workflow in enumerate(request.workflows):
+        at = point_at_workflow(index)
+        yield from _review_shape(workflow, at)
+        yield from _review_criteria(workflow, at, around)
+        yield from _review_overlaps(workflow, at, around, pairs)
+        yield from _review_work(workflow, at, around)
+
+
+# What can be told from states and transitions alone.
+
+
+def _review_shape(workflow: Workflow, at: str) -> Iterator[CheckFinding]:
+    if not workflow.active:
+        yield _inform("INACTIVE_WORKFLOW", f"{at}/active", "no new entity takes it")
+    reached = _find_reachable(workflow)
+    for state in workflow.states.values():
+        place = point_below(at, "states", state.name)
+        enabled = [each for each in state.transitions if not each.disabled]
+        if reached and state.name not in reached:
+            message = f"no way leads from {quote_name(workflow.initial_state)} to it"
+            yield _warn("UNREACHABLE_STATE", place, message, "remove it, or add a transition")
+        if state.transitions and not enabled:
+            yield _warn("DEAD_END", place, "every way out is disabled", "enable one, or make it a last state")
+        yield from _review_order(state, place)
+    if workflow.states and all(state.transitions for state in workflow.states.values()):
+        yield _inform("NO_TERMINAL_STATE", f"{at}/states", "a way leads out of every state: no entity ever ends")
+
+
+def _find_reachable(workflow: Workflow) -> set[str]:
+    """The states to which enabled transitions lead, of whatever kind; none where the initial one is not declared."""
+    reached: set[str] = set()
+    ahead = [workflow.initial_state] if workflow.initial_state in workflow.states else []
+    while ahead:
+        state = ahead.pop()
+        if state not in reached and state in workflow.states:
+            reached.add(state)
+            ahead += (each.next for each in workflow.states[state].transitions if not each.disabled)
+    return reached
+
+
+def _review_order(state: State, at: str) -> Iterator[CheckFinding]:
+    winner: Transition | None = None
+    for index, transition in enumerate(state.transitions):
+        place = point_below(at, "transitions", index)
+        if transition.disabled:
+            yield _inform("DISABLED_TRANSITION", place, "it never fires")
+        elif transition.is_automated and winner is not None:
+            message = f"{quote_name(winner.name)} stands before it, has no criterion, and always fires first"
+            yield _warn("SHADOWED_TRANSITION", place, message, "move it up, or give the other one a criterion")
+        elif transition.is_automated and transition.criterion is None:
+            winner = transition
+
+
+# What can be told of criteria.
+
+
+def _list_criteria(workflow: Workflow, at: str) -> Iterator[tuple[str, Criterion]]:
+    if workflow.criterion is not None:
+        yield f"{at}/criterion", workflow.criterion
+    for state in workflow.states.values():
+        for index, transition in enumerate(state.transitions):
+            if transition.criterion is not None:
+                yield point_below(at, "states", state.name, "transitions", index, "criterion"), transition.criterion
+
+
+def _review_criteria(workflow: Workflow, at: str, around: Surroundings) -> Iterator[CheckFinding]:
+    for place, criterion in _list_criteria(workflow, at):
+        condition = criterion.condition
+        defects = [criterion.defect] if condition is None else list(find_criterion_defects(condition))
+        if defects or condition is None:
+            if workflow.contract is Contract.SEED:  # or it would have been refused
+                yield from (_warn("INVALID_CRITERION", place, f"it can never be evaluated: {each}") for each in defects)
+            continue
+        if isinstance(condition, Function):
+            continue
+        if around.fields is not None:
+            for is_unknown, message in find_field_doubts(condition, around.fields):
+                yield _warn("PATH_NOT_IN_MODEL" if is_unknown else "TYPE_MISMATCH", place, message)
+        declared = {} if around.fields is None else around.fields.declared
+        if (reason := is_never_true(condition, declared)) is not None:
+            yield _warn("NEVER_TRUE", place, reason)
+
+
+def _review_overlaps(workflow: Workflow, at: str, around: Surroundings, pairs: Iterator[int]) -> Iterator[CheckFinding]:
+    if around.fields is None:
+        return
+    for state in workflow.states.values():
+        guarded = [
+            (index, each.name, each.criterion.condition)
+            for index, each in enumerate(state.transitions)
+            if each.is_automated and each.criterion is not None and each.criterion.condition is not None
+        ]
+        for (_, first, one), (index, _, other) in combinations(guarded, 2):
+            if next(pairs, None) is None:
+                return
+            witness = find_common_witness(one, other, around.fields.declared)
+            if witness is not None:
+                place = point_below(at, "states", state.name, "transitions", index, "criterion")
+                message = f"{quote_name(first)} stands before it, and both take some documents"
+                yield _warn("OVERLAPPING_CRITERIA", place, message, "the first one wins for such a document", witness)
+
+
+# What can be told of timers and of what members do.
+
+
+def _review_work(workflow: Workflow, at: str, around: Surroundings) -> Iterator[CheckFinding]:
+    asked = list(_list_asked(workflow, at)) if around.has_member is not None and workflow.active else []
+    for place, tags in asked:
+        if around.has_member is not None and not around.has_member(tags):
+            told = f"the tags {', '.join(tags)}" if tags else "any tags"
+            yield _warn("TAG_WITHOUT_MEMBER", place, f"no member with {told} is connected", "start its node")
+    for state in workflow.states.values():
+        for index, transition in enumerate(state.transitions):
+            place = point_below(at, "states", state.name, "transitions", index)
+            yield from _review_schedule(transition, f"{place}/schedule", around.scan_interval_ms)
+            for number, processor in enumerate(transition.processors):
+                if processor.retry is not None and processor.retry.repeats_work:
+                    message = "an attempt may follow one that has reached a member: what it did outside is done twice"
+                    hint = "make the processor idempotent"
+                    yield _inform("RETRY_REPEATS_EFFECTS", point_below(place, "processors", number), message, hint)
+
+
+def _review_schedule(transition: Transition, at: str, scan_interval_ms: int) -> Iterator[CheckFinding]:
+    schedule = transition.schedule
+    if schedule is None:
+        return
+    told = f"timers are looked at every {scan_interval_ms} ms"
+    if 0 < schedule.delay_ms < scan_interval_ms:
+        yield _warn("TIMER_SHORTER_THAN_SCAN", f"{at}/delayMs", f"it may fire later: {told}")
+    if schedule.timeout_ms is not None and schedule.timeout_ms < scan_interval_ms:
+        yield _warn("TIMEOUT_SHORTER_THAN_SCAN", f"{at}/timeoutMs", f"it may expire before anybody looks: {told}")
+
+
+def _list_asked(workflow: Workflow, at: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What members are asked for, with the tags that they need."""
+    for place, criterion in _list_criteria(workflow, at):
+        if isinstance(criterion.condition, Function):
+            yield place, criterion.condition.tags
+    for state in workflow.states.values():
+        for index, transition in enumerate(state.transitions):
+            place = point_below(at, "states", state.name, "transitions", index)
+            for number, processor in enumerate(transition.processors):
+                yield point_below(place, "processors", number), processor.config.tags
+            if transition.schedule is not None and transition.schedule.function is not None:
+                yield f"{place}/schedule/function", transition.schedule.function.tags
+
+
+# What can be told of the list that the import leaves.
+
+
+def _review_merged(request: ImportRequest, merged: Sequence[Workflow], around: Surroundings) -> Iterator[CheckFinding]:
+    places = {workflow.name: point_at_workflow(index) for index, workflow in enumerate(request.workflows)}
+    candidates = list_candidates(merged)
+    if candidates and all(workflow.criterion is not None for workflow in candidates):
+        message = "every active workflow has a criterion: an entity that none of them takes follows the default one"
+        yield _warn("SELECTION_GAP", "/workflows", message, "let the last one have no criterion")
+    for use in around.uses or ():
+        if find_governing(merged, use.state, use.workflow) is None:
+            message = f"{use.count} entities are in {quote_name(use.state)}, which no active workflow has any more"
+            yield _warn("REMOVED_STATE_IN_USE", _point_at_states(places, use), message, "move them first")
+    for timer in around.timers or ():
+        if not _still_fires(merged, timer):
+            told = f"{timer.count} timers are armed for {quote_name(timer.transition or '')}"
+            message = f"{told} of {quote_name(timer.state)}, which will not fire any more"
+            yield _warn("REMOVED_TRANSITION_WITH_TIMER", _point_at_states(places, timer), message)
+
+
+def _point_at_states(places: Mapping[str, str], use: StateUse) -> str:
+    return f"{places[use.workflow]}/states" if use.workflow in places else "/workflows"
+
+
+def _still_fires(merged: Sequence[Workflow], timer: StateUse) -> bool:
+    governing = find_governing(merged, timer.state, timer.workflow) if merged else None
+    transition = governing.find_transition(timer.state, timer.transition or "") if governing is not None else None
+    return transition is not None and not transition.disabled and transition.schedule is not None

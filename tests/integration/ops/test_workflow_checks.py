@@ -1,0 +1,112 @@
+"""Checks of workflows at a running service (docs/reference/operations.md#checking-workflows)."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from statewright.cli.main import program
+from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, manual, when
+from tests.integration.node import a_node
+from tests.integration.ops.builders import ops_api
+from tests.service import Api, RunningService, a_token, done, refused
+
+CHECK = "/models/prize/1/workflow/check"
+LATE = {"name": "LATE", "next": "B", "manual": False, "schedule": {"delayMs": 3_600_000}}
+
+
+@pytest.fixture
+def ops(service: RunningService, tenant: str) -> Api:
+    return ops_api(service, tenant)
+
+
+def check(ops: Api, *workflows: Json, **members: Json) -> Json:
+    return done(ops.post(CHECK, {"workflows": workflows, **members}))
+
+
+def codes(found: Json) -> list[str]:
+    return [each["code"] for each in found["findings"]]
+
+
+def test_a_check_says_whom_an_import_would_affect_and_changes_nothing(api: Api, ops: Api) -> None:
+    api.a_model(a_workflow(A=[manual("GO", to="OLD"), LATE], B=[], OLD=[]))
+    entities = [api.create().id for _ in range(3)]
+    api.update(entities[0], fire="GO")
+    before = api.get("/model/prize/1/workflow/export").content
+    found = check(ops, a_workflow(A=[manual("GO", to="B")], B=[]), importMode="REPLACE")
+    assert found["importable"] is True
+    assert codes(found) == ["REMOVED_STATE_IN_USE", "REMOVED_TRANSITION_WITH_TIMER"]
+    assert found["affected"] == {
+        "total": 3,
+        "byState": [
+            {"workflow": "lifecycle", "state": "A", "count": 2, "issue": None},
+            {"workflow": "lifecycle", "state": "OLD", "count": 1, "issue": "STATE_REMOVED"},
+        ],
+        "armedTimers": 2,
+    }
+    assert found["diff"]["states"] == {"added": [], "removed": ["OLD"]}
+    assert [each["change"] for each in found["diff"]["workflows"]] == ["CHANGED"]
+    assert [(each["state"], each["change"]) for each in found["diff"]["timers"]] == [("A", "REMOVED")]
+    assert api.get("/model/prize/1/workflow/export").content == before
+
+
+def test_errors_are_findings_and_the_import_says_the_same(api: Api, ops: Api) -> None:
+    api.a_model()
+    wrong = a_workflow(A=[automated("GO", to="NOWHERE")], B=[manual("GO", to="A")], C=[])
+    found = check(ops, wrong)
+    assert (found["importable"], codes(found), found["diff"]) == (
+        False,
+        ["UNKNOWN_NEXT", "UNREACHABLE_STATE", "UNREACHABLE_STATE"],
+        None,
+    )
+    problem = refused(api.post("/model/prize/1/workflow/import", {"workflows": [wrong]}), 400, "VALIDATION_FAILED")
+    assert found["findings"][0]["message"] in problem["detail"]
+
+
+def test_a_witness_of_an_overlap_makes_both_transitions_fire(api: Api, ops: Api) -> None:
+    api.a_model()
+    first = automated("X", to="B", criterion=when("$.year", "GREATER_THAN", 10))
+    second = automated("Y", to="C", criterion=when("$.year", "LESS_THAN", 20))
+    found = check(ops, a_workflow(A=[first, second], B=[], C=[]))
+    [overlap] = [each for each in found["findings"] if each["code"] == "OVERLAPPING_CRITERIA"]
+    for transition, state in ((first, "B"), (second, "C")):
+        api.import_workflows(a_workflow(A=[transition], B=[], C=[]))
+        assert api.state(api.create({**SAMPLE, **overlap["witness"]}).id) == state
+
+
+def test_tags_are_held_against_the_connected_members(service: RunningService, api: Api, ops: Api, tenant: str) -> None:
+    api.a_model()
+    workflow = a_workflow(A=[manual("GO", to="B", processors=[a_processor(tags="mail")])], B=[])
+    assert codes(check(ops, workflow)) == ["TAG_WITHOUT_MEMBER"]
+    with a_node(service, tenant, "mail"):
+        assert codes(check(ops, workflow)) == []
+
+
+def test_what_cannot_be_checked_is_refused(service: RunningService, api: Api, ops: Api, tenant: str) -> None:
+    api.a_model()
+    refused(ops.post(CHECK, "{"), 400, "BAD_REQUEST")
+    refused(ops.post(f"{CHECK}?dryRun=true", {"workflows": []}), 400, "BAD_REQUEST")
+    unknown = refused(ops.post("/models/nobody/1/workflow/check", {"workflows": []}), 404, "MODEL_NOT_FOUND")
+    foreign = refused(ops_api(service, f"{tenant}-x").post(CHECK, {"workflows": []}), 404, "MODEL_NOT_FOUND")
+    assert unknown["detail"].replace("nobody", "prize") == foreign["detail"]
+
+
+def test_the_command_checks_at_the_service_and_without_one(
+    service: RunningService, api: Api, tenant: str, tmp_path: Path
+) -> None:
+    api.a_model()
+    file, sample = tmp_path / "workflows.json", tmp_path / "sample.json"
+    file.write_text(json.dumps({"workflows": [a_workflow(A=[manual("GO", to="NOWHERE")])]}))
+    sample.write_text(json.dumps(dict(SAMPLE)))
+    there = ["--url", service.url, "--token", a_token(tenant)]
+    for where in (there, ["--sample", str(sample)]):
+        refusal = CliRunner().invoke(program, ["ops", "workflow", "check", str(file), "--model", "prize/1", *where])
+        assert (refusal.exit_code, "UNKNOWN_NEXT" in refusal.output, "not importable" in refusal.output) == (
+            1,
+            True,
+            True,
+        )
+    file.write_text(json.dumps({"workflows": [a_workflow(A=[], B=[])], "entityName": "prize", "modelVersion": 1}))
+    assert CliRunner().invoke(program, ["ops", "workflow", "check", str(file), *there]).exit_code == 0
+    assert CliRunner().invoke(program, ["ops", "workflow", "check", str(file), "--strict", *there]).exit_code == 1

@@ -1,0 +1,393 @@
+"""What is said of an import before it is done, code by code (docs/reference/operations.md#checking-workflows)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from statewright.conditions import KnownFields, Visits, compile_predicate, parse
+from statewright.entity import EntityMeta, ModelKey
+from statewright.failures import BadRequest, SchemaVersionUnsupported, ValidationFailed
+from statewright.jsonval.codec import encode
+from statewright.jsonval.values import DataType, JsonValue
+from statewright.schema import DeclaredField
+from statewright.workflow import IMPORT_MODES, Workflow, check_incoming, check_merged, decode_import, read_import
+from statewright.workflow.checking import CheckResult, check_import
+from statewright.workflow.review import CheckFinding, StateUse, Surroundings
+from tests.builders import a_processor, a_workflow, automated, manual, when
+
+KEY = ModelKey("prize", 1)
+DECLARED = {
+    "$.year": DeclaredField(types=frozenset({DataType.INTEGER})),
+    "$.name": DeclaredField(types=frozenset({DataType.STRING})),
+    "$.lines[*].qty": DeclaredField(types=frozenset({DataType.INTEGER})),
+}
+ALL_HERE = Surroundings(fields=KnownFields(DECLARED), has_member=lambda _tags: True)
+META = EntityMeta(id="", state="", creation_date=0, last_update_time=0, transition="", transaction_id="")
+
+Json = Any
+
+
+def checked(
+    *workflows: Json, stored: Sequence[Workflow] = (), around: Surroundings = ALL_HERE, **members: Json
+) -> CheckResult:
+    return check_import({"workflows": list(workflows), **members}, KEY, stored, around)
+
+
+def stored(*workflows: Json) -> tuple[Workflow, ...]:
+    return read_import({"workflows": list(workflows)}).workflows
+
+
+def told(result: CheckResult, code: str) -> CheckFinding:
+    """The only finding with a code."""
+    [found] = [finding for finding in result.findings if finding.code == code]
+    return found
+
+
+def both(*conditions: Json) -> Json:
+    return {"type": "group", "operator": "AND", "conditions": list(conditions)}
+
+
+def timed(delay_ms: int = 60_000, **schedule: int) -> Json:
+    return {"name": "LATE", "next": "B", "manual": False, "schedule": {"delayMs": delay_ms, **schedule}}
+
+
+FINE = a_workflow(A=[manual("GO", to="B")], B=[])
+
+
+def test_a_sound_workflow_is_importable_and_there_is_nothing_to_say():
+    result = checked(FINE)
+    assert (result.is_importable, result.findings) == (True, ())
+
+
+# Errors: whatever an import is refused for.
+
+
+@pytest.mark.parametrize(
+    ("code", "path", "workflow"),
+    [
+        ("INVALID_STRUCTURE", "/workflows/0/name", a_workflow("", A=[])),
+        ("INVALID_STRUCTURE", "/workflows/0/initialState", a_workflow(A=[], initial="X")),
+        ("INVALID_STRUCTURE", "/workflows/0/states/A/transitions/0/schedule", a_workflow(A=[timed(0)], B=[])),
+        (
+            "UNKNOWN_NEXT",
+            "/workflows/0/states/A/transitions/1/next",
+            a_workflow(A=[manual("A", to="A"), manual("B", to="X")]),
+        ),
+        (
+            "DUPLICATE_NAME",
+            "/workflows/0/states/A/transitions/1/name",
+            a_workflow(A=[manual("G", to="A"), manual("G", to="A")]),
+        ),
+        (
+            "UNGUARDED_CYCLE",
+            "/workflows/0/states/A",
+            a_workflow(A=[automated("G", to="B")], B=[automated("G", to="A")]),
+        ),
+        (
+            "INVALID_CRITERION",
+            "/workflows/0/states/A/transitions/0/criterion",
+            a_workflow(A=[automated("G", to="B", criterion=when("$.year", "NEARLY", 1))], B=[]),
+        ),
+        ("INVALID_CRITERION", "/workflows/0/criterion", a_workflow(A=[], criterion=when("$..year", "EQUALS", 1))),
+        ("INVALID_ANNOTATION", "/workflows/0/states/A/annotations", {**FINE, "states": {"A": {"annotations": 1}}}),
+        (
+            "INVALID_ANNOTATION",
+            "/workflows/0/states/A/transitions/0/processors/0/annotations",
+            a_workflow(
+                A=[manual("G", to="A", processors=[{**a_processor(), "annotations": {"statewright": {"x": 1}}}])]
+            ),
+        ),
+        ("UNSUPPORTED_VERSION", "/workflows/0/version", a_workflow(version="1.9", A=[])),
+        (
+            "INVALID_MODE",
+            "/workflows/0/states/A/transitions/0/processors/0/executionMode",
+            a_workflow(A=[manual("G", to="A", processors=[a_processor(mode="LATER")])]),
+        ),
+        (
+            "INVALID_MODE",
+            "/workflows/0/states/A/transitions/0/processors/0/executionMode",
+            a_workflow(A=[manual("G", to="A", processors=[a_processor(startNewTxOnDispatch=True)])]),
+        ),
+        (
+            "INVALID_STRUCTURE",
+            "/workflows/0/states/a~1b/transitions/0/name",
+            {
+                "version": "1.3",
+                "name": "w",
+                "initialState": "a/b",
+                "states": {"a/b": {"transitions": [manual("", to="a/b")]}},
+            },
+        ),
+        ("INVALID_STRUCTURE", "/workflows/0/states/A", {**FINE, "states": {"A": {"odd": 1}}}),
+    ],
+)
+def test_what_an_import_is_refused_for_is_an_error_with_its_place(code: str, path: str, workflow: Json):
+    result = checked(workflow)
+    assert not result.is_importable
+    assert [(each.severity, each.path) for each in result.findings if each.code == code] == [("ERROR", path)]
+
+
+def test_all_errors_are_told_and_not_only_the_first():
+    result = checked(a_workflow(A=[manual("G", to="X"), manual("G", to="Y")]))
+    assert [each.code for each in result.findings if each.severity == "ERROR"] == [
+        "UNKNOWN_NEXT",
+        "DUPLICATE_NAME",
+        "UNKNOWN_NEXT",
+    ]
+
+
+def test_an_export_of_another_model_and_an_empty_replacement_are_errors_of_the_document():
+    assert told(checked(FINE, entityName="other"), "INVALID_STRUCTURE").path == "/entityName"
+    assert told(checked(importMode="REPLACE"), "INVALID_STRUCTURE").path == "/workflows"
+    assert told(checked(FINE, importMode="SOMEHOW"), "INVALID_STRUCTURE").path == "/importMode"
+
+
+# Warnings and notes.
+
+UP, DOWN = when("$.year", "GREATER_THAN", 10), when("$.year", "LESS_THAN", 5)
+
+
+@pytest.mark.parametrize(
+    ("code", "path", "workflow"),
+    [
+        ("UNREACHABLE_STATE", "/workflows/0/states/C", a_workflow(A=[manual("GO", to="B")], B=[], C=[])),
+        ("DEAD_END", "/workflows/0/states/A", a_workflow(A=[manual("GO", to="B", disabled=True)], B=[])),
+        (
+            "SHADOWED_TRANSITION",
+            "/workflows/0/states/A/transitions/1",
+            a_workflow(A=[automated("X", to="B"), automated("Y", to="B")], B=[]),
+        ),
+        (
+            "NEVER_TRUE",
+            "/workflows/0/states/A/transitions/0/criterion",
+            a_workflow(A=[automated("X", to="B", criterion=both(UP, DOWN))], B=[]),
+        ),
+        ("PATH_NOT_IN_MODEL", "/workflows/0/criterion", a_workflow(A=[], criterion=when("$.colour", "EQUALS", "red"))),
+        ("TYPE_MISMATCH", "/workflows/0/criterion", a_workflow(A=[], criterion=when("$.year", "EQUALS", "soon"))),
+        (
+            "TIMER_SHORTER_THAN_SCAN",
+            "/workflows/0/states/A/transitions/0/schedule/delayMs",
+            a_workflow(A=[timed(999)], B=[]),
+        ),
+        (
+            "TIMEOUT_SHORTER_THAN_SCAN",
+            "/workflows/0/states/A/transitions/0/schedule/timeoutMs",
+            a_workflow(A=[timed(timeoutMs=10)], B=[]),
+        ),
+        ("SELECTION_GAP", "/workflows", a_workflow(A=[], criterion=UP)),
+        ("FIELD_IGNORED", "/workflows/0/states/A/colour", {**FINE, "version": "1", "states": {"A": {"colour": "red"}}}),
+        ("INVALID_CRITERION", "/workflows/0/criterion", a_workflow(version="1", A=[], criterion={"type": "odd"})),
+    ],
+)
+def test_what_may_be_imported_and_is_doubtful_is_a_warning(code: str, path: str, workflow: Json):
+    result = checked(workflow)
+    assert result.is_importable
+    assert (told(result, code).severity, told(result, code).path) == ("WARNING", path)
+
+
+@pytest.mark.parametrize(
+    ("code", "path", "workflow"),
+    [
+        ("NO_TERMINAL_STATE", "/workflows/0/states", a_workflow(A=[manual("GO", to="B")], B=[manual("BACK", to="A")])),
+        (
+            "DISABLED_TRANSITION",
+            "/workflows/0/states/A/transitions/1",
+            a_workflow(A=[manual("GO", to="B"), manual("NO", to="B", disabled=True)], B=[]),
+        ),
+        ("INACTIVE_WORKFLOW", "/workflows/0/active", a_workflow(A=[], active=False)),
+        (
+            "RETRY_REPEATS_EFFECTS",
+            "/workflows/0/states/A/transitions/0/processors/0",
+            a_workflow(
+                A=[
+                    manual(
+                        "G",
+                        to="B",
+                        processors=[{**a_processor(), "annotations": {"statewright": {"retry": {"on": ["TIMEOUT"]}}}}],
+                    )
+                ],
+                B=[],
+            ),
+        ),
+    ],
+)
+def test_what_is_only_worth_knowing_is_a_note(code: str, path: str, workflow: Json):
+    result = checked(workflow)
+    assert (told(result, code).severity, told(result, code).path) == ("INFO", path)
+
+
+def test_what_no_member_does_is_a_warning():
+    workflow = a_workflow(A=[manual("G", to="B", processors=[a_processor(tags="mail,fast")])], B=[])
+    around = Surroundings(has_member=lambda tags: set(tags) == {"mail"})
+    found = told(checked(workflow, around=around), "TAG_WITHOUT_MEMBER")
+    assert found.path == "/workflows/0/states/A/transitions/0/processors/0"
+    assert "mail, fast" in found.message
+    assert not [each for each in checked(workflow).findings if each.code == "TAG_WITHOUT_MEMBER"]
+
+
+def test_a_state_that_goes_while_entities_are_in_it_is_a_warning_and_so_are_its_timers():
+    before = stored(a_workflow(A=[timed()], B=[], OLD=[timed()]))
+    around = Surroundings(
+        uses=[StateUse(workflow="lifecycle", state="OLD", count=7), StateUse(workflow="lifecycle", state="A", count=1)],
+        timers=[StateUse(workflow="lifecycle", state="A", transition="LATE", count=31)],
+    )
+    result = checked(a_workflow(A=[manual("LATE", to="B")], B=[]), stored=before, around=around)
+    assert told(result, "REMOVED_STATE_IN_USE").path == "/workflows/0/states"
+    assert "7 entities" in told(result, "REMOVED_STATE_IN_USE").message
+    assert "31 timers" in told(result, "REMOVED_TRANSITION_WITH_TIMER").message
+
+
+def test_findings_are_listed_by_severity_path_and_code():
+    workflow = a_workflow(
+        A=[automated("X", to="B"), automated("Y", to="B", disabled=True)], B=[automated("X", to="NOWHERE")], C=[]
+    )
+    found = checked(workflow).findings
+    assert [each.code for each in found] == ["UNKNOWN_NEXT", "UNREACHABLE_STATE", "DISABLED_TRANSITION"]
+    assert list(found) == sorted(
+        found, key=lambda each: (("ERROR", "WARNING", "INFO").index(each.severity), each.path, each.code)
+    )
+
+
+def test_no_more_than_a_thousand_findings_are_told():
+    states = {f"S{number}": [] for number in range(1_500)}
+    assert len(checked(a_workflow(**states)).findings) == 1_000
+
+
+# Overlaps and contradictions.
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (UP, when("$.year", "LESS_THAN", 20)),
+        (when("$.name", "STARTS_WITH", "Nob"), when("$.name", "NOT_NULL")),
+        (when("$.lines[*].qty", "GREATER_THAN", 1), when("$.lines[*].qty", "EQUALS", 5)),
+        (
+            both(UP, when("$.name", "EQUALS", "a")),
+            {"type": "group", "operator": "OR", "conditions": [DOWN, when("$.name", "NOT_EQUAL", "b")]},
+        ),
+        (when("$.year", "BETWEEN", [1, 9]), when("$.year", "BETWEEN_INCLUSIVE", [5, 6])),
+    ],
+)
+def test_two_criteria_that_take_one_document_overlap_and_the_document_is_shown(one: Json, other: Json):
+    workflow = a_workflow(A=[automated("X", to="B", criterion=one), automated("Y", to="B", criterion=other)], B=[])
+    found = told(checked(workflow), "OVERLAPPING_CRITERIA")
+    assert found.path == "/workflows/0/states/A/transitions/1/criterion"
+    for criterion in (one, other):
+        assert compile_predicate(parse(criterion), DECLARED)(found.witness, META, Visits())
+
+
+def test_criteria_that_exclude_each_other_do_not_overlap():
+    workflow = a_workflow(A=[automated("X", to="B", criterion=UP), automated("Y", to="B", criterion=DOWN)], B=[])
+    assert checked(workflow).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("criterion", "never"),
+    [
+        (both(when("$.year", "EQUALS", 1), when("$.year", "EQUALS", 2)), True),
+        (both(when("$.year", "EQUALS", 1), when("$.year", "EQUALS", "1.0")), False),
+        (both(when("$.year", "GREATER_THAN", 5), when("$.year", "LESS_OR_EQUAL", 5)), True),
+        (both(when("$.year", "GREATER_OR_EQUAL", 5), when("$.year", "LESS_OR_EQUAL", 5)), False),
+        (both(when("$.name", "IS_NULL"), when("$.name", "NOT_NULL")), True),
+        (both(when("$.name", "IS_NULL"), when("$.name", "CONTAINS", "a")), True),
+        (both(when("$.name", "EQUALS", "a"), when("$.name", "EQUALS", "b")), True),
+        (both(when("$.lines[*].qty", "EQUALS", 1), when("$.lines[*].qty", "EQUALS", 2)), False),
+        (both(when("$.name", "GREATER_THAN", "b"), when("$.name", "LESS_THAN", "a")), False),
+    ],
+)
+def test_never_true_is_said_of_contradictions_alone(criterion: Json, never: bool):
+    result = checked(a_workflow(A=[automated("X", to="B", criterion=criterion)], B=[]))
+    assert ("NEVER_TRUE" in {each.code for each in result.findings}) is never
+
+
+# What would change.
+
+
+def test_what_would_change_is_told():
+    before = stored(a_workflow("one", A=[timed()], B=[]), a_workflow("two", X=[]))
+    after = a_workflow("one", A=[manual("G", to="C", processors=[a_processor(tags="mail")])], C=[])
+    changes = checked(after, a_workflow("three", Y=[]), stored=before, importMode="REPLACE").changes
+    assert changes is not None
+    assert [(each.name, each.change) for each in changes.workflows] == [
+        ("one", "CHANGED"),
+        ("two", "REMOVED"),
+        ("three", "ADDED"),
+    ]
+    assert {each["path"] for each in changes.workflows[0].patch} >= {"/states/B", "/states/C"}
+    assert (changes.states.added, changes.states.removed) == (("C", "Y"), ("B", "X"))
+    assert changes.tags.added == ("mail",)
+    assert [(each.state, each.transition, each.change) for each in changes.timers] == [("A", "LATE", "REMOVED")]
+
+
+# The verdict.
+
+NAMES = st.sampled_from(["A", "B", "C", "", "X"])
+CRITERIA = st.sampled_from([None, UP, DOWN, {"type": "odd"}, when("$.year", "NEARLY", 1), when("$..x", "EQUALS", 1), 7])
+PROCESSORS = st.lists(
+    st.fixed_dictionaries(
+        {"name": NAMES, "type": st.sampled_from(["EXTERNAL", "odd", 1])},
+        optional={
+            "executionMode": st.sampled_from(["SYNC", "LATER", "COMMIT_BEFORE_DISPATCH"]),
+            "startNewTxOnDispatch": st.booleans(),
+            "annotations": st.sampled_from([{}, 1, {"statewright": {"retry": {}}}, {"statewright": {"x": 1}}]),
+        },
+    ),
+    max_size=1,
+)
+TRANSITIONS = st.lists(
+    st.fixed_dictionaries(
+        {"name": NAMES, "next": NAMES},
+        optional={
+            "manual": st.booleans(),
+            "disabled": st.booleans(),
+            "criterion": CRITERIA,
+            "processors": PROCESSORS,
+            "schedule": st.sampled_from([{"delayMs": 5}, {"delayMs": 0}, {}]),
+            "odd": st.just(1),
+        },
+    ),
+    max_size=2,
+)
+WORKFLOWS = st.fixed_dictionaries(
+    {
+        "version": st.sampled_from(["1", "1.0", "1.1", "1.3", "1.9", "2.0", "draft"]),
+        "name": st.sampled_from(["w", "v", ""]),
+        "initialState": NAMES,
+        "states": st.dictionaries(NAMES, st.fixed_dictionaries({"transitions": TRANSITIONS}), max_size=3),
+    },
+    optional={"active": st.booleans(), "criterion": CRITERIA, "annotations": st.sampled_from([{}, 1])},
+)
+DOCUMENTS = st.fixed_dictionaries(
+    {"workflows": st.lists(WORKFLOWS, max_size=2)},
+    optional={
+        "importMode": st.sampled_from(["MERGE", "REPLACE", "ACTIVATE", "odd"]),
+        "allowCycles": st.booleans(),
+        "entityName": st.sampled_from(["prize", "other"]),
+        "odd": st.just(1),
+    },
+)
+
+
+def is_imported(document: JsonValue, before: Sequence[Workflow]) -> bool:
+    """What the import itself decides."""
+    try:
+        request = decode_import(encode(document))
+        request.require_model(KEY)
+        check_incoming(request, KnownFields(DECLARED))
+        check_merged(IMPORT_MODES[request.mode](before, request.workflows), allow_cycles=request.allow_cycles)
+    except (BadRequest, SchemaVersionUnsupported, ValidationFailed):
+        return False
+    return True
+
+
+@settings(max_examples=1_000, deadline=None)
+@given(DOCUMENTS)
+def test_what_is_called_importable_is_what_is_imported(document: Json):
+    before = stored(a_workflow("v", A=[manual("GO", to="B")], B=[]))
+    result = check_import(document, KEY, before, ALL_HERE)
+    assert result.is_importable is is_imported(document, before)
+    assert result.is_importable is not any(each.severity == "ERROR" for each in result.findings)
