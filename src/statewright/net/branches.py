@@ -28,6 +28,8 @@ def end_well(run: KernelRun, token: Token) -> None:
         run.tally = replace(run.tally, final="DONE")
     else:
         run.tally = replace(run.tally, succeeded=run.tally.succeeded + 1)
+    if run.net.traces:
+        run.emit(Trace(kind="branch.done", node=token.node, token=token.id, details={"final": token.is_final}))
 
 
 def end_badly(

@@ -26,7 +26,7 @@ class RecordEntry(Struct, frozen=True, kw_only=True):
     element: int | None = None
     """The element of a loop that this is the execution of; ``None``: the node as a whole."""
     token: ExecutionId | None = None
-    """The token that fired the node, where tokens take turns."""
+    """The token that fired the node, where tokens take turns; of an element, that of its loop."""
 
 
 class RecordExit(Struct, frozen=True, kw_only=True):
@@ -37,6 +37,8 @@ class RecordExit(Struct, frozen=True, kw_only=True):
     status: ExitStatus
     output: JsonValue = None
     reason: str | None = None
+    element: int | None = None
+    """The element of a loop that it was the execution of; ``None``: the node as a whole."""
 
 
 class EnqueueTask(Struct, frozen=True, kw_only=True):
@@ -156,7 +158,8 @@ class Trace(Struct, frozen=True, kw_only=True):
     """A decision about a token, for the record; there is nothing to carry out.
 
     ``token.created``, ``token.discarded``, ``admission.evaluated``, ``join.fired``, ``join.absorbed``,
-    ``join.incomplete``, ``arcs.evaluated``, ``branch.failed``, or what the language adds.
+    ``join.incomplete``, ``join.closed``, ``loop.started``, ``arcs.evaluated``, ``branch.done``, ``branch.failed``,
+    ``admission.requested``, or what the language adds.
     """
 
     kind: str

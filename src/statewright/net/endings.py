@@ -95,5 +95,9 @@ def _withdraw(run: KernelRun) -> None:
     for token in list(run.tokens.values()):
         if token.stage == "WORKING":
             close(run, token, SKIPPED)
+        elif token.timers:
+            for timer in token.timers:
+                run.emit(DisarmTimer(timer.id))
+            run.put_token(replace(token, timers=()))
     run.agenda.clear()
     run.held_results.clear()

@@ -193,6 +193,7 @@ def close(run: KernelRun, token: Token, closing: Closing) -> Token:
             status=closing.status,
             output=closing.output,
             reason=closing.reason,
+            element=current.element,
         )
     )
     idle = replace(current, work=None, timers=())

@@ -99,6 +99,9 @@ def _begin_loop(run: KernelRun, token: Token, visit: Visit) -> None:
         fail(run, token, limit.reason, limit.error)
         return
     run.loops[token.id] = Loop(token=token.id, size=len(items), limit=limit)
+    if run.net.traces:
+        details: JsonObject = {"size": len(items), "limit": limit}
+        run.emit(Trace(kind="loop.started", node=token.node, token=token.id, details=details))
     run.due_loops[token.id] = None
 
 

@@ -102,7 +102,12 @@ def _enter_element(run: KernelRun, owner: Token, visit: Visit) -> Token:
     run.put_token(token)
     run.emit(
         RecordEntry(
-            execution=token.id, node=token.node, attempt=token.attempt, input=visit.input, element=visit.element
+            execution=token.id,
+            node=token.node,
+            attempt=token.attempt,
+            input=visit.input,
+            element=visit.element,
+            token=owner.id,
         )
     )
     return token
@@ -200,17 +205,16 @@ def release_changes(run: KernelRun, token: Token) -> Problem | None:
     if not token.changes or token.owner is None:
         return None
     loop = run.loops[token.owner]
-    written = dict(loop.written)
     for changes in token.changes:
         for key, value in changes.items():
             if key in loop.written and loop.written[key] != value:
                 return Problem(f"CTX_CONFLICT: {key} was written by another element with a different value")
-            written[key] = value
     for changes in token.changes:
         problem = apply_changes(run, token, changes)
         if problem is not None:
             return problem
-    run.loops[token.owner] = replace(loop, written=written)
+        loop = replace(loop, written={**loop.written, **changes})
+        run.loops[token.owner] = loop
     return None
 
 

@@ -49,14 +49,21 @@ def _go_on(run: KernelRun, node: Node, rule: RoundJoin, place: Place) -> None:
             run.rounds[place] = Round(node=node.id, scope=place[1], arrived=arrived)
 
 
-def _fire_round(run: KernelRun, node: Node, rule: RoundJoin, tokens: list[Token]) -> tuple[NodeId, ...]:
+def _fire_round(
+    run: KernelRun, node: Node, rule: RoundJoin, tokens: list[Token], *, is_left_over: bool = False
+) -> tuple[NodeId, ...]:
     """One token for all of these, with what they carry in the order of the sources."""
     for token in tokens:
         run.remove_token(token)
     by_source = sorted(tokens, key=lambda token: rule.sources.index(token.source or node.id))
     sources = tuple(token.source for token in by_source if token.source is not None)
     payloads = tuple(payload for token in by_source for payload in token.payloads)
-    _trace(run, "join.fired", node, {"sources": list(sources), "tokens": [token.id for token in by_source]})
+    details: JsonObject = {
+        "sources": list(sources),
+        "tokens": [token.id for token in by_source],
+        "leftOver": is_left_over,
+    }
+    _trace(run, "join.fired", node, details)
     move = Move(
         target=node.id,
         source=tokens[-1].source,
@@ -107,7 +114,7 @@ def _resolve(run: KernelRun, node: Node, rule: RoundJoin, place: Place) -> None:
         sources: list[JsonValue] = [token.source for token in tokens]
         _trace(run, "join.incomplete", node, {"sources": sources, "action": rule.on_incomplete.lower()})
         if rule.on_incomplete == "FIRE":
-            _fire_round(run, node, rule, tokens)
+            _fire_round(run, node, rule, tokens, is_left_over=True)
             continue
         for token in tokens:
             discard(run, token, INCOMPLETE_JOIN)

@@ -26,7 +26,7 @@ class TurnLedger(Ledger):
     def play(self, event: Event | None) -> tuple[Effect, ...]:
         effects = super().play(event)
         for effect in effects:
-            if isinstance(effect, RecordEntry) and effect.token is not None:
+            if isinstance(effect, RecordEntry) and effect.token is not None and effect.element is None:
                 self.open.remove(effect.token)
             elif isinstance(effect, Trace):
                 self._take(effect)

@@ -1,0 +1,312 @@
+"""The event log of an execution: what the kernel decided, in the words of playbooks
+(docs/reference/executions.md#event-log).
+
+It is complete: :mod:`statewright.playbooks.replaying` makes the state of an execution from it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from statewright.instants import format_instant
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net import Marking, WorkId
+from statewright.net.effects import (
+    ArmTimer,
+    ChangePhase,
+    Effect,
+    EnqueueTask,
+    RecordEntry,
+    RecordExit,
+    RecordPatch,
+    StartChild,
+    Trace,
+)
+from statewright.playbooks.boundary import describe_error, get_result
+from statewright.playbooks.compiling import CompiledPlaybook
+from statewright.playbooks.inline import TASK_ENDED
+from statewright.playbooks.status import Status
+
+EntityType: TypeAlias = Literal["playbook", "workflow", "token", "step", "task", "loop", "next", "policy", "ctx"]
+EventStatus: TypeAlias = Literal["in_progress", "success", "error", "skipped", "paused"]
+
+
+class LogEvent(Struct, frozen=True, kw_only=True):
+    """An entry of the log, without the execution, its number and the instant, which are those of the advance."""
+
+    type: str
+    entity_type: EntityType
+    entity_id: str = ""
+    """The token, the run, the task; empty: the execution."""
+    status: EventStatus = "success"
+    source: Literal["server", "worker"] = "server"
+    step: str | None = None
+    step_run_id: str | None = None
+    iteration: int | None = None
+    attempt: int | None = None
+    payload: JsonObject = {}
+
+
+def event_to_document(event: LogEvent, execution_id: str, seq: int, at: int) -> JsonObject:
+    """The entry as clients read it. ``seq``: from 1, without gaps; ``at``: microseconds of the epoch."""
+    optional: JsonObject = {
+        "step": event.step,
+        "step_run_id": event.step_run_id,
+        "iteration": event.iteration,
+        "attempt": event.attempt,
+    }
+    return {
+        "event_id": f"{execution_id}-{seq}",
+        "event_type": event.type,
+        "timestamp": format_instant(at),
+        "execution_id": execution_id,
+        "seq": seq,
+        "source": event.source,
+        "entity_type": event.entity_type,
+        "entity_id": event.entity_id or execution_id,
+        "status": event.status,
+        **{name: value for name, value in optional.items() if value is not None},
+        "payload": event.payload,
+    }
+
+
+def list_start_events(compiled: CompiledPlaybook, data: JsonObject) -> list[LogEvent]:
+    """The entries before those of the first advance; ``data``: with which it began."""
+    playbook = compiled.playbook
+    known: JsonObject = {"path": playbook.path, "version": playbook.version}
+    return [
+        LogEvent(type="playbook.execution.requested", entity_type="playbook", payload=known),
+        LogEvent(type="playbook.request.evaluated", entity_type="playbook", payload=known),
+        LogEvent(
+            type="playbook.started", entity_type="playbook", status="in_progress", payload={**known, "data": data}
+        ),
+        LogEvent(
+            type="workflow.started", entity_type="workflow", status="in_progress", payload={"entry": playbook.entry}
+        ),
+    ]
+
+
+def list_events(
+    compiled: CompiledPlaybook, before: Marking, after: Marking, effects: Sequence[Effect]
+) -> list[LogEvent]:
+    """The entries of one advance, in order."""
+    return list(_Writer(compiled, before, after, effects).write())
+
+
+class _Writer:
+    def __init__(self, compiled: CompiledPlaybook, before: Marking, after: Marking, effects: Sequence[Effect]) -> None:
+        self._compiled = compiled
+        self._phase = before.phase
+        self._after = after
+        self._effects = effects
+        self._jobs: dict[str, WorkId] = {each.execution: each.task for each in effects if isinstance(each, EnqueueTask)}
+        self._timers: dict[str, str] = {each.execution: each.timer for each in effects if isinstance(each, ArmTimer)}
+        self._children = {each.awaited_by for each in effects if isinstance(each, StartChild)}
+
+    def write(self) -> Iterator[LogEvent]:
+        for effect in self._effects:
+            match effect:
+                case Trace():
+                    yield from self._write_trace(effect)
+                case RecordEntry():
+                    yield self._write_entry(effect)
+                case RecordExit():
+                    yield self._write_exit(effect)
+                case RecordPatch():
+                    yield _write_patch(effect)
+                case ChangePhase():
+                    yield from self._write_phase(effect)
+                case _:
+                    pass
+
+    def _write_trace(self, trace: Trace) -> Iterator[LogEvent]:
+        if trace.kind == TASK_ENDED:
+            yield from _write_task(trace)
+            return
+        event_type, entity_type = _TRACES[trace.kind]
+        timer = self._timers.get(trace.token or "") if trace.kind == "admission.evaluated" else None
+        payload: JsonObject = {**trace.details, "token": trace.token, **({} if timer is None else {"timer": timer})}
+        if trace.kind == "token.created":
+            payload["args"] = self._find_args(trace)
+        yield LogEvent(
+            type=event_type,
+            entity_type=entity_type,
+            entity_id=trace.token or "",
+            status=_find_trace_status(trace),
+            step=trace.node,
+            payload=payload,
+        )
+
+    def _find_args(self, trace: Trace) -> JsonValue:
+        payloads = trace.details["payloads"]
+        carried = payloads[0] if isinstance(payloads, list) and payloads else {}
+        return carried.get("args", {}) if isinstance(carried, dict) else {}
+
+    def _write_entry(self, entry: RecordEntry) -> LogEvent:
+        known: JsonObject = {
+            "job": self._jobs.get(entry.execution),
+            "timer": self._timers.get(entry.execution),
+            "child": True if entry.execution in self._children else None,
+        }
+        optional = {name: value for name, value in known.items() if value is not None}
+        if entry.element is not None:
+            return LogEvent(
+                type="loop.iteration.scheduled",
+                entity_type="loop",
+                entity_id=entry.execution,
+                status="in_progress",
+                step=entry.node,
+                step_run_id=entry.execution,
+                iteration=entry.element,
+                payload={"loop": entry.token, "input": entry.input, **optional},
+            )
+        return LogEvent(
+            type="step.scheduled",
+            entity_type="step",
+            entity_id=entry.execution,
+            status="in_progress",
+            step=entry.node,
+            step_run_id=entry.execution,
+            payload={"token": entry.token, "run": entry.attempt, "input": entry.input, **optional},
+        )
+
+    def _write_exit(self, ended: RecordExit) -> LogEvent:
+        error = None
+        if ended.status != "COMPLETED":
+            error = describe_error(ended.reason if ended.output is None else ended.output)
+        is_element = ended.element is not None
+        outcomes = _ELEMENT_ENDS if is_element else _STEP_ENDS
+        event_type, status = outcomes[ended.status]
+        step = self._compiled.rules[ended.node].step
+        payload: JsonObject = {"output": ended.output, "reason": ended.reason}
+        if error is not None:
+            payload["error"] = error
+        elif not is_element:
+            payload["result"] = get_result(step, ended.output)
+            event_type = "loop.done" if step.loop is not None else event_type
+        return LogEvent(
+            type=event_type,
+            entity_type="loop" if is_element else "step",
+            entity_id=ended.execution,
+            status=status,
+            step=ended.node,
+            step_run_id=ended.execution,
+            iteration=ended.element,
+            payload=payload,
+        )
+
+    def _write_phase(self, change: ChangePhase) -> Iterator[LogEvent]:
+        before, self._phase = self._phase, change.phase
+        match change.phase:
+            case "WAITING":
+                pending: list[JsonValue] = [token.id for token in self._after.tokens if token.stage == "PENDING"]
+                yield LogEvent(
+                    type="workflow.waiting", entity_type="workflow", status="paused", payload={"tokens": pending}
+                )
+            case "RUNNING":
+                event_type = "workflow.resumed" if before == "WAITING" else "execution.restarted"
+                yield LogEvent(type=event_type, entity_type="workflow", status="in_progress")
+            case "CANCELLED":
+                reason: JsonObject = {"reason": change.reason}
+                yield LogEvent(type="execution.cancelled", entity_type="playbook", status="skipped", payload=reason)
+            case "COMPLETED" | "FAILED":
+                yield from self._write_end(change)
+            case _:
+                pass
+
+    def _write_end(self, change: ChangePhase) -> Iterator[LogEvent]:
+        status: EventStatus = "success" if change.phase == "COMPLETED" else "error"
+        payload: JsonObject = {"phase": change.phase, "reason": change.reason, "summary": self._after.result}
+        yield LogEvent(type="workflow.finished", entity_type="workflow", status=status, payload=payload)
+        yield LogEvent(type="playbook.finished", entity_type="playbook", status=status)
+        yield LogEvent(type="playbook.processed", entity_type="playbook", status=status)
+
+
+_TRACES: Final[Mapping[str, tuple[str, EntityType]]] = {
+    "token.created": ("token.created", "token"),
+    "token.discarded": ("token.discarded", "token"),
+    "admission.evaluated": ("policy.admit.evaluated", "policy"),
+    "admission.requested": ("policy.admit.requested", "policy"),
+    "join.fired": ("join.fired", "token"),
+    "join.absorbed": ("join.absorbed", "token"),
+    "join.incomplete": ("join.incomplete", "token"),
+    "join.closed": ("join.closed", "token"),
+    "loop.started": ("loop.started", "loop"),
+    "arcs.evaluated": ("next.evaluated", "next"),
+    "branch.done": ("branch.done", "workflow"),
+    "branch.failed": ("branch.failed", "workflow"),
+}
+_STEP_ENDS: Final[Mapping[str, tuple[str, EventStatus]]] = {
+    "COMPLETED": ("step.done", "success"),
+    "FAILED": ("step.failed", "error"),
+    "SKIPPED": ("step.cancelled", "skipped"),
+    "BYPASSED": ("step.done", "skipped"),
+}
+_ELEMENT_ENDS: Final[Mapping[str, tuple[str, EventStatus]]] = {
+    "COMPLETED": ("loop.iteration.done", "success"),
+    "FAILED": ("loop.iteration.failed", "error"),
+    "SKIPPED": ("loop.iteration.cancelled", "skipped"),
+    "BYPASSED": ("loop.iteration.done", "skipped"),
+}
+
+
+def _find_trace_status(trace: Trace) -> EventStatus:
+    match trace.kind:
+        case "branch.failed" | "join.incomplete":
+            return "error"
+        case "token.discarded" | "join.absorbed":
+            return "skipped"
+        case "admission.evaluated":
+            return "success" if trace.details.get("allow") else "paused"
+        case "loop.started":
+            return "in_progress"
+        case _:
+            return "success"
+
+
+def _write_task(trace: Trace) -> Iterator[LogEvent]:
+    """The end of a task that was done at once, and what its policy made of it."""
+    is_ok = trace.details.get("status") == "ok"
+    task = trace.details.get("task")
+    yield LogEvent(
+        type="task.done" if is_ok else "task.failed",
+        entity_type="task",
+        entity_id=str(task),
+        status="success" if is_ok else "error",
+        step=trace.node,
+        step_run_id=trace.token,
+        payload={"task": task},
+    )
+    yield LogEvent(
+        type="policy.task.evaluated",
+        entity_type="policy",
+        entity_id=str(task),
+        step=trace.node,
+        step_run_id=trace.token,
+        payload={"task": task, "rule": trace.details.get("rule"), "action": trace.details.get("action")},
+    )
+
+
+def _write_patch(patch: RecordPatch) -> LogEvent:
+    return LogEvent(
+        type="ctx.patch.held" if patch.is_held else "ctx.patched",
+        entity_type="ctx",
+        entity_id=patch.execution or "",
+        step_run_id=patch.execution,
+        payload={"changes": patch.changes, "origin": patch.execution},
+    )
+
+
+def find_execution_status(marking: Marking) -> Status:
+    """The status of an execution in the words of playbooks."""
+    match marking.phase:
+        case "COMPLETED" | "FAILED":
+            found = marking.result.get("status") if isinstance(marking.result, dict) else None
+            return "partial" if found == "partial" else "success" if found == "success" else "failed"
+        case "CANCELLED":
+            return "cancelled"
+        case "WAITING":
+            return "waiting"
+        case _:
+            return "running"

@@ -1,0 +1,70 @@
+"""Pipelines that the service runs at once, within the advance that begins the step: those of ``noop`` tasks alone.
+
+Nothing in them waits, repeats or calls anybody, so that a step which only decides or sets values costs no job.
+"""
+
+from typing import Final
+
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net import Note, Performed
+from statewright.playbooks.boundary import to_problem
+from statewright.playbooks.context import CTX, EXECUTION, RESULTS, WORKLOAD, get_member
+from statewright.playbooks.definition import Step, Task
+from statewright.playbooks.dispatch import Dispatch
+from statewright.playbooks.outcomes import Outcome
+from statewright.playbooks.pipeline import NOOP, PipelineEnd, Turn, begin, prepare, settle
+
+MAX_INLINE_TASKS: Final = 20
+TASK_ENDED: Final = "task.ended"
+"""The trace of the end of a task."""
+
+
+def is_inline(step: Step) -> bool:
+    """Whether the pipeline of a step can be run at once."""
+    return (
+        step.loop is None
+        and 0 < len(step.tasks) <= MAX_INLINE_TASKS
+        and all(task.kind == NOOP and not _repeats(task) for task in step.tasks)
+    )
+
+
+def _repeats(task: Task) -> bool:
+    if task.policy is None:
+        return False
+    actions = [rule.then for rule in task.policy.rules]
+    if task.policy.otherwise is not None:
+        actions.append(task.policy.otherwise)
+    return any(action.do in ("retry", "jump") for action in actions)
+
+
+def run_inline(step: Step, data: JsonObject, args: JsonObject, max_task_executions: int) -> Performed:
+    """Run such a pipeline: what it sets, and how it ended."""
+    dispatch = Dispatch(
+        tasks=step.tasks,
+        step=step.name,
+        execution_id=str(get_member(data, EXECUTION).get("id")),
+        input=step.input,
+        workload=get_member(data, WORKLOAD),
+        ctx=get_member(data, CTX),
+        args=args,
+        results=get_member(data, RESULTS),
+        max_task_executions=max_task_executions,
+    )
+    notes: list[Note] = []
+    state = begin(dispatch)
+    while not isinstance(state, PipelineEnd):
+        prepared = prepare(dispatch, state)
+        assert isinstance(prepared, Outcome)  # noqa: S101 - nothing is called
+        label = dispatch.tasks[state.counter].label
+        turn = settle(dispatch, state, prepared)
+        notes.append(_describe(label, prepared, turn))
+        notes.extend(Note(changes={".".join(patch.path): patch.value}) for patch in turn.patches)
+        state = turn.state if turn.end is None else turn.end
+    if state.error is not None:
+        return Performed(notes=tuple(notes), problem=to_problem(str(state.error.get("kind")).upper(), state.error))
+    return Performed(notes=tuple(notes), output=state.result)
+
+
+def _describe(label: str, outcome: Outcome, turn: Turn) -> Note:
+    details: dict[str, JsonValue] = {"task": label, "status": outcome.status, "action": turn.do, "rule": turn.rule}
+    return Note(kind=TASK_ENDED, details=details)

@@ -1,0 +1,351 @@
+"""What playbooks plug into the kernel: admission, arcs, loops, and what an execution comes to
+(docs/reference/executions.md).
+
+The expressions of a net are names here: a step for its admission, ``step#n`` for the n-th of its arcs. Templates stand
+in the playbook, compiled.
+"""
+
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Final
+
+from msgspec import Struct
+
+from statewright.jsonval.codec import encode
+from statewright.jsonval.merging import merge_deep
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net import (
+    Completed,
+    Concluded,
+    ElementResult,
+    Language,
+    Node,
+    NodeId,
+    Performed,
+    Problem,
+    Tally,
+    Verdict,
+    Visit,
+)
+from statewright.playbooks import templates
+from statewright.playbooks.boundary import (
+    build_event,
+    build_outcome,
+    describe_error,
+    get_result,
+    revive_event,
+    to_problem,
+)
+from statewright.playbooks.context import (
+    CTX,
+    EXECUTION,
+    HAS_GAPS,
+    LAST,
+    RESULTS,
+    WORKLOAD,
+    change_context,
+    find_changed_parts,
+    get_member,
+)
+from statewright.playbooks.definition import Arc, Assignment, Playbook, Step, list_elements
+from statewright.playbooks.elements import Elements, summarize_elements
+from statewright.playbooks.inline import run_inline
+from statewright.playbooks.status import find_status
+from statewright.playbooks.templates import Turn, holds, render, render_object
+from statewright.playbooks.watching import Watched, find_watched
+
+ARGS: Final = "args"
+EVENT: Final = "event"
+ITEMS: Final = "items"
+CHILD: Final = "child"
+MAX_DEPTH: Final = 8
+"""Executions within each other, the outermost not counted."""
+_STEPS_PER_NODE: Final = 20
+"""Steps that looking at a node counts as, in a turn."""
+
+
+class StepRules(Struct, frozen=True, kw_only=True):
+    """What is known of a step before it runs."""
+
+    step: Step
+    watched: Watched
+    """By its admission."""
+
+
+class PlaybookLanguage(Language):
+    """The language of one playbook, for one operation: one that computes more than a turn raises ``TurnExceeded``."""
+
+    def __init__(self, playbook: Playbook, rules: Mapping[str, StepRules], turn: Turn | None = None) -> None:
+        self._playbook = playbook
+        self._rules = rules
+        self._turn = turn
+        self._verdicts: dict[str, tuple[JsonObject, Verdict]] = {}
+        """The last one of each step whose admission says the same of all tokens, and the data it was made with."""
+
+    def build_input(self, data: JsonObject, node: Node, payloads: Sequence[JsonValue]) -> "JsonValue | Problem":
+        """What the worker is given beside the data: ``args``; of a loop also its ``items``, as they are now."""
+        self._spend()
+        step, args = self._rules[node.id].step, get_args(payloads)
+        entry: JsonObject = {ARGS: args}
+        if step.loop is not None:
+            value = render(step.loop.items, self._build_scope(data, payloads), self._turn)
+            if isinstance(value, templates.Problem):
+                return _convert(value)
+            items = list_elements(value)
+            if len(items) > self._playbook.limits.max_loop_elements:
+                return _refuse(
+                    "loop_limit", f"{len(items)} elements, more than {self._playbook.limits.max_loop_elements}"
+                )
+            return {**entry, ITEMS: items}
+        if is_child(step):
+            return self._build_child_input(data, step, payloads, entry)
+        return entry
+
+    def _build_child_input(
+        self, data: JsonObject, step: Step, payloads: Sequence[JsonValue], entry: JsonObject
+    ) -> "JsonValue | Problem":
+        depth = _get_depth(data) + 1
+        if depth > MAX_DEPTH:
+            return _refuse("depth_limit", f"playbooks run within each other {MAX_DEPTH} deep at most")
+        fields = render_object(step.tasks[0].fields, self._build_scope(data, payloads), self._turn)
+        return _convert(fields) if isinstance(fields, templates.Problem) else {**entry, CHILD: fields, "depth": depth}
+
+    def perform(self, data: JsonObject, visit: Visit) -> Performed:
+        """Run a pipeline of tasks that do nothing but set values."""
+        self._spend()
+        step = self._rules[visit.node.id].step
+        limits = self._playbook.limits
+        return run_inline(step, data, get_args(visit.payloads), limits.max_task_executions)
+
+    def complete(self, data: JsonObject, visit: Visit) -> Completed | Problem:
+        """Keep the result of a step, and set what it says. A failure changes nothing."""
+        self._spend()
+        step = self._rules[visit.node.id].step
+        if visit.outcome == "FAILED":
+            return Completed(data=data, output=describe_error(visit.output))
+        if visit.element is not None:
+            return Completed(data=data, payloads=(visit.output,), output=visit.output)
+        result = get_result(step, visit.output)
+        after: JsonObject = {**data, RESULTS: {**get_member(data, RESULTS), step.name: result}, LAST: step.name}
+        if step.loop is not None and isinstance(visit.output, dict) and visit.output.get("failed"):
+            after[HAS_GAPS] = True
+        changes = self._assign(step.set, after, visit)
+        if isinstance(changes, Problem):
+            return changes
+        return Completed(data=after, changes=changes, output=visit.output)
+
+    def patch(self, data: JsonObject, changes: JsonObject) -> "JsonObject | Problem":
+        """The data after changes to ``ctx``."""
+        return change_context(data, changes, self._playbook.limits.max_ctx_bytes)
+
+    def evaluate_guard(self, guard: str, data: JsonObject, visit: Visit) -> bool | Problem:
+        """Whether an arc matches."""
+        self._spend()
+        when = self._get_arc(guard).when
+        verdict = True if when is None else holds(when, self._build_boundary_scope(data, visit), self._turn)
+        return _convert(verdict) if isinstance(verdict, templates.Problem) else verdict
+
+    def inscribe(self, expression: str, data: JsonObject, visit: Visit) -> "JsonValue | Problem":
+        """What the token of an arc carries: ``args``, and the event if the admission of its step looks at that."""
+        arc = self._get_arc(expression)
+        args = render_object(arc.args, self._build_boundary_scope(data, visit), self._turn)
+        if isinstance(args, templates.Problem):
+            return _convert(args)
+        limit = self._playbook.limits.max_args_bytes
+        if args and (size := len(encode(args))) > limit:
+            return _refuse("args_limit", f"args have {size} bytes, more than {limit}")
+        carried: JsonObject = {ARGS: args}
+        if self._rules[arc.target].watched.sees_event:
+            carried[EVENT] = build_event(self._rules[visit.node.id].step, visit)
+        return carried
+
+    def assign(self, expression: str, data: JsonObject, visit: Visit) -> "JsonObject | Problem":
+        """What an arc sets."""
+        return self._assign(self._get_arc(expression).set, data, visit)
+
+    def admit(self, rule: str, data: JsonObject, visit: Visit) -> Verdict:
+        """The first rule that matches decides; one that cannot be evaluated denies."""
+        self._spend()
+        known = self._verdicts.get(rule)
+        if known is not None and known[0] is data:
+            return known[1]
+        verdict = self._ask(rule, data, visit)
+        if not self._rules[rule].watched.sees_token:
+            self._verdicts[rule] = (data, verdict)
+        return verdict
+
+    def _ask(self, rule: str, data: JsonObject, visit: Visit) -> Verdict:
+        admission = self._rules[rule].step.admission
+        if admission is None:
+            return Verdict(allows=True)
+        scope = self._build_scope(data, visit.payloads)
+        for index, each in enumerate(admission.rules):
+            matches = True if each.when is None else holds(each.when, scope, self._turn)
+            if isinstance(matches, templates.Problem):
+                return Verdict(allows=False, details={"rule": index, "errors": [matches.to_document()]})
+            if matches:
+                return Verdict(allows=each.allow, details={"rule": index})
+        if admission.otherwise is None:
+            return Verdict(allows=False, details={"rule": "default"})
+        return Verdict(allows=admission.otherwise, details={"rule": "else"})
+
+    def find_changes(self, before: JsonObject, after: JsonObject) -> frozenset[str] | None:
+        """The members of ``ctx`` and ``results`` that have changed."""
+        return find_changed_parts(before, after)
+
+    def list_items(self, data: JsonObject, visit: Visit) -> Sequence[JsonValue]:
+        """The elements, each with what its worker is given."""
+        return Elements(visit.input)
+
+    def choose_limit(self, data: JsonObject, visit: Visit, limit: int | None) -> int | Problem | None:
+        """``max_in_flight``, where it is a template."""
+        loop = self._rules[visit.node.id].step.loop
+        if loop is None or isinstance(loop.max_in_flight, int):
+            return limit
+        value = render(loop.max_in_flight, self._build_scope(data, visit.payloads), self._turn)
+        if isinstance(value, templates.Problem):
+            return _convert(value)
+        if isinstance(value, bool) or not isinstance(value, int | Decimal) or value < 1 or value != int(value):
+            return _refuse("template", "max_in_flight must give a whole number of 1 or more")
+        return int(value)
+
+    def collect(self, data: JsonObject, visit: Visit, results: Sequence[ElementResult]) -> JsonValue:
+        """The counts, results and errors of a loop."""
+        return summarize_elements(len(Elements(visit.input)), results)
+
+    def judge(self, data: JsonObject, tally: Tally) -> Concluded:
+        """The status of the execution, with counts, failures and a result."""
+        status = find_status(self._playbook, tally, has_gaps=data.get(HAS_GAPS) is True)
+        final = self._playbook.final
+        last = final if final is not None and tally.final == "DONE" else data.get(LAST)
+        result: JsonObject = {
+            "status": status,
+            "result": get_member(data, RESULTS).get(str(last)),
+            **_describe_branches(tally),
+        }
+        reason = tally.verdict or (tally.failures[0].reason if tally.failures else status)
+        return Concluded(result=result, failure=reason if status == "failed" else None)
+
+    def summarize(self, data: JsonObject, tally: Tally, visits: Mapping[NodeId, int]) -> JsonValue:
+        """What the token of the final step carries; results are named, not copied, since it sees them anyway."""
+        results: JsonObject = {name: f"{RESULTS}.{name}" for name in get_member(data, RESULTS)}
+        args: JsonObject = {
+            "execution_id": get_member(data, EXECUTION).get("id"),
+            **_describe_branches(tally),
+            "steps": {str(step): count for step, count in visits.items()},
+            "results": results,
+        }
+        return {ARGS: args}
+
+    def _assign(self, assignments: Sequence[Assignment], data: JsonObject, visit: Visit) -> "JsonObject | Problem":
+        """Changes, each of which sees those before it."""
+        changes: JsonObject = {}
+        for assignment in assignments:
+            value = render(assignment.value, self._build_boundary_scope(data, visit), self._turn)
+            if isinstance(value, templates.Problem):
+                return _convert(value)
+            changes[assignment.key] = value
+            changed = self.patch(data, {assignment.key: value})
+            if isinstance(changed, Problem):
+                return changed
+            data = changed
+        return changes
+
+    def _build_scope(self, data: JsonObject, payloads: Sequence[JsonValue]) -> templates.Scope:
+        """What admission and the loop of a step see; names of results are bare behind the others."""
+        results = get_member(data, RESULTS)
+        event = get_event(payloads)
+        known: dict[str, JsonValue] = {
+            WORKLOAD: data.get(WORKLOAD),
+            CTX: data.get(CTX),
+            RESULTS: results,
+            ARGS: get_args(payloads),
+            "execution_id": get_member(data, EXECUTION).get("id"),
+        }
+        if event is not None:
+            known[EVENT] = revive_event(event)
+        return ChainMap(known, results)
+
+    def _build_boundary_scope(self, data: JsonObject, visit: Visit) -> templates.Scope:
+        """What arcs see."""
+        step = self._rules[visit.node.id].step
+        results = get_member(data, RESULTS)
+        outcome = build_outcome(step, visit)
+        known: dict[str, JsonValue] = {
+            WORKLOAD: data.get(WORKLOAD),
+            CTX: data.get(CTX),
+            RESULTS: results,
+            ARGS: get_args(visit.payloads),
+            EVENT: revive_event(build_event(step, visit)),
+            "outcome": outcome,
+            "output": outcome,
+            "execution_id": get_member(data, EXECUTION).get("id"),
+        }
+        return ChainMap(known, results)
+
+    def _get_arc(self, expression: str) -> Arc:
+        name, _, index = expression.rpartition("#")
+        router = self._rules[name].step.router
+        assert router is not None  # noqa: S101 - compiled from its arcs
+        return router.arcs[int(index)]
+
+    def _spend(self) -> None:
+        if self._turn is not None:
+            self._turn.spend(_STEPS_PER_NODE)
+
+
+def get_args(payloads: Sequence[JsonValue]) -> JsonObject:
+    """``args`` of a token; of a joined one, those of all, in the order of the sources."""
+    args: JsonObject = {}
+    for payload in payloads:
+        carried = payload.get(ARGS) if isinstance(payload, dict) else None
+        if isinstance(carried, dict):
+            args = merge_deep(args, carried) if args else carried
+    return args
+
+
+def get_event(payloads: Sequence[JsonValue]) -> "JsonObject | None":
+    """The event that made a token; of a joined one the latest."""
+    events = [payload[EVENT] for payload in payloads if isinstance(payload, dict) and EVENT in payload]
+    found = [event for event in events if isinstance(event, dict)]
+    return max(found, key=lambda event: str(event.get("timestamp")), default=None)
+
+
+def is_child(step: Step) -> bool:
+    """Whether a step is another playbook that is awaited, and nothing else."""
+    return step.loop is None and len(step.tasks) == 1 and step.tasks[0].kind == "playbook" and not step.tasks[0].policy
+
+
+def build_rules(playbook: Playbook) -> dict[str, StepRules]:
+    """What is known of each step."""
+    return {step.name: StepRules(step=step, watched=_find_watched(step)) for step in playbook.steps}
+
+
+def _find_watched(step: Step) -> Watched:
+    rules = () if step.admission is None else step.admission.rules
+    return find_watched([rule.when for rule in rules if rule.when is not None])
+
+
+def _describe_branches(tally: Tally) -> JsonObject:
+    failures: list[JsonValue] = [
+        {
+            "step": failure.node,
+            "error": describe_error(failure.reason if failure.error is None else failure.error),
+        }
+        for failure in tally.failures
+    ]
+    return {"succeeded": tally.succeeded, "failed": tally.failed, "failures": failures}
+
+
+def _get_depth(data: JsonObject) -> int:
+    depth = get_member(data, EXECUTION).get("depth")
+    return depth if isinstance(depth, int) else 0
+
+
+def _convert(problem: templates.Problem) -> Problem:
+    return to_problem("TEMPLATE", problem.to_document())
+
+
+def _refuse(kind: str, message: str) -> Problem:
+    return to_problem(kind.upper(), {"kind": kind, "message": message})
