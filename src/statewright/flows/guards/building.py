@@ -1,8 +1,11 @@
 """The tree of a guard to its path."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final, TypeAlias
 
-from lark import Token, Transformer, Tree, v_args
+from lark import Token, Transformer, v_args
 
 from statewright.flows.guards.paths import (
     AllOf,
@@ -42,18 +45,26 @@ _DESCENT: Final = Part(iter_descendants)
 _CHILDREN: Final = Part(iter_children)
 
 
+_mixed: ContextVar[list[bool]] = ContextVar("where and and or were seen side by side")
+
+
+@contextmanager
+def notice_mixed_operators() -> Iterator[list[bool]]:
+    """Inside the block guards are read; the list is not empty then when ``and`` and ``or`` stand side by side."""
+    seen: list[bool] = []
+    token = _mixed.set(seen)
+    try:
+        yield seen
+    finally:
+        _mixed.reset(token)
+
+
 @v_args(inline=True)
 class GuardBuilder(Transformer[Token, Query]):
-    """Makes the path of one guard: a method for each rule of the grammar, whose parts it is given."""
+    """Makes the paths of guards: a method for each rule of the grammar, whose parts it is given.
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.mixes_operators = False
-        """Whether ``and`` and ``or`` were seen side by side."""
-
-    def build(self, tree: Tree[Token]) -> Query:
-        """The path of a whole tree. Raises lark's VisitError around a :class:`MalformedGuard`."""
-        return self.transform(tree)
+    It knows nothing of the guard that is read, since several threads read guards at a time.
+    """
 
     def guard(self, *parts: Query) -> Query:
         return Chain((Start(is_root=True), *parts))
@@ -132,7 +143,8 @@ class GuardBuilder(Transformer[Token, Query]):
         tests = [part for part in parts if not isinstance(part, Token)]
         if len(tests) == 1:
             return tests[0]
-        self.mixes_operators |= any(isinstance(test, AnyOf) for test in tests)
+        if any(isinstance(test, AnyOf) for test in tests):
+            _mixed.get().append(True)
         return AllOf(tests)
 
     def disjunction(self, *parts: Predicate | Token) -> Predicate:

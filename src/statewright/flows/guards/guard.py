@@ -1,13 +1,13 @@
 """A guard, from its text to its verdict."""
 
 from functools import lru_cache
+from typing import Final
 
-from lark.exceptions import VisitError
 from msgspec import Struct
 
-from statewright.flows.guards.building import GuardBuilder
+from statewright.flows.guards.building import GuardBuilder, notice_mixed_operators
 from statewright.flows.guards.paths import Query, wrap
-from statewright.flows.guards.reading import MalformedGuard, read_tree
+from statewright.flows.guards.reading import GuardReader
 from statewright.flows.guards.values import MAX_SELECTED, limit_values
 from statewright.jsonval.values import JsonValue
 
@@ -27,14 +27,12 @@ class Guard(Struct, frozen=True):
             return any(True for _ in self.path.iterate(wrap(value)))
 
 
+_READER: Final = GuardReader(GuardBuilder())
+
+
 @lru_cache(maxsize=4096)
 def parse_guard(text: str) -> Guard:
     """A guard from its text. Raises :class:`~statewright.flows.guards.MalformedGuard`."""
-    builder = GuardBuilder()
-    try:
-        path = builder.build(read_tree(text))
-    except VisitError as failed:
-        if isinstance(failed.orig_exc, MalformedGuard):
-            raise failed.orig_exc from failed
-        raise
-    return Guard(path, builder.mixes_operators)
+    with notice_mixed_operators() as seen:
+        path = _READER.read(text)
+    return Guard(path, bool(seen))

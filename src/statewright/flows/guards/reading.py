@@ -1,13 +1,15 @@
-"""The text of a guard to a tree: the grammar, what is wrong with a text and where, and the values written in it."""
+"""Reading the text of a guard: the grammar, what is wrong with a text and where, and the values written in it."""
 
 import re
-from typing import Final
+from typing import Final, Generic, TypeVar, cast
 
-from lark import Lark, Token, Tree
+from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonValue
+
+Made = TypeVar("Made")
 
 MAX_CHARS: Final = 4096
 MAX_DEPTH: Final = 32
@@ -112,16 +114,29 @@ class MalformedGuard(ValueError):
         self.expected = expected
 
 
-def read_tree(text: str) -> Tree[Token]:
-    """The tree of a text. Raises :class:`MalformedGuard`."""
+class GuardReader(Generic[Made]):
+    """Reads texts of guards. What the methods of ``builder`` make of the rules is made while a text is read, without a
+    tree: a flow may have thousands of guards.
+    """
+
+    def __init__(self, builder: Transformer[Token, Made]) -> None:
+        self._parser = Lark(GRAMMAR, start="guard", parser="lalr", transformer=builder)
+
+    def read(self, text: str) -> Made:
+        """What the builder makes of a text. Raises :class:`MalformedGuard`."""
+        check_size(text)
+        try:
+            return cast("Made", self._parser.parse(text))  # not a tree, since there is a builder
+        except UnexpectedInput as unexpected:
+            raise _describe(unexpected, text) from unexpected
+
+
+def check_size(text: str) -> None:
+    """Refuse what is too long or nested too deeply. Raises :class:`MalformedGuard`."""
     if len(text) > MAX_CHARS:
         raise MalformedGuard(f"it has more than {MAX_CHARS} characters")
     if deep := _find_too_deep(text):
         raise MalformedGuard(f"it is nested more than {MAX_DEPTH} deep", deep.start(), piece=deep.group())
-    try:
-        return _PARSER.parse(text)
-    except UnexpectedInput as unexpected:
-        raise _describe(unexpected, text) from unexpected
 
 
 def _describe(unexpected: UnexpectedInput, text: str) -> MalformedGuard:
@@ -193,6 +208,3 @@ def read_index(token: Token) -> int:
 
 def _refuse(token: Token, reason: str) -> MalformedGuard:
     return MalformedGuard(reason, token.start_pos or 0, piece=str(token))
-
-
-_PARSER: Final = Lark(GRAMMAR, start="guard", parser="lalr")
