@@ -3,7 +3,7 @@
 # ruff: noqa: E501 - a case is a line
 
 import os
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,15 +16,8 @@ SCOPE: dict[str, Any] = {
     "n": 7, "m": -3, "z": 0, "s": "Abc", "t": "", "flag": True, "l": [3, 1, 2, 3], "e": [], "words": ["b", "A", "c"],
     "d": {"a": 1, "b": "x", "inner": {"k": [1, 2]}}, "rows": [{"k": 2, "v": "x"}, {"k": 1, "v": "y"}, {"k": 2, "v": "z"}],
 }  # fmt: skip
-EXAMPLES = int(os.environ.get("STATEWRIGHT_TEST_TEMPLATE_EXAMPLES", "25"))
+EXAMPLES = int(os.environ.get("STATEWRIGHT_TEST_TEMPLATE_EXAMPLES", "100"))
 ENVIRONMENT = SandboxedEnvironment(undefined=ChainableUndefined)
-
-whole = st.deferred(lambda: whole_leaf | whole_made)
-text = st.deferred(lambda: text_leaf | text_made)
-numbers = st.deferred(lambda: numbers_leaf | numbers_made)
-texts = st.deferred(lambda: texts_leaf | texts_made)
-truth = st.deferred(lambda: truth_leaf | truth_made)
-rows = st.just("rows") | st.deferred(lambda: rows_made)
 
 
 def form(pattern: str, *parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
@@ -38,38 +31,67 @@ texts_leaf = st.sampled_from(["words", "['x']", "rows | map(attribute='v') | lis
 truth_leaf = st.sampled_from(
     ["flag", "true", "false", "d.nope is defined", "nope is undefined", "s is string", "l is sequence"]
 )
-whole_made = st.one_of(
-    form("({} {} {})", whole, st.sampled_from("+-*"), whole),
-    form("({} {} 4)", whole, st.sampled_from(["//", "%"])),
-    form("-{}", whole), form("{} | abs", whole), form("{} | length", text | numbers | texts),
-    form("({} if {} else {})", whole, truth, whole), form("(nope or {})", whole), form("(nope | default({}))", whole),
-    form("({} | sum)", numbers), form("({} | default(1))", whole), form("{}.count({})", text, text), form("{} | int", text),
-)  # fmt: skip
-text_made = st.one_of(
-    form("({} ~ {})", text, whole | text | truth | numbers), form("({} + {})", text, text), form("({} * 2)", text),
-    form("{} | {}", text, st.sampled_from(["upper", "lower", "title", "trim", "capitalize", "reverse", "string"])),
-    form("{}.{}()", text, st.sampled_from(["upper", "lower", "strip", "title"])), form("({} | join({}))", texts | numbers, text),
-    form("({} | replace('b', {}))", text, text), form("({})[1:]", text),
-)  # fmt: skip
-numbers_made = st.one_of(
-    form("({} + {})", numbers, numbers), form("({} | {} | list)", numbers, st.sampled_from(["sort", "unique", "reverse", "list", "sort(reverse=true)"])),
-    form("({} | {}({}) | list)", numbers, st.sampled_from(["select", "reject"]), st.sampled_from(["'gt', 1", "'odd'", "'eq', 3"])),
-    form("({})[{}:]", numbers, st.sampled_from(["0", "1", "-1"])), form("[{}]", whole), form("({} | map('abs') | list)", numbers),
-)  # fmt: skip
-texts_made = st.one_of(
-    form("({} | {} | list)", texts, st.sampled_from(["sort", "unique", "reverse", "sort(case_sensitive=true)", "map('upper')"])),
-    form("{}.split('b')", text), form("({} | map(attribute='v') | list)", rows),
-)  # fmt: skip
-rows_made = st.one_of(
-    form("({} | sort(attribute='{}'))", rows, st.sampled_from(["k", "v", "k,v"])), form("({} | selectattr('k', 'eq', {}) | list)", rows, whole_leaf),
-    form("({} | rejectattr('v', 'in', {}) | list)", rows, texts), form("({} | unique(attribute='k') | list)", rows),
-)  # fmt: skip
-truth_made = st.one_of(
-    form("({} {} {})", whole, st.sampled_from(["<", "<=", ">", ">=", "==", "!="]), whole), form("({} == {})", text, text),
-    form("({} {} {})", whole, st.sampled_from(["in", "not in"]), numbers), form("({} in {})", text, text | texts), form("(not {})", truth),
-    form("({} {} {})", truth, st.sampled_from(["and", "or"]), truth), form("({} == {})", numbers, numbers), form("({} is {})", whole, st.sampled_from(["even", "odd", "number", "divisibleby 3"])),
-    form("(1 < {} < {})", whole, whole), form("{} is none", whole | text),
-)  # fmt: skip
+Strategy: TypeAlias = st.SearchStrategy[str]
+
+
+class Kinds(NamedTuple):
+    """Expressions of each kind."""
+
+    whole: Strategy
+    text: Strategy
+    numbers: Strategy
+    texts: Strategy
+    truth: Strategy
+    rows: Strategy
+
+
+def grow(kinds: Kinds) -> Kinds:
+    """The expressions that have these within them."""
+    whole, text, numbers, texts, truth, rows = kinds
+    made_whole = st.one_of(
+        form("({} {} {})", whole, st.sampled_from("+-*"), whole),
+        form("({} {} 4)", whole, st.sampled_from(["//", "%"])),
+        form("-{}", whole), form("{} | abs", whole), form("{} | length", text | numbers | texts),
+        form("({} if {} else {})", whole, truth, whole), form("(nope or {})", whole), form("(nope | default({}))", whole),
+        form("({} | sum)", numbers), form("({} | default(1))", whole), form("{}.count({})", text, text), form("{} | int", text),
+    )  # fmt: skip
+    made_text = st.one_of(
+        form("({} ~ {})", text, whole | text | truth | numbers), form("({} + {})", text, text), form("({} * 2)", text),
+        form("{} | {}", text, st.sampled_from(["upper", "lower", "title", "trim", "capitalize", "reverse", "string"])),
+        form("{}.{}()", text, st.sampled_from(["upper", "lower", "strip", "title"])), form("({} | join({}))", texts | numbers, text),
+        form("({} | replace('b', {}))", text, text), form("({})[1:]", text),
+    )  # fmt: skip
+    made_numbers = st.one_of(
+        form("({} + {})", numbers, numbers), form("({} | {} | list)", numbers, st.sampled_from(["sort", "unique", "reverse", "list", "sort(reverse=true)"])),
+        form("({} | {}({}) | list)", numbers, st.sampled_from(["select", "reject"]), st.sampled_from(["'gt', 1", "'odd'", "'eq', 3"])),
+        form("({})[{}:]", numbers, st.sampled_from(["0", "1", "-1"])), form("[{}]", whole), form("({} | map('abs') | list)", numbers),
+    )  # fmt: skip
+    made_texts = st.one_of(
+        form("({} | {} | list)", texts, st.sampled_from(["sort", "unique", "reverse", "sort(case_sensitive=true)", "map('upper')"])),
+        form("{}.split('b')", text), form("({} | map(attribute='v') | list)", rows),
+    )  # fmt: skip
+    made_rows = st.one_of(
+        form("({} | sort(attribute='{}'))", rows, st.sampled_from(["k", "v", "k,v"])), form("({} | selectattr('k', 'eq', {}) | list)", rows, whole_leaf),
+        form("({} | rejectattr('v', 'in', {}) | list)", rows, texts), form("({} | unique(attribute='k') | list)", rows),
+    )  # fmt: skip
+    made_truth = st.one_of(
+        form("({} {} {})", whole, st.sampled_from(["<", "<=", ">", ">=", "==", "!="]), whole), form("({} == {})", text, text),
+        form("({} {} {})", whole, st.sampled_from(["in", "not in"]), numbers), form("({} in {})", text, text | texts), form("(not {})", truth),
+        form("({} {} {})", truth, st.sampled_from(["and", "or"]), truth), form("({} == {})", numbers, numbers), form("({} is {})", whole, st.sampled_from(["even", "odd", "number", "divisibleby 3"])),
+        form("(1 < {} < {})", whole, whole), form("{} is none", whole | text),
+    )  # fmt: skip
+    return Kinds(
+        whole | made_whole,
+        text | made_text,
+        numbers | made_numbers,
+        texts | made_texts,
+        truth | made_truth,
+        rows | made_rows,
+    )
+
+
+LEAVES = Kinds(whole_leaf, text_leaf, numbers_leaf, texts_leaf, truth_leaf, st.just("rows"))
+whole, text, numbers, texts, truth, rows = grow(grow(LEAVES))
 
 
 def ask_jinja(source: str) -> tuple[str, Any]:
