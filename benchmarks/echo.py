@@ -81,6 +81,10 @@ class Everybody:
     def authenticate(self, authorization: str | None) -> Principal:
         return Principal(id="bench", name="bench", kind="service", tenant=TENANT, roles=("ROLE_M2M",))
 
+    async def authenticate_later(self, authorization: str | None) -> Principal:
+        """The same."""
+        return self.authenticate(authorization)
+
 
 async def measure_echo(*, in_flight: int, seconds: float, size: int = 1000) -> Measured:
     """A bare stream; the server asks, the client echoes."""

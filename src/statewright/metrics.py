@@ -28,9 +28,11 @@ from prometheus_client.registry import Collector
 from statewright.cluster.node import ClusterNode
 from statewright.compute.callout import CalloutKind
 from statewright.compute.members import Members
+from statewright.egress import Egress
 from statewright.engine.metrics import RunMetrics
 from statewright.histogram import Histogram
 from statewright.rpc.server import PortLoad
+from statewright.services.auth.identity import Administration, Identity
 from statewright.services.idempotency.requests import OUTCOMES, IdempotentRequests
 from statewright.services.idempotency.sweeping import IdempotencySweeper
 from statewright.services.ops.audit import OpsAuditSweeper
@@ -419,6 +421,32 @@ class SpanCollector(Collector):
         )
 
 
+class ProviderCollector(Collector):
+    """What identity providers were asked for, and requests to other servers."""
+
+    def __init__(self, identity: Identity | None, egress: Egress) -> None:
+        self._identity = identity
+        self._egress = egress
+
+    def collect(self) -> Iterator[Metric]:
+        """What was counted so far."""
+        requests = CounterMetricFamily(
+            "statewright_egress_requests", "Requests to other servers", labels=["purpose", "outcome"]
+        )
+        for outcome, count in self._egress.outcomes.items():
+            requests.add_metric(["processes", outcome], count)
+        if self._identity is not None:
+            live = self._identity.live_providers
+            yield GaugeMetricFamily("oidc_registry_providers", "Active identity providers", value=live.count)
+            yield build_counter("oidc_kid_cache_hit", "Tokens of providers whose key was known", live.hits)
+            yield build_counter("oidc_kid_cache_miss", "Tokens whose key was not known", live.misses)
+            faults = live.faults.items()
+            yield build_counters("oidc_jwks_fetch_error", "Documents that could not be had", "outcome", faults)
+            for outcome, count in live.requests.items():
+                requests.add_metric(["providers", outcome], count)
+        yield requests
+
+
 class Metrics:
     """A registry of its own, so that several services in one process do not mix."""
 
@@ -462,3 +490,5 @@ class Metrics:
             OpsCollector(runtime, ops, [("ops_audit", sweeper), ("idempotency", removed), ("suspension", ender)])
         )
         self._registry.register(IdempotencyCollector(runtime.extensions.get(IdempotentRequests), removed))
+        identity = runtime.extensions.get(Administration).identity
+        self._registry.register(ProviderCollector(identity, runtime.extensions.get(Egress)))

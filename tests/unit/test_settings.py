@@ -124,13 +124,9 @@ def test_documented_variables_that_do_not_apply_here_are_named_in_one_warning():
     assert warning.startswith("CYODA_CLUSTER_ENABLED, CYODA_SQLITE_PATH, CYODA_TX_TTL without effect")
 
 
-@pytest.mark.parametrize(
-    ("variable", "value"),
-    [("CYODA_OIDC_ROLES_CLAIM", "groups"), ("CYODA_OIDC_REQUIRE_HTTPS", "false"), ("CYODA_OIDC_ANYTHING", "")],
-)
-def test_what_would_configure_providers_of_identities_earns_a_warning(variable: str, value: str):
-    [warning] = settings(**{variable: value}).warnings
-    assert warning == f"{variable} has no effect: this service does not offer what it asks for"
+def test_identity_providers_are_configured_by_the_names_of_the_dialect():
+    read = settings(CYODA_OIDC_ROLES_CLAIM="groups", CYODA_OIDC_REQUIRE_HTTPS="false")
+    assert (read.oidc_roles_claim, read.oidc_require_https, read.warnings) == ("groups", False, ())
 
 
 def test_variables_of_clients_are_no_settings():

@@ -6,6 +6,7 @@ from typing import assert_never
 from msgspec import Struct
 
 from statewright.app.database import StartFailed
+from statewright.app.outgoing import build_provider_policy
 from statewright.auth import (
     AnonymousFallback,
     Authenticator,
@@ -27,13 +28,17 @@ from statewright.auth import (
     load_configured_key,
 )
 from statewright.auth.encryption import Unreadable, build_cipher
+from statewright.auth.providers import FederatedTokens
 from statewright.ids import TenantId, system_clock
 from statewright.services.auth.identity import Administration, Identity, TrustLimits
 from statewright.services.auth.key_ring import LiveKeyRing
+from statewright.services.auth.late_keys import KeyFinder
+from statewright.services.auth.live_providers import LiveProviders
 from statewright.services.runtime import Runtime
 from statewright.settings import Settings, SettingsError
 from statewright.storage.auth.assertions import StoredAssertions
 from statewright.storage.auth.clients import StoredClients
+from statewright.storage.auth.providers import StoredProviders
 from statewright.storage.auth.signing_keys import StoredKeyPairs
 from statewright.storage.auth.trusted_keys import StoredTrustedKeys
 from statewright.storage.pool import Pool
@@ -64,6 +69,7 @@ def _build_identity(settings: Settings, pool: Pool, configured: SigningKey) -> I
     assert configured.private is not None  # noqa: S101 - the settings have it
     cipher = build_cipher(settings.encryption_key, configured.private)
     key_pairs = StoredKeyPairs(pool, configured.kid)
+    providers, policy = StoredProviders(pool), build_provider_policy(settings)
     return Identity(
         clients=StoredClients(pool, settings.bootstrap_client_id),
         key_pairs=key_pairs,
@@ -78,6 +84,9 @@ def _build_identity(settings: Settings, pool: Pool, configured: SigningKey) -> I
             max_jwk_members=settings.iam_trusted_key_max_jwk_properties,
         ),
         assertions=StoredAssertions(pool),
+        providers=providers,
+        live_providers=LiveProviders(providers, policy, system_clock),
+        discovery=policy.discovery,
     )
 
 
@@ -114,11 +123,16 @@ def _build_mock_authentication(settings: Settings, rules: TokenRules) -> Authent
 async def _build_jwt_authentication(settings: Settings, rules: TokenRules, identity: Identity) -> Authentication:
     await _enter_bootstrap_client(settings, identity.clients)
     await _open_key_ring(settings, identity)
+    await identity.live_providers.refresh()  # a token of theirs is not to be refused because the process is new
     ring = identity.key_ring.ring
     clients = ClientSecrets(identity.clients)
     trusted = identity.trusted_keys  # also those that were registered before it was switched off
     assertions = ClientAssertions(identity.clients, trusted, identity.assertions, settings.jwt_issuer)
-    authenticator = JwtAuthenticator(TokenVerifier(ring, rules, system_clock))
+    authenticator = JwtAuthenticator(
+        TokenVerifier(ring, rules, system_clock),
+        FederatedTokens(identity.live_providers, settings.oidc_roles_claim or "roles", system_clock),
+        KeyFinder(identity.key_ring, identity.live_providers),
+    )
     return Authentication(
         authenticator=authenticator,
         steps=_build_steps_authenticator(settings, authenticator),

@@ -39,6 +39,7 @@ from statewright.services.transactions import OpenTransactions
 from statewright.settings import Settings
 from statewright.storage import announcements
 from statewright.storage.announcements import NotificationHandler
+from statewright.storage.auth.providers import CHANNEL as PROVIDER_CHANNEL
 from statewright.storage.auth.signing_keys import CHANNEL as KEY_CHANNEL
 from statewright.storage.commit.group_commit import GroupCommit
 from statewright.storage.commit.traced import TracedGroupCommit
@@ -70,6 +71,9 @@ async def build_runtime(
         runtime = _assemble(settings, database, pools, node, tracer)
         stack.push_async_callback(runtime.extensions.get(Egress).close)
         await runtime.extensions.get(SuspensionFollower).refresh()
+        identity = runtime.extensions.get(Administration).identity
+        if identity is not None:
+            stack.push_async_callback(identity.live_providers.close)
         await stack.enter_async_context(run_in_background(_build_maintenance(settings, database, runtime)))
         stack.push_async_callback(runtime.commits.drain)
         stack.push_async_callback(finish_all, runtime.detached_runs, grace)
@@ -206,12 +210,14 @@ def _build_maintenance(
     identity = runtime.extensions.get(Administration).identity
     if identity is not None:
         waking[KEY_CHANNEL] = lambda _kid: identity.key_ring.changed.set()
+        waking[PROVIDER_CHANNEL] = lambda _: identity.live_providers.changed.set()
 
     def forget_all() -> None:
         definitions.forget_all()
         suspensions.announce_change()
         if identity is not None:
             identity.key_ring.changed.set()
+            identity.live_providers.changed.set()
 
     follow = announcements.follow(
         database,
@@ -232,6 +238,7 @@ def _build_maintenance(
     work["idempotency-sweep"] = runtime.extensions.get(IdempotencySweeper).run()
     if identity is not None:
         work["signing-keys"] = identity.key_ring.follow()
+        work["identity-providers"] = identity.live_providers.follow()
     if settings.ops_enabled:
         work["ops-audit-sweep"] = runtime.extensions.get(OpsAuditSweeper).run()
     if settings.history_retention.is_limited:

@@ -12,6 +12,7 @@ from statewright.auth.authenticators import (
     AuthenticationFailed,
     Authenticator,
     JwtAuthenticator,
+    KeyNotKnownYet,
     MockAuthenticator,
 )
 from statewright.auth.clients import Client, ClientSecrets, ClientStore, load_bootstrap_client
@@ -37,6 +38,7 @@ __all__ = [
     "ClientStore",
     "JwkSet",
     "JwtAuthenticator",
+    "KeyNotKnownYet",
     "KeyRing",
     "MockAuthenticator",
     "MockTokenEndpoint",

@@ -6,7 +6,9 @@ To add a way to authenticate, add an :class:`Authenticator` here, and a mode to 
 
 from typing import Final, Literal, Protocol
 
-from statewright.auth.tokens import TokenRefused, TokenVerifier
+from statewright.auth.principals import text_claim
+from statewright.auth.providers import FederatedTokens
+from statewright.auth.tokens import TokenRefused, TokenVerifier, UnknownKey
 from statewright.entity import Principal
 from statewright.failures import Unauthorized
 
@@ -26,11 +28,35 @@ class AuthenticationFailed(Unauthorized):
         self.detail_for_log = detail
 
 
+class KeyNotKnownYet(AuthenticationFailed):
+    """No key is known here that the token could be signed with. Another node, or an identity provider, may have one:
+    ``authenticate_later`` of the authenticator asks them, and decides.
+    """
+
+
 class Authenticator(Protocol):
     """Authenticates requests, of HTTP as of gRPC."""
 
     def authenticate(self, authorization: str | None) -> Principal:
-        """The principal of the request with this header (None: absent). Raises :class:`AuthenticationFailed`."""
+        """The principal of the request with this header (None: absent). Raises :class:`AuthenticationFailed`, and
+        :class:`KeyNotKnownYet` where that is not the last word.
+        """
+        ...
+
+    async def authenticate_later(self, authorization: str | None) -> Principal:
+        """The same for a request whose key was not known yet. Raises :class:`AuthenticationFailed`."""
+        ...
+
+
+class LateKeys(Protocol):
+    """Looks for keys that this process does not know yet."""
+
+    def may_find(self, kid: str, issuer: str) -> bool:
+        """Whether it is worth while to look for the key of a token with these claims."""
+        ...
+
+    async def look_for(self, kid: str, issuer: str) -> None:
+        """Learn what there is to be learnt of it. It raises nothing, and takes some seconds at most."""
         ...
 
 
@@ -44,6 +70,10 @@ class MockAuthenticator:
         """The mock principal."""
         del authorization
         return self._principal
+
+    async def authenticate_later(self, authorization: str | None) -> Principal:
+        """The mock principal."""
+        return self.authenticate(authorization)
 
 
 class AnonymousFallback:
@@ -60,23 +90,72 @@ class AnonymousFallback:
         """The principal of the request. Raises :class:`AuthenticationFailed`."""
         return self._authenticator.authenticate(authorization) if authorization else self._principal
 
+    async def authenticate_later(self, authorization: str | None) -> Principal:
+        """The principal of the request. Raises :class:`AuthenticationFailed`."""
+        return await self._authenticator.authenticate_later(authorization) if authorization else self._principal
+
 
 class JwtAuthenticator:
-    """Authenticates by bearer tokens. The scheme is matched to the letter, with one blank; the rest is the token."""
+    """Authenticates by bearer tokens: first-party ones, else those of identity providers (``federated``). The scheme is
+    matched to the letter, with one blank; the rest is the token.
 
-    def __init__(self, tokens: TokenVerifier) -> None:
+    Only for tokens whose key id is unknown to the one the other is asked; every other refusal is final.
+    """
+
+    def __init__(
+        self, tokens: TokenVerifier, federated: FederatedTokens | None = None, late_keys: LateKeys | None = None
+    ) -> None:
         self._tokens = tokens
+        self._federated = federated
+        self._late_keys = late_keys
 
     def authenticate(self, authorization: str | None) -> Principal:
         """The principal of the token. Raises :class:`AuthenticationFailed`."""
-        if not authorization:
-            raise AuthenticationFailed("missing-header")
-        if not authorization.startswith(_SCHEME):
-            raise AuthenticationFailed("invalid-format")
-        token = authorization[len(_SCHEME) :]
-        if not token:
-            raise AuthenticationFailed("empty-bearer")
+        token = _read_bearer(authorization)
         try:
-            return self._tokens.verify(token)
+            return self._verify(token)
+        except UnknownKey as unknown:
+            late = self._late_keys
+            if late is not None and late.may_find(unknown.parsed.kid, text_claim(unknown.parsed.claims, "iss")):
+                raise KeyNotKnownYet("token-invalid", str(unknown)) from None
+            raise AuthenticationFailed("token-invalid", str(unknown)) from None
         except TokenRefused as refused:
             raise AuthenticationFailed("token-invalid", str(refused)) from None
+
+    async def authenticate_later(self, authorization: str | None) -> Principal:
+        """The principal of a token, after its key was looked for elsewhere. Raises :class:`AuthenticationFailed`."""
+        token = _read_bearer(authorization)
+        try:
+            try:
+                return self._verify(token)
+            except UnknownKey as unknown:
+                if self._late_keys is None:
+                    raise
+                await self._late_keys.look_for(unknown.parsed.kid, text_claim(unknown.parsed.claims, "iss"))
+            return self._verify(token)
+        except TokenRefused as refused:
+            raise AuthenticationFailed("token-invalid", str(refused)) from None
+
+    def _verify(self, token: str) -> Principal:
+        """Raises ``TokenRefused``."""
+        federated = self._federated
+        if federated is None:
+            return self._tokens.verify(token)
+        known = federated.recall(token)
+        if known is not None:
+            return known
+        try:
+            return self._tokens.verify(token)
+        except UnknownKey as unknown:
+            return federated.verify(token, unknown.parsed)
+
+
+def _read_bearer(authorization: str | None) -> str:
+    if not authorization:
+        raise AuthenticationFailed("missing-header")
+    if not authorization.startswith(_SCHEME):
+        raise AuthenticationFailed("invalid-format")
+    token = authorization[len(_SCHEME) :]
+    if not token:
+        raise AuthenticationFailed("empty-bearer")
+    return token

@@ -94,7 +94,7 @@ def find_time_problem(claims: Claims, now: int) -> str | None:
     """Why the token is not valid at ``now`` (seconds since 1970), in the phrases of
     docs/reference/authentication.md#token-exchange; ``None`` if it is.
     """
-    expires, issued, begins = (_to_seconds(claims.get(name)) for name in ("exp", "iat", "nbf"))
+    expires, issued, begins = (to_seconds(claims.get(name)) for name in ("exp", "iat", "nbf"))
     if expires is None:
         return "missing exp claim"
     if now > expires + MAX_CLOCK_SKEW_S:
@@ -110,7 +110,7 @@ def find_time_problem(claims: Claims, now: int) -> str | None:
 
 def get_expiry(claims: Claims) -> int:
     """``exp`` in seconds since 1970, of claims that have no time problem."""
-    return _to_seconds(claims.get("exp")) or 0
+    return to_seconds(claims.get("exp")) or 0
 
 
 def is_meant_for(audience: str, claim: object) -> bool:
@@ -118,7 +118,7 @@ def is_meant_for(audience: str, claim: object) -> bool:
     return claim == audience or (isinstance(claim, list) and audience in claim)
 
 
-def _to_seconds(value: object) -> int | None:
+def to_seconds(value: object) -> int | None:
     """A time claim in whole seconds, fractions cut off; ``None`` for what is no number, as booleans in JSON."""
     return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 

@@ -31,8 +31,12 @@ class TokenRefused(Exception):
 
 class UnknownKey(TokenRefused):
     """Not a first-party token: the one refusal after which another kind of validator may be asked
-    (docs/reference/authentication.md#claims-that-are-read).
+    (docs/reference/authentication.md#claims-that-are-read). ``parsed`` is the token, nothing about it verified.
     """
+
+    def __init__(self, message: str, parsed: jws.Jws) -> None:
+        super().__init__(message)
+        self.parsed = parsed
 
 
 class VerifyingKeys(Protocol):
@@ -106,7 +110,7 @@ class TokenVerifier:
             raise TokenRefused("missing kid")
         key = self._keys.find_verifying_key(parsed.kid, at)
         if key is None:
-            raise UnknownKey("unknown key")
+            raise UnknownKey("unknown key", parsed)
         if not jws.is_signed_by(key, parsed):
             raise TokenRefused("bad signature")
         principal = self._verify_claims(parsed.claims, at // _SECOND_US)

@@ -28,7 +28,7 @@ _SERVICE: Final = "reference/service.md"
 SOURCES: Final[Mapping[str, Source]] = {
     "auth": Source(_AUTH),
     "auth.clients": Source(_AUTH, "Clients"),
-    "auth.oidc": Source("help/auth-oidc.md", is_built=False),
+    "auth.oidc": Source("reference/oidc.md"),
     "auth.tokens": Source(_AUTH, "Token endpoint"),
     "auth.trusted-keys": Source(_AUTH, "Trusted keys"),
     "cli": Source("reference/cli.md"),

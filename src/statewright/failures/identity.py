@@ -64,3 +64,45 @@ class KeyOwnedByDifferentTenant(Failure):
 
     def __init__(self) -> None:
         super().__init__("the key id is taken by another tenant")
+
+
+class ProviderNotFound(Failure):
+    """The tenant has no such identity provider."""
+
+    code, status = "OIDC_PROVIDER_NOT_FOUND", 404
+
+    def __init__(self) -> None:
+        super().__init__("OIDC provider not found")
+
+
+class ProviderDuplicate(Failure):
+    """The tenant has registered a provider with this discovery document already."""
+
+    code, status = "OIDC_PROVIDER_DUPLICATE", 409
+
+    def __init__(self) -> None:
+        super().__init__("a provider with this wellKnownConfigUri is already registered")
+
+
+class ProviderInactive(Failure):
+    """An identity provider is to be changed that was invalidated."""
+
+    code, status = "OIDC_PROVIDER_INACTIVE", 409
+
+    def __init__(self) -> None:
+        super().__init__("the provider is invalidated: reactivate it first")
+
+
+class ProviderAddressBlocked(Failure):
+    """The address of an identity provider is one that is not called."""
+
+    code, status = "OIDC_SSRF_BLOCKED", 400
+
+
+class InvalidProviderTenant(Failure):
+    """Only tenants whose ids are UUIDs have identity providers."""
+
+    code, status = "OIDC_INVALID_TENANT", 400
+
+    def __init__(self) -> None:
+        super().__init__("the tenant id is not a UUID")

@@ -61,7 +61,7 @@ REVIEW_INTERVAL_S: Final = 1.0
 class Server(grpc.aio.Server):
     """With ``reuse_port`` several processes may listen on the same port. ``tls`` is a context with the ALPN protocol
     ``h2``, for all ports; None: plaintext. ``authorize`` refuses calls at their head, before anything of a message is
-    taken, and whether there is such a method or not.
+    taken, and whether there is such a method or not; with a future it decides later, and ends the call if it refuses.
     """
 
     def __init__(
@@ -209,6 +209,8 @@ class Server(grpc.aio.Server):
         """Has the method answer that the call asks for; one that takes a single message when that is there."""
         if self._authorize is not None:
             call.authorization = self._authorize(call.headers, peer)
+            if isinstance(call.authorization, asyncio.Future):
+                call.authorization.add_done_callback(partial(_end_if_refused, call))
         handler = self._methods.get(call.headers.path)
         if handler is None:
             raise CallRefused(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
@@ -256,6 +258,13 @@ class Server(grpc.aio.Server):
             connection.review(now)
         self.incidents.report_unlogged()
         self._review_soon()
+
+
+def _end_if_refused(call: Call, authorization: "asyncio.Future[Any]") -> None:  # Any: only a refusal is looked at
+    """What was decided after the head of a call had come counts before its message has."""
+    refused = None if authorization.cancelled() else authorization.exception()
+    if isinstance(refused, CallRefused):
+        call.abort(refused.code, str(refused))
 
 
 def _configure_tls(context: ssl.SSLContext) -> TlsConfig:

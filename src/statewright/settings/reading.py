@@ -28,8 +28,6 @@ NEEDLESS_VARIABLES: Final = frozenset({
 })  # fmt: skip
 """Documented names that tune what this service has no need of; one warning names all that are set."""
 
-UNSUPPORTED_PREFIXES: Final = ("OIDC_",)
-"""Documented names that configure what this service does not offer; a warning, whatever their values."""
 
 _KUBERNETES_LINK: Final = re.compile(
     r"\w+_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)"
@@ -81,8 +79,6 @@ def find_unused(environment: Mapping[str, str]) -> Iterator[str]:
             continue
         if name in NEEDLESS_VARIABLES:
             needless.append(variable)
-        elif name.startswith(UNSUPPORTED_PREFIXES):
-            yield f"{variable} has no effect: this service does not offer what it asks for"
         else:
             yield f"{variable} is unknown and ignored"
     if needless:

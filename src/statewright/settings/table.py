@@ -222,6 +222,34 @@ class Table(Struct, frozen=True, kw_only=True):
             " empty: those of any tenant",
         ),
     ] = ""
+    oidc_require_https: Annotated[bool, _auth(FLAG, "identity providers are registered and called by https only")] = (
+        True
+    )
+    oidc_allow_private_networks: Annotated[
+        bool, _auth(FLAG, "identity providers may have private and loopback addresses: development only")
+    ] = False
+    oidc_roles_claim: Annotated[
+        str, _auth(TEXT, "claim with the roles, in tokens of identity providers that name no other")
+    ] = "roles"
+    oidc_connect_timeout_ms: Annotated[
+        int, _auth(integer(1, 600_000, unit="milliseconds"), "longest time of a connection to an identity provider")
+    ] = 5000
+    oidc_socket_timeout_ms: Annotated[
+        int, _auth(integer(1, 600_000, unit="milliseconds"), "longest silence of an identity provider")
+    ] = 5000
+    oidc_connection_request_timeout_ms: Annotated[
+        int,
+        _auth(
+            integer(1, 600_000, unit="milliseconds"),
+            "added to the two others, the longest time of a request for a discovery document",
+        ),
+    ] = 5000
+    oidc_key_grace: Annotated[
+        timedelta,
+        _ours(_auth)(
+            _DURATION_OR_ZERO, "how long keys of an identity provider that fails are used beyond their five minutes"
+        ),
+    ] = span("5m")
     iam_trusted_key_registration_enabled: Annotated[
         bool, _auth(FLAG, "administrators may register public keys of others for token exchange and client assertions")
     ] = False

@@ -61,6 +61,9 @@ class KnownTokens:
             raise AuthenticationFailed("token-invalid")
         return principal
 
+    async def authenticate_later(self, authorization: str | None) -> Principal:
+        return self.authenticate(authorization)
+
 
 class WatchedMembers(Members):
     """Members whose coming and going can be waited for."""

@@ -18,6 +18,8 @@ FEATURES: dict[str, Json] = {
     "bootstrap_tenant_id": "boot-tenant",
     "iam_m2m_admin_role_enabled": True,
     "iam_trusted_key_registration_enabled": True,
+    "oidc_require_https": False,
+    "oidc_allow_private_networks": True,
 }
 
 

@@ -2,6 +2,7 @@
 (docs/reference/grpc.md#authentication-and-roles).
 """
 
+import asyncio
 from collections.abc import Mapping
 from typing import Final, TypeAlias, TypeVar
 
@@ -9,7 +10,7 @@ import grpc
 import grpc.aio
 
 from statewright import logs
-from statewright.auth import AuthenticationFailed, Authenticator
+from statewright.auth import AuthenticationFailed, Authenticator, KeyNotKnownYet
 from statewright.entity import Principal
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.rpc.context import CallContext
@@ -30,6 +31,9 @@ COMPUTE_ROLE: Final = "ROLE_M2M"
 """The role that the principal of a calculation member must have."""
 
 
+MAX_UNDECIDED: Final = 16
+"""Calls of a server that wait until the key of their token has been looked for."""
+
 REFUSAL: Final = "authentication failed"
 """All that a caller is told."""
 
@@ -40,27 +44,45 @@ def authorize_at_head(
     """Authenticates calls before anything of a message is taken; the principal is the ``authorization`` of the call.
 
     ``authenticators`` are by service, and the ``default`` decides on all others, those that do not exist too. The
-    services in ``public`` ask for no credentials.
+    services in ``public`` ask for no credentials. Of a token whose key has to be looked for the call has a future; only
+    so many calls wait for theirs, since messages are taken meanwhile.
     """
+    undecided: set[asyncio.Task[Principal]] = set()
 
-    def authorize(call: RequestHeaders, peer: str) -> Principal | None:
+    def report(refused: AuthenticationFailed, path: str, peer: str) -> CallRefused:
+        incidents.report(
+            "authentication_failed",
+            cause=f"{refused.reason} {peer.rpartition(':')[0]}",
+            is_warning=True,
+            reason=refused.reason,
+            detail=refused.detail_for_log,
+            peer=peer,
+            method=path,
+        )
+        return CallRefused(grpc.StatusCode.UNAUTHENTICATED, REFUSAL)
+
+    async def decide(authenticator: Authenticator, header: str | None, path: str, peer: str) -> Principal:
+        try:
+            return await authenticator.authenticate_later(header)
+        except AuthenticationFailed as refused:
+            raise report(refused, path, peer) from refused
+
+    def authorize(call: RequestHeaders, peer: str) -> Principal | asyncio.Task[Principal] | None:
         service = call.path[1:].rpartition("/")[0]
         if service in public:
             return None
         given = next((value for name, value in call.metadata if name == "authorization"), None)
+        header = given if isinstance(given, str) else None
+        authenticator = authenticators.get(service, default)
         try:
-            return authenticators.get(service, default).authenticate(given if isinstance(given, str) else None)
+            return authenticator.authenticate(header)
         except AuthenticationFailed as refused:
-            incidents.report(
-                "authentication_failed",
-                cause=f"{refused.reason} {peer.rpartition(':')[0]}",
-                is_warning=True,
-                reason=refused.reason,
-                detail=refused.detail_for_log,
-                peer=peer,
-                method=call.path,
-            )
-            raise CallRefused(grpc.StatusCode.UNAUTHENTICATED, REFUSAL) from refused
+            if not isinstance(refused, KeyNotKnownYet) or len(undecided) >= MAX_UNDECIDED:
+                raise report(refused, call.path, peer) from refused
+        task = asyncio.get_running_loop().create_task(decide(authenticator, header, call.path, peer), name="late-key")
+        undecided.add(task)
+        task.add_done_callback(undecided.discard)
+        return task
 
     return authorize
 
@@ -74,7 +96,14 @@ async def authenticate_call(
     if isinstance(context, CallContext) and isinstance(context.authorization, Principal):
         return context.authorization
     try:
-        return authenticator.authenticate(get_first_value(context, "authorization"))
+        if isinstance(context, CallContext) and isinstance(context.authorization, asyncio.Task):
+            task: asyncio.Task[Principal] = context.authorization
+            return await asyncio.shield(task)
+        header = get_first_value(context, "authorization")
+        try:
+            return authenticator.authenticate(header)
+        except KeyNotKnownYet:
+            return await authenticator.authenticate_later(header)
     except AuthenticationFailed as refused:
         log.warning(
             "authentication_failed",

@@ -29,7 +29,7 @@ from statewright.api.http.response import (
 from statewright.api.http.router import Operation, PublicRequest, PublicRoute, RouteEntry, Router
 from statewright.api.http.security import PageGuard, allows_origin, build_challenge
 from statewright.api.http.warnings import build_warning_headers
-from statewright.auth import AuthenticationFailed, Authenticator
+from statewright.auth import AuthenticationFailed, Authenticator, KeyNotKnownYet
 from statewright.cluster.http_proxy import HttpProxy
 from statewright.entity import Principal
 from statewright.failures import (
@@ -178,6 +178,8 @@ class HttpApplication:
         status = 0
         try:
             refusal = call.refuse(found)
+            if call.is_undecided:
+                refusal = await call.decide(found)
             if refusal is None and call.owner is not None:
                 status = await call.forward(call.owner, send)
             else:
@@ -220,6 +222,7 @@ class _Call:
         "_receive",
         "_scope",
         "extra_headers",
+        "is_undecided",
         "owner",
         "span",
     )
@@ -233,6 +236,8 @@ class _Call:
         self._scope = scope
         self._receive = receive
         self._principal: Principal | None = None
+        self.is_undecided = False
+        """Whether the key of the token has to be looked for before it is known who the caller is."""
         self._headers = receive.headers if isinstance(receive, RequestStream) else dict(scope["headers"])
         self.extra_headers: Headers = (
             dialect.cors.headers(self._headers.get(b"origin")) if dialect.cors is not None else ()
@@ -258,11 +263,30 @@ class _Call:
         elif not dialect.is_closed or not self._path.startswith(f"{dialect.base}/"):
             return self._refuse_path(found)
         try:
-            self._principal = self._authenticate()
+            self._principal = self._get_authenticator().authenticate(self._get_header(b"authorization"))
+        except KeyNotKnownYet:
+            self.is_undecided = True
+            return None
         except AuthenticationFailed as refused:
             self._begin_span(found)
             return self._refuse_stranger(refused)
         self._begin_span(found)
+        return self._admit(found)
+
+    async def decide(self, found: RouteEntry | tuple[str, ...]) -> Response | None:
+        """The same for a caller who was undecided."""
+        try:
+            header = self._get_header(b"authorization")
+            self._principal = await self._get_authenticator().authenticate_later(header)
+        except AuthenticationFailed as refused:
+            self._begin_span(found)
+            return self._refuse_stranger(refused)
+        self._begin_span(found)
+        return self._admit(found)
+
+    def _admit(self, found: RouteEntry | tuple[str, ...]) -> Response | None:
+        """The response to a caller who is known, when no endpoint is to run; else None."""
+        dialect = self._dialect
         if dialect.joins_transactions and b"x-tx-token" in self._headers:
             self.owner = self._find_owner()
         return None if self.owner is not None or isinstance(found, RouteEntry) else self._refuse_path(found)
@@ -404,10 +428,10 @@ class _Call:
         params = entry.path_params(self._path)
         return Request(self._scope, self._receive, runtime=runtime, caller=caller, path_params=params)
 
-    def _authenticate(self) -> Principal:
+    def _get_authenticator(self) -> Authenticator:
         authenticator = self._dialect.authenticator
         assert authenticator is not None  # noqa: S101 - a dialect with operations has one
-        return authenticator.authenticate(self._get_header(b"authorization"))
+        return authenticator
 
     def _find_owner(self) -> NodeId | None:
         """The node that owns the transaction a request joins; None when that is this one."""

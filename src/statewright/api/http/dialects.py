@@ -19,6 +19,7 @@ from statewright.api.http.flows.routes import FLOW_ROUTES
 from statewright.api.http.messages import MESSAGES
 from statewright.api.http.models import MODELS
 from statewright.api.http.ops.routes import OPS_ROUTES
+from statewright.api.http.providers import PROVIDERS
 from statewright.api.http.response import TEXT, Response
 from statewright.api.http.router import PublicRequest, PublicRoute, Route
 from statewright.api.http.search import SEARCH
@@ -46,6 +47,7 @@ ROUTES: tuple[Route, ...] = (
     *CLIENTS,
     *SIGNING_KEYS,
     *TRUSTED_KEYS,
+    *PROVIDERS,
 )
 
 

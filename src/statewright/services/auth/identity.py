@@ -7,12 +7,15 @@ from msgspec.structs import replace
 
 from statewright.auth.encryption import KeyCipher
 from statewright.auth.keys import Audience, read_audience
+from statewright.egress import Egress
 from statewright.entity import Principal
 from statewright.failures import BadRequest, FeatureDisabled, Forbidden, NotImplementedHere
 from statewright.ids import TenantId
 from statewright.services.auth.key_ring import LiveKeyRing
+from statewright.services.auth.live_providers import LiveProviders
 from statewright.storage.auth.assertions import StoredAssertions
 from statewright.storage.auth.clients import StoredClients
+from statewright.storage.auth.providers import StoredProviders
 from statewright.storage.auth.signing_keys import StoredKeyPairs
 from statewright.storage.auth.trusted_keys import StoredTrustedKeys
 from statewright.storage.pool import Pool
@@ -33,6 +36,7 @@ class TrustLimits(Struct, frozen=True, kw_only=True):
 class Identity(Struct, frozen=True, kw_only=True, eq=False):
     """The parts of a process that authenticates its callers itself. ``grants_admin``: a new client may have the role of
     administrators. ``key_pair_days``: how long a new key pair is valid unless its issuer says otherwise.
+    ``discovery`` sends requests to identity providers.
     """
 
     clients: StoredClients
@@ -44,6 +48,9 @@ class Identity(Struct, frozen=True, kw_only=True, eq=False):
     trusted_keys: StoredTrustedKeys
     trust_limits: TrustLimits
     assertions: StoredAssertions
+    providers: StoredProviders
+    live_providers: LiveProviders
+    discovery: Egress
 
 
 class Administration(Struct, frozen=True, kw_only=True, eq=False):

@@ -390,6 +390,13 @@ _ROLES: Final = define_array({"type": "string", "examples": ["ROLE_M2M"]})
 _JWK: Final = {"type": "object", "description": "a public RSA key (RFC 7517)"}
 _AUDIENCE: Final = {"type": "string", "enum": ["client", "human"]}
 _GRACE: Final = {"type": ["integer", "null"], "minimum": 0, "maximum": 31_622_400, "examples": [600]}
+_DISCOVERY_URI: Final = {
+    "type": "string",
+    "maxLength": 1000,
+    "examples": ["https://login.example.org/.well-known/openid-configuration"],
+}
+_OIDC_NAMES: Final = {"type": ["array", "null"], "maxItems": 10, "items": {"type": "string", "minLength": 1}}
+_OIDC_CLAIM: Final = {"type": ["string", "null"], "maxLength": 100}
 _CLIENT_ID: Final = {"type": "string", "examples": ["3F0KQ9V2B1C7TD5E"]}
 
 IDENTITY: Final[Document] = {
@@ -451,6 +458,26 @@ IDENTITY: Final[Document] = {
         issuers=define_array(TEXT),
     ),
     "TrustedKeys": define_array(ref("TrustedKey")),
+    "OidcProvider": define_object(
+        "id active createdAt wellKnownConfigUri",
+        id=UUID,
+        active=FLAG,
+        createdAt=INSTANT,
+        wellKnownConfigUri=_DISCOVERY_URI,
+        issuers=define_array(TEXT),
+        expectedAudiences=define_array(TEXT),
+        rolesClaim=TEXT,
+    ),
+    "OidcProviders": define_array(ref("OidcProvider")),
+    "NewOidcProvider": define_open_object(
+        "wellKnownConfigUri",
+        wellKnownConfigUri=_DISCOVERY_URI,
+        issuers=_OIDC_NAMES,
+        expectedAudiences=_OIDC_NAMES,
+        rolesClaim=_OIDC_CLAIM,
+    ),
+    "OidcProviderPatch": define_open_object(issuers=_OIDC_NAMES, expectedAudiences=_OIDC_NAMES, rolesClaim=_OIDC_CLAIM),
+    "OidcReactivation": define_open_object(reactivateKeys={"type": ["boolean", "null"]}),
     "Grace": define_open_object(gracePeriodSec=_GRACE),
     "Validity": define_open_object("validTo", validTo=INSTANT, validFrom=INSTANT),
     "ClientDeletion": define_object("message clientId", message=TEXT, clientId=_CLIENT_ID),

@@ -22,6 +22,7 @@ TAGS: Final = {
     "Identity": "Tokens and the keys that verify them",
     "Signing keys": "Key pairs of the service: issue, rotate and end them (jwt mode)",
     "Trusted keys": "Public keys of others whose signatures a tenant trusts (jwt mode)",
+    "Identity providers": "OpenID Connect providers whose tokens are credentials of a tenant (jwt mode)",
     "Clients": "Machine clients of a tenant, and their secrets (jwt mode)",
     "Administration": "A running process: log level, history",
     "Operations": "Health, help and this document",

@@ -1,0 +1,200 @@
+"""The identity providers of all tenants, as the database has them, and their keys.
+
+Rows are read again when a change is announced, when announcements may have been missed, when a token names a key that
+is not known, and every second. So a provider that one node registers, changes or invalidates is so on all of them
+within a second, and within milliseconds as a rule. Keys are each node's own to fetch.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+from statewright import logs
+from statewright.auth.providers import KnownProvider, Provider
+from statewright.background import repeat
+from statewright.ids import Clock
+from statewright.services.auth.key_ring import LOOK_INTERVAL
+from statewright.services.auth.key_sources import FetchPolicy, KeySource, hash_text
+from statewright.storage.auth.providers import StoredProviders
+
+MAX_CANDIDATES_ASKED: Final = 20
+"""Sources that are asked for the unknown key of one token."""
+
+log = logs.logger(__name__)
+
+
+class ProviderKeys:
+    """The keys of a source that count for one provider: those that were fetched after ``since``."""
+
+    __slots__ = ("since", "source")
+
+    def __init__(self, source: KeySource, since: int) -> None:
+        self.source = source
+        self.since = since
+
+    def find_key(self, kid: str, now: int) -> RSAPublicKey | None:
+        """The key with this id, if it counts at ``now``."""
+        return self.source.find_key(kid, now, since=self.since)
+
+
+class _Known(KnownProvider, frozen=True, eq=False):
+    keys: ProviderKeys
+
+
+class LiveProviders:
+    """Keeps the active providers of all tenants as the database has them."""
+
+    def __init__(self, store: StoredProviders, policy: FetchPolicy, clock: Clock) -> None:
+        self.generation = 0
+        self.hits = self.misses = 0
+        self.faults: Counter[str] = Counter()
+        """Failed fetches, by what could not be had."""
+        self.changed = asyncio.Event()
+        """Set it to have the rows read again."""
+        self._store = store
+        self._policy = policy
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._revision: int | None = None
+        self._known: dict[str, _Known] = {}
+        self._sources: dict[str, KeySource] = {}
+        self._by_issuer: dict[str, list[_Known]] = {}
+        self._undiscovered: list[_Known] = []
+        self._is_indexed = False
+        self._mismatched: set[str] = set()
+        self._looks: set[asyncio.Task[None]] = set()
+
+    @property
+    def count(self) -> int:
+        """Active providers of all tenants."""
+        return len(self._known)
+
+    @property
+    def requests(self) -> Counter[str]:
+        """Outcomes of the requests to providers."""
+        return self._policy.discovery.outcomes + self._policy.key_sets.outcomes
+
+    def find_candidates(self, issuer: str) -> Sequence[KnownProvider]:
+        """The providers whose tokens name ``issuer``."""
+        return self._find_candidates(issuer)
+
+    def _find_candidates(self, issuer: str) -> Sequence[_Known]:
+        if not self._is_indexed:
+            self._build_index()
+        return self._by_issuer.get(issuer, ())
+
+    async def follow(self) -> None:
+        """Keep the providers as the database has them, and fetch what is missing, until cancelled."""
+        await repeat(
+            self.run_once, LOOK_INTERVAL, log=log, failure="providers_not_read", spread=(0.9, 1.0), wake=self.changed
+        )
+
+    async def run_once(self) -> None:
+        """Read the rows, if there are others, and begin to fetch what has not been fetched yet."""
+        await self.refresh()
+        now = self._clock()
+        for known in self._known.values():
+            if known.keys.source.needs_attempt or not self._is_fetched(known):
+                known.keys.source.refresh_soon(now)
+
+    async def refresh(self) -> None:
+        """Take over what is stored now."""
+        async with self._lock:
+            revision = await self._store.read_revision()
+            if revision != self._revision:
+                self._take_over(await self._store.list_active())
+                self._revision = revision
+
+    async def fetch_keys(self, provider_id: str) -> None:
+        """Ask a provider for its keys now, whatever is known of them. A failure is logged."""
+        known = self._known.get(provider_id)
+        if known is not None:
+            await known.keys.source.refresh()
+
+    async def learn(self, kid: str, issuer: str) -> None:
+        """Ask the providers that ``issuer`` may be one of for a key that is not known; until one has it, or none."""
+        now = self._clock()
+        candidates = (*self._find_candidates(issuer), *self._undiscovered)
+        wanted = {
+            known.keys.source.uri: known.keys
+            for known in candidates
+            if not known.provider.issuers or issuer in known.provider.issuers
+            if known.keys.source.may_learn(kid, now, since=known.keys.since)
+        }
+        asked = list(wanted.values())[:MAX_CANDIDATES_ASKED]
+        pending = {asyncio.create_task(keys.source.learn(kid, since=keys.since), name="unknown-key") for keys in asked}
+        self._looks |= pending
+        while pending:
+            done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+            self._looks -= done
+            if any(keys.find_key(kid, self._clock()) is not None for keys in asked):
+                break
+        for task in pending:  # they end by themselves, for who asks next
+            task.add_done_callback(self._looks.discard)
+
+    async def close(self) -> None:
+        """Fetch nothing more."""
+        for source in self._sources.values():
+            source.close()
+        for task in tuple(self._looks):
+            task.cancel()
+        await self._policy.discovery.close()
+        await self._policy.key_sets.close()
+
+    def _is_fetched(self, known: _Known) -> bool:
+        fetched_at = known.keys.source.fetched_at
+        return fetched_at is not None and fetched_at >= known.keys.since
+
+    def _take_over(self, providers: Sequence[Provider]) -> None:
+        before = self._known
+        self._known = {provider.id: self._build_known(provider, before.get(provider.id)) for provider in providers}
+        used = {provider.uri for provider in providers}
+        for uri in self._sources.keys() - used:
+            self._sources.pop(uri).close()
+        self._touch()
+
+    def _build_known(self, provider: Provider, before: _Known | None) -> _Known:
+        if before is not None and before.provider == provider:
+            return before
+        now = self._clock()
+        source = self._sources.get(provider.uri)
+        if source is None:
+            source = self._sources[provider.uri] = KeySource(
+                provider.uri, self._policy, self._clock, changed=self._touch, failed=self._count_fault
+            )
+        since = 0 if before is None else before.keys.since
+        if self._revision is not None and provider.keys_since > (0 if before is None else before.provider.keys_since):
+            since = now
+        if before is not None and provider.reloaded_at > before.provider.reloaded_at:
+            source.retry_soon()
+        return _Known(provider, ProviderKeys(source, since))
+
+    def _touch(self) -> None:
+        self.generation += 1
+        self._is_indexed = False
+
+    def _count_fault(self, fault: str) -> None:
+        self.faults[fault] += 1
+
+    def _build_index(self) -> None:
+        self._by_issuer, self._undiscovered, self._is_indexed = {}, [], True
+        for known in self._known.values():
+            provider, issuer = known.provider, known.keys.source.issuer
+            if issuer is None:
+                self._undiscovered.append(known)
+            elif provider.issuers and issuer not in provider.issuers:
+                self._report_mismatch(provider, issuer)
+            else:
+                for name in provider.issuers or (issuer,):
+                    self._by_issuer.setdefault(name, []).append(known)
+
+    def _report_mismatch(self, provider: Provider, issuer: str) -> None:
+        if provider.id in self._mismatched:
+            return
+        self._mismatched.add(provider.id)
+        self._count_fault("issuer_pin_mismatch")
+        expected = [hash_text(each) for each in provider.issuers]
+        log.warning("oidc_issuer_mismatch", provider=provider.id, issuer=hash_text(issuer), expected=expected)

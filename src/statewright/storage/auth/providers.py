@@ -1,0 +1,243 @@
+"""Identity providers of tenants (docs/reference/oidc.md#providers).
+
+Every change advances the revision and is announced; nodes read all active providers again then
+(``services/auth/live_providers.py``). Changes follow one another under the lock of the row with the revision.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final, Literal
+from uuid import UUID
+
+import asyncpg
+from msgspec import UNSET, Struct, UnsetType
+
+from statewright.auth.providers import Provider
+from statewright.ids import TenantId
+from statewright.storage.auth.acts import TenantAct, record
+from statewright.storage.connections import DatabaseConnection
+from statewright.storage.pool import Pool
+
+CHANNEL: Final = "statewright_oidc_providers"
+
+MAX_PROVIDERS: Final = 50
+"""Providers of a tenant, also those that are not active."""
+
+LOCK_TIMEOUT: Final = timedelta(seconds=10)
+
+COLUMNS: Final = "tenant, id, uri, issuers, audiences, roles_claim, active, created_at, keys_since, reloaded_at"
+
+
+class ProviderChanges(Struct, frozen=True, kw_only=True):
+    """What of a provider becomes another; UNSET: it stays."""
+
+    issuers: tuple[str, ...] | UnsetType = UNSET
+    audiences: tuple[str, ...] | UnsetType = UNSET
+    roles_claim: str | None | UnsetType = UNSET
+
+
+class StoredProviders:
+    """The providers of one database."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    REVISION = "SELECT revision FROM oidc_revision"
+
+    async def read_revision(self) -> int:
+        """Another number after every change."""
+        async with self._pool.connection() as connection:
+            revision: int = await connection.fetchval(self.REVISION)
+        return revision
+
+    ACTIVE = f"SELECT {COLUMNS} FROM oidc_provider WHERE active ORDER BY created_at, id"  # noqa: S608 - a constant
+
+    async def list_active(self) -> list[Provider]:
+        """The active providers of all tenants, the oldest first."""
+        async with self._pool.connection() as connection:
+            return [_to_provider(row) for row in await connection.fetch(self.ACTIVE)]
+
+    LIST = f"""
+        SELECT {COLUMNS} FROM oidc_provider
+         WHERE tenant = $1 AND (active OR NOT $2)
+         ORDER BY created_at, id
+    """  # noqa: S608
+
+    async def list_for_tenant(self, tenant: TenantId, *, active_only: bool) -> list[Provider]:
+        """The providers of a tenant, the oldest first."""
+        async with self._pool.connection() as connection:
+            return [_to_provider(row) for row in await connection.fetch(self.LIST, tenant, active_only)]
+
+    OTHERS = f"""
+        SELECT {COLUMNS} FROM oidc_provider WHERE uri = $2 AND tenant <> $1 AND active
+    """  # noqa: S608
+
+    OWNERS = "SELECT tenant FROM oidc_uri_owner WHERE uri_hash = $2 AND tenant <> $1 ORDER BY since, tenant LIMIT 100"
+
+    async def list_other_owners(self, tenant: TenantId, uri: str) -> list[TenantId]:
+        """Other tenants that have or had a provider at ``uri``, the oldest first; a hundred at most."""
+        async with self._pool.connection() as connection:
+            rows = await connection.fetch(self.OWNERS, tenant, _hash_uri(uri))
+        return [TenantId(row["tenant"]) for row in rows]
+
+    async def list_others_at(self, tenant: TenantId, uri: str) -> list[Provider]:
+        """The active providers of other tenants at ``uri``."""
+        async with self._pool.connection() as connection:
+            return [_to_provider(row) for row in await connection.fetch(self.OTHERS, tenant, uri)]
+
+    COUNT = "SELECT count(*) FROM oidc_provider WHERE tenant = $1"
+
+    REGISTER = """
+        INSERT INTO oidc_provider (tenant, id, uri, issuers, audiences, roles_claim, active, created_at,
+                                   keys_since, reloaded_at)
+        VALUES ($1, $2::uuid, $3, $4::text[], $5::text[], $6, true, $7::bigint, 0, 0)
+            ON CONFLICT ON CONSTRAINT oidc_provider_uri DO NOTHING
+    """
+
+    REMEMBER = """
+        INSERT INTO oidc_uri_owner (tenant, uri_hash, since) VALUES ($1, $2, $3::bigint) ON CONFLICT DO NOTHING
+    """
+
+    async def register(self, provider: Provider, act: TenantAct) -> Literal["registered", "duplicate", "too many"]:
+        """Add a provider, unless its tenant has one at this URI, or :data:`MAX_PROVIDERS`."""
+        values = (provider.uri, list(provider.issuers), list(provider.audiences), provider.roles_claim)
+        async with (
+            self._pool.connection(limit=LOCK_TIMEOUT) as connection,
+            connection.transaction(isolation="read_committed"),
+        ):
+            await _begin_change(connection)
+            full = await connection.fetchval(self.COUNT, provider.tenant) >= MAX_PROVIDERS
+            key = (provider.tenant, UUID(provider.id))
+            if full:
+                return "too many"
+            if await connection.execute(self.REGISTER, *key, *values, provider.created_at) != "INSERT 0 1":
+                return "duplicate"
+            await connection.execute(self.REMEMBER, provider.tenant, _hash_uri(provider.uri), provider.created_at)
+            await _end_change(connection, act)
+        return "registered"
+
+    FIND = f"SELECT {COLUMNS} FROM oidc_provider WHERE tenant = $1 AND id = $2::uuid"  # noqa: S608
+
+    UPDATE = f"""
+        UPDATE oidc_provider SET issuers = $3::text[], audiences = $4::text[], roles_claim = $5,
+                                 keys_since = greatest($6::bigint, keys_since + 1)
+         WHERE tenant = $1 AND id = $2::uuid AND active
+     RETURNING {COLUMNS}
+    """  # noqa: S608
+
+    async def update(
+        self, tenant: TenantId, id_: UUID, changes: ProviderChanges, *, now: int, act: TenantAct
+    ) -> Provider | None:
+        """Change a provider, whose keys are fetched again. One that is not active is returned as it is; None when the
+        tenant has none of this id.
+        """
+        async with (
+            self._pool.connection(limit=LOCK_TIMEOUT) as connection,
+            connection.transaction(isolation="read_committed"),
+        ):
+            await _begin_change(connection)
+            found = await connection.fetchrow(self.FIND, tenant, id_)
+            if found is None or not found["active"]:
+                return None if found is None else _to_provider(found)
+            known = _to_provider(found)
+            issuers = known.issuers if changes.issuers is UNSET else changes.issuers
+            audiences = known.audiences if changes.audiences is UNSET else changes.audiences
+            claim = known.roles_claim if changes.roles_claim is UNSET else changes.roles_claim
+            row = await connection.fetchrow(self.UPDATE, tenant, id_, list(issuers), list(audiences), claim, now)
+            assert row is not None, "the row was there under the lock"  # noqa: S101
+            await _end_change(connection, act)
+        return _to_provider(row)
+
+    INVALIDATE = "UPDATE oidc_provider SET active = false WHERE tenant = $1 AND id = $2::uuid AND active"
+
+    async def invalidate(self, tenant: TenantId, id_: UUID, *, act: TenantAct) -> bool | None:
+        """Make a provider inactive: whether it was active; None when the tenant has none of this id."""
+        return await self._switch(self.INVALIDATE, tenant, id_, act=act)
+
+    REACTIVATE = """
+        UPDATE oidc_provider SET active = true, keys_since = greatest($3::bigint, keys_since + 1)
+         WHERE tenant = $1 AND id = $2::uuid AND NOT active
+    """
+
+    async def reactivate(self, tenant: TenantId, id_: UUID, *, now: int, act: TenantAct) -> bool | None:
+        """Make a provider active, whose keys are fetched again: whether it was not; None when the tenant has none of
+        this id.
+        """
+        return await self._switch(self.REACTIVATE, tenant, id_, now, act=act)
+
+    DELETE = "DELETE FROM oidc_provider WHERE tenant = $1 AND id = $2::uuid"
+
+    async def delete(self, tenant: TenantId, id_: UUID, *, act: TenantAct) -> bool | None:
+        """Remove a provider: None when the tenant has none of this id."""
+        return await self._switch(self.DELETE, tenant, id_, act=act)
+
+    RELOAD = """
+        UPDATE oidc_provider SET reloaded_at = greatest($2::bigint, reloaded_at + 1) WHERE tenant = $1 AND active
+    """
+
+    async def reload(self, tenant: TenantId, *, now: int, act: TenantAct) -> None:
+        """Have all nodes fetch the keys of the tenant's active providers again."""
+        async with (
+            self._pool.connection(limit=LOCK_TIMEOUT) as connection,
+            connection.transaction(isolation="read_committed"),
+        ):
+            await _begin_change(connection)
+            await connection.execute(self.RELOAD, tenant, now)
+            await _end_change(connection, act)
+
+    async def find(self, tenant: TenantId, id_: UUID) -> Provider | None:
+        """The provider with this id, if it is one of the tenant."""
+        async with self._pool.connection() as connection:
+            row = await connection.fetchrow(self.FIND, tenant, id_)
+        return None if row is None else _to_provider(row)
+
+    async def _switch(self, statement: str, tenant: TenantId, id_: UUID, *values: int, act: TenantAct) -> bool | None:
+        async with (
+            self._pool.connection(limit=LOCK_TIMEOUT) as connection,
+            connection.transaction(isolation="read_committed"),
+        ):
+            await _begin_change(connection)
+            if await connection.fetchrow(self.FIND, tenant, id_) is None:
+                return None
+            tag: str = await connection.execute(statement, tenant, id_, *values)
+            if tag.endswith(" 0"):
+                return False
+            await _end_change(connection, act)
+        return True
+
+
+BEGIN: Final = "SELECT revision FROM oidc_revision FOR UPDATE"
+ADVANCE: Final = "UPDATE oidc_revision SET revision = revision + 1"
+ANNOUNCE: Final = "SELECT pg_notify($1, '')"
+
+
+async def _begin_change(connection: DatabaseConnection) -> None:
+    await connection.execute(BEGIN)
+
+
+async def _end_change(connection: DatabaseConnection, act: TenantAct) -> None:
+    await record(connection, act)
+    await connection.execute(ADVANCE)
+    await connection.execute(ANNOUNCE, CHANNEL)
+
+
+def _hash_uri(uri: str) -> bytes:
+    return hashlib.sha256(uri.encode("utf-8", "surrogatepass")).digest()
+
+
+def _to_provider(row: asyncpg.Record) -> Provider:
+    issuers: Sequence[str] = row["issuers"]
+    audiences: Sequence[str] = row["audiences"]
+    return Provider(
+        id=str(row["id"]),
+        tenant=TenantId(row["tenant"]),
+        uri=row["uri"],
+        active=row["active"],
+        issuers=tuple(issuers),
+        audiences=tuple(audiences),
+        roles_claim=row["roles_claim"],
+        created_at=row["created_at"],
+        keys_since=row["keys_since"],
+        reloaded_at=row["reloaded_at"],
+    )
