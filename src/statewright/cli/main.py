@@ -26,6 +26,7 @@ from statewright.cli import (
     keys,
     models,
     ops,
+    providers,
     retention,
     steps,
     workflow_checks,
@@ -59,6 +60,7 @@ program.add_typer(steps.steps, name="steps")
 program.add_typer(flows.flows, name="flows")
 program.add_typer(clients.clients, name="clients")
 program.add_typer(keys.keys, name="keys")
+program.add_typer(providers.providers, name="providers")
 program.add_typer(ops.ops, name="ops")
 ops.ops.add_typer(workflow_checks.workflow, name="workflow")
 program.command(name="help")(help_pages.show_help)

@@ -3,12 +3,14 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from typer.testing import CliRunner
 
 from statewright.cli.main import program
+from tests.identity_provider import identity_provider
 from tests.integration.identity.conftest import ADMIN, ask
 from tests.integration.identity.test_trusted_keys import jwk
 from tests.service import RunningService, a_token, signing_key_id
@@ -78,3 +80,33 @@ def test_keys_of_others_are_trusted_and_forgotten(run: Run, tenant: str, tmp_pat
     run("keys", "trusted", "reactivate", f"{tenant}-2", "--until", "2999-01-01T00:00:00Z")
     run("keys", "trusted", "delete", f"{tenant}-1")
     assert f"{tenant}-2" in run("keys", "trusted", "list")
+
+
+def test_providers_are_registered_changed_switched_and_deleted(
+    launched: RunningService, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, run: Run
+) -> None:
+    with identity_provider() as idp:
+        monkeypatch.setenv("STATEWRIGHT_TOKEN", a_token(str(uuid4()), user_roles=ADMIN))
+        named = {"STATEWRIGHT_URL": launched.root, "HOME": str(tmp_path)}
+
+        def call(*arguments: str) -> str:
+            result = CliRunner().invoke(program, ["providers", *arguments], env=named)
+            assert result.exit_code == 0, result.output
+            return "".join(line for line in result.stdout.splitlines(True) if not line.startswith("time="))
+
+        shown = json.loads(call("register", idp.issuer, "--audience", "a", "--audience", "b", "--roles-claim", "g"))
+        assert (shown["wellKnownConfigUri"], shown["expectedAudiences"], shown["rolesClaim"]) == (
+            idp.uri,
+            ["a", "b"],
+            "g",
+        )
+        assert idp.uri in call("list")
+        changed = json.loads(call("change", shown["id"], "--audience", "", "--roles-claim", "groups"))
+        assert ("expectedAudiences" in changed, changed["rolesClaim"]) == (False, "groups")
+        call("reload")
+        call("invalidate", shown["id"])
+        assert json.loads(call("list", "--active", "--json")) == []
+        assert json.loads(call("reactivate", shown["id"]))["active"]
+        call("delete", shown["id"])
+        assert json.loads(call("list", "--json")) == []
+    assert "OIDC_INVALID_TENANT" in run("providers", "register", "http://127.0.0.1:8443", code=1)

@@ -259,12 +259,12 @@ def test_a_provider_can_make_administrators(launched: RunningService, admin: Api
     [
         ({"exp": None}, False),
         ({"exp": "9999999999"}, False),
-        ({"exp": time() - 20}, True),
-        ({"exp": time() - 40}, False),
-        ({"nbf": time() + 3600}, False),
-        ({"iat": time() + 3600}, False),
+        ({"exp": -20}, True),
+        ({"exp": -40}, False),
+        ({"nbf": +3600}, False),
+        ({"iat": +3600}, False),
         ({"iat": None}, True),
-        ({"iat": time() - 3600}, False),
+        ({"iat": -3600}, False),
         ({"sub": None}, False),
         ({"sub": ""}, False),
         ({"sub": "x" * 255}, True),
@@ -281,6 +281,7 @@ def test_which_claims_are_accepted(
     launched: RunningService, admin: Api, idp: IdentityProvider, claims: dict[str, Any], accepted: bool
 ):
     register(admin, idp)
+    claims = {name: time() + value if isinstance(value, int) else value for name, value in claims.items()}
     assert status_of(launched, idp.mint(**claims)) == (200 if accepted else 401)
 
 
