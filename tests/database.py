@@ -41,6 +41,14 @@ STOP_WITHIN_S = 15.0
 DOCKER_SOCKETS = (Path("/var/run/docker.sock"), Path("~/.docker/run/docker.sock"))
 
 
+MIGRATIONS_WAIT = """
+    SELECT count(*) FROM pg_locks
+     WHERE NOT granted AND locktype = 'advisory'
+       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+"""Those of this database who wait for the lock of migrations: the server shows the locks of all its tests."""
+
+
 T = TypeVar("T")
 
 

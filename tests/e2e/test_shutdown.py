@@ -14,7 +14,7 @@ import pytest
 
 from statewright.storage import migrate
 from tests.builders import a_processor, a_workflow, manual
-from tests.database import connected
+from tests.database import MIGRATIONS_WAIT, connected
 from tests.e2e.program import Program, started
 from tests.integration.grpc_rpcs.client import Rpcs
 from tests.integration.node import Node
@@ -246,9 +246,8 @@ def test_a_signal_while_migrations_wait_ends_the_wait(tmp_path: Path, database: 
         async with connected(database) as other, other.transaction():
             await other.execute(migrate.TAKE_LOCK, migrate.LOCK_KEY)
             process = await asyncio.to_thread(program.__enter__)
-            waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"
             async with asyncio.timeout(30):
-                while not await other.fetchval(waiting):
+                while not await other.fetchval(MIGRATIONS_WAIT):
                     pass
             return await asyncio.to_thread(process.terminate)
 

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from statewright.storage import migrate
-from tests.database import connected
+from tests.database import MIGRATIONS_WAIT, connected
 from tests.e2e.program import Program, started
 from tests.service import eventually
 
@@ -71,9 +71,8 @@ def test_a_signal_while_migrations_wait_ends_the_wait(tmp_path: Path, database: 
     async def ended_while_locked(program: Program) -> int:
         async with connected(database) as other, other.transaction():
             await other.execute(migrate.TAKE_LOCK, migrate.LOCK_KEY)
-            waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"
             async with asyncio.timeout(WITHIN_S):
-                while not await other.fetchval(waiting):
+                while not await other.fetchval(MIGRATIONS_WAIT):
                     pass
             program.tell(number)
             return await asyncio.to_thread(program.ended)
@@ -97,9 +96,8 @@ def test_a_hangup_before_there_are_workers_does_nothing(tmp_path: Path, database
     async def hung_up_while_locked(program: Program) -> None:
         async with connected(database) as other, other.transaction():
             await other.execute(migrate.TAKE_LOCK, migrate.LOCK_KEY)
-            waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"
             async with asyncio.timeout(WITHIN_S):
-                while not await other.fetchval(waiting):
+                while not await other.fetchval(MIGRATIONS_WAIT):
                     pass
             program.tell(signal.SIGHUP)
 

@@ -112,7 +112,13 @@ async def test_a_cancel_that_is_recorded_first_wins(bench: Bench, condition: Jso
 
 async def waiting_for_a_lock(bench: Bench) -> None:
     """Somebody has come to the row that the test has locked."""
-    waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'"
+    waits = """
+        SELECT count(*) FROM pg_locks AS wanted
+         WHERE NOT granted AND locktype = 'transactionid'
+           AND EXISTS (SELECT FROM pg_locks AS held
+                        WHERE held.pid = wanted.pid
+                          AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database()))
+    """
     async with asyncio.timeout(10):
         while not await bench.tables.fetchval(waits):
             pass

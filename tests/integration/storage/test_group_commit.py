@@ -54,6 +54,12 @@ def blocked(store: Store, count: int = 1) -> Callable[[], Awaitable[bool]]:
     return ask
 
 
+END_BLOCKED = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+)
+"""Ends the sessions that wait for a lock: those of this test alone, since tests share a server."""
+
 NO_COMMITS = "SELECT pg_advisory_xact_lock(5371, 1)"
 """Holds the fence (storage/read_barrier.py), so that every commit waits in the middle of its statement."""
 
@@ -193,11 +199,7 @@ async def test_a_backend_that_is_ended_in_the_middle_has_written_nothing_and_say
         await blocker.execute(NO_COMMITS)
         task = asyncio.create_task(unit.commit())
         await until(blocked(store))
-        await fetch(
-            store,
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            "WHERE datname = current_database() AND wait_event_type = 'Lock'",
-        )
+        await fetch(store, END_BLOCKED)
         with pytest.raises(StorageUnavailable):
             await task
     assert await data_of(store.unit(), entity) == {"n": 0}
@@ -284,7 +286,7 @@ async def test_an_outcome_that_cannot_be_looked_up_is_told_as_unknown(database_s
         task = asyncio.create_task(unit.commit())
         await until(blocked(store))
         await admin.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
-        await blocker.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+        await blocker.execute(END_BLOCKED)
         with pytest.raises(OutcomeUnknown, match=unit.id) as unknown:
             await task
         await admin.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')

@@ -212,7 +212,11 @@ class TestCleanliness:
         assert await backend(single) == connection.process_id
 
 
-RUNNING = "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE query LIKE '%AS cancelled' AND state = 'active')"
+SLEEPING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'SELECT pg_sleep%'"
+RUNNING = (
+    "SELECT EXISTS (SELECT 1 FROM pg_stat_activity"
+    " WHERE datname = current_database() AND query LIKE '%AS cancelled' AND state = 'active')"
+)
 
 
 class TestFailure:
@@ -377,7 +381,7 @@ class TestClosing:
 
     async def test_what_lasts_too_long_is_cut_off(self, single: Pool, database: str):
         sleeping = asyncio.create_task(execute(single, "SELECT pg_sleep(3600)"))
-        await eventually("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%'", database)
+        await eventually(SLEEPING, database)
         await single.close(within=SOON)
         with pytest.raises(ConnectionLost):
             await sleeping
