@@ -3,10 +3,13 @@
 import json
 
 import pytest
+from google.protobuf.struct_pb2 import Struct
 
+from statewright.api.grpc.steps.values import fill_struct
 from tests.integration.event_loop.bodies import MAX_BODY, MAX_EVENT, USUAL_BODY, Body, document, fill, record
 from tests.integration.event_loop.conftest import TENANT, Door
 from tests.integration.event_loop.watchdog import require_free_loop
+from tests.integration.steps_grpc.engine import engine_of
 from tests.integration.steps_http.conftest import definition, polled, started, step, uploaded
 from tests.service import Api, RunningService, a_token
 
@@ -125,3 +128,17 @@ def test_reading_instances_with_large_variables_leaves_the_loop_free(line: str, 
     status, answer = door.send("POST /v1/instances", _start("waits", "records"))
     assert status == 201
     door.require_free(f"GET /v1/instances{line.format(id=json.loads(answer)['id'])}")
+
+
+@pytest.mark.parametrize("name", ["numbers", "records", "empty-arrays"])
+def test_large_variables_over_grpc_leave_the_loop_free(name: str, door: Door, v1: Api) -> None:
+    """Their messages are three times as long as JSON, or more."""
+    variables = Struct()
+    fill_struct(variables, json.loads(document(name, 700_000)))
+    with engine_of(door.service, door.api.token) as engine:
+
+        def start_and_read() -> None:
+            started = engine("StartInstance", definition_id="waits", variables=variables).instance
+            engine("GetInstance", id=started.id)
+
+        require_free_loop(door.service.loop, start_and_read)

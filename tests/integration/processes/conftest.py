@@ -31,6 +31,7 @@ from statewright.services.processes.timers import TimerScanner
 from statewright.services.processes.writing import to_entity_id
 from statewright.services.runtime import Caller, Extensions, Runtime
 from statewright.settings import Secret, Settings
+from statewright.storage.processes.instances import InstanceFilter
 from statewright.storage.processes.log import fetch_events
 from tests.database import Template
 from tests.integration.processes.errands import ERRAND, ERRANDS, Errand, Plan, cancel
@@ -100,8 +101,8 @@ class Office:
         await jobs.complete(get_own_queue(self.host), self.caller, job.id, dict(result), worker_id=job.worker_id)  # type: ignore[arg-type]
 
     async def trace(self, errand: Errand) -> list[str]:
-        lines = await instances.list_history(self.host, self.caller, errand.id)
-        return [f"{line.node_id} {line.node_type} {line.status}" for line in lines]
+        portions = instances.stream_history(self.host, self.caller, errand.id)
+        return [f"{line.node_id} {line.node_type} {line.status}" async for lines in portions for line in lines]
 
     async def sweep(self) -> int:
         return await LeaseSweeper(self.runtime, interval=timedelta(seconds=1)).run_once()
@@ -123,8 +124,9 @@ class Office:
         return [(event.number, json.loads(event.event)["node"]) for event in events]
 
     async def children(self, definition: str) -> list[Errand]:
-        found = await instances.list_instances(self.host, self.caller, definition_id=definition)
-        return list(found.items)
+        matching = InstanceFilter(definition_id=definition)
+        found = await instances.stream_instances(self.host, self.caller, matching)
+        return [child async for portion in found.portions for child in portion]
 
     async def scan(self) -> int:
         return (await TimerScanner(self.runtime, scan_interval=timedelta(seconds=1)).run_once()).fired

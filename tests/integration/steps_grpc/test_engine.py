@@ -156,6 +156,17 @@ def test_a_worker_lengthens_its_lease_until_it_has_lost_it(engine: Engine) -> No
     assert "not found" in refused(engine, "NOT_FOUND", "ExtendJobLease", job_id="nope", worker_id="w")
 
 
+def test_a_page_that_no_message_should_hold_is_refused_with_what_to_ask_for(engine: Engine) -> None:
+    uploaded(engine, WORK)
+    large = struct(text="x" * 2_000_000)
+    ids = [started(engine, "work", variables=large).id for _ in range(9)]
+    text = refused(engine, "RESOURCE_EXHAUSTED", "ListInstances", definition_id="work", page_size=50)
+    assert text == "the page has more than 16777216 bytes; page_size was 50, ask for fewer"
+    page = engine("ListInstances", definition_id="work", page_size=1, page=8)
+    assert ([one.id for one in page.instances], page.total) == ([ids[0]], 9)
+    assert page.instances[0].variables == large
+
+
 def test_a_poll_takes_one_job_unless_it_says_otherwise(engine: Engine) -> None:
     uploaded(engine, WORK)
     made = [started(engine, "work").id for _ in range(3)]

@@ -136,6 +136,15 @@ def test_a_failure_that_does_not_say_so_is_not_tried_again(v1: Api, instance: st
     assert done(v1.get(f"/v1/instances/{instance}"))["failureReason"] == "job failed"
 
 
+def test_of_a_very_long_reason_the_beginning_is_kept(v1: Api, instance: str) -> None:
+    [job] = polled(v1, "do")
+    done(v1.post(f"/v1/jobs/{job['id']}/fail", {"errorMessage": "no voice " * 100_000}), 204)
+    reason = done(v1.get(f"/v1/instances/{instance}"))["failureReason"]
+    assert len(reason) == 65_536
+    assert reason.startswith("no voice no voice ")
+    assert reason.endswith("…")
+
+
 @pytest.mark.parametrize("call", ["complete", "fail", "renew"])
 @pytest.mark.parametrize("id_", [ULID, "x", "%00"])
 def test_an_unknown_job_is_not_found(v1: Api, call: str, id_: str) -> None:

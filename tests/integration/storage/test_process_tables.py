@@ -116,11 +116,11 @@ async def check_rows(database: str) -> None:
         assert version is not None
         assert version.source == '{"b": 1, "a": 2}'
         assert await definitions.fetch_version(pool, ACME, "toy", "loan", 1) is None
-        _, count = await instances.fetch_instances(pool, ACME, "steps", InstanceFilter(), offset=0, limit=9)
+        _, count = await instances.fetch_abridged_instances(pool, ACME, "steps", InstanceFilter(), offset=0, limit=9)
         assert count == 1
-        _, count = await instances.fetch_instances(pool, ACME, "toy", InstanceFilter(), offset=0, limit=9)
+        _, count = await instances.fetch_abridged_instances(pool, ACME, "toy", InstanceFilter(), offset=0, limit=9)
         assert count == 0
-        [line] = await instances.fetch_executions(pool, ACME, "steps", INSTANCE)
+        [line], _ = await instances.fetch_execution_page(pool, ACME, "steps", INSTANCE, offset=0, limit=9)
         assert (line.node_id, line.node_type, line.input) == ("check", "SERVICE_TASK", '{"n": 1}')
         [task], _ = await tasks.fetch_open_tasks(pool, ACME, "steps", TaskFilter(), offset=0, limit=9)
         assert (task.id, task.node_id) == (TASK, "approve")

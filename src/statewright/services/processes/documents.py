@@ -30,6 +30,17 @@ def encode_text(value: JsonValue) -> str:
     return encode_large(value).decode()
 
 
+KEPT_REASON_CHARS: Final = 65_536
+"""Characters that are kept of why a job failed or an instance was cancelled: they stand in its document, its history
+and its audit events.
+"""
+
+
+def cut_reason(text: str) -> str:
+    """What is kept of a reason."""
+    return text if len(text) <= KEPT_REASON_CHARS else f"{text[: KEPT_REASON_CHARS - 1]}…"
+
+
 async def refuse_unstorable(variables: JsonValue) -> None:
     """Refuse what a document cannot hold. Raises ``ProcessBadRequest``."""
     if not variables:

@@ -41,15 +41,6 @@ class StartRequest(Struct, frozen=True, kw_only=True):
     business_key: str = ""
 
 
-class InstancePage(Struct, Generic[I], frozen=True, kw_only=True):
-    """A page of instances, the newest first. ``total`` counts all that match."""
-
-    items: tuple[I, ...]
-    page: int
-    page_size: int
-    total: int
-
-
 async def start(host: ProcessHost[P, I], caller: Caller, request: StartRequest) -> I:
     """Start an instance; it is durable, and as it stands after all the steps that wait for nothing.
 
@@ -82,30 +73,6 @@ async def get_instance(host: ProcessHost[P, I], caller: Caller, instance_id: str
     return found
 
 
-async def list_instances(
-    host: ProcessHost[P, I],
-    caller: Caller,
-    *,
-    definition_id: str = "",
-    status: str = "",
-    business_key: str = "",
-    page: int = 0,
-    page_size: int = 0,
-) -> InstancePage[I]:
-    """Instances that match all filters exactly; an empty filter matches all, an unknown status nothing.
-
-    Pages are as in ``definitions.listing``.
-    """
-    asked = normalize_page(page, page_size)
-    matching = InstanceFilter(definition_id=definition_id, status=status, business_key=business_key)
-    documents, total = await stored.fetch_instances(
-        host.runtime.pool, caller.tenant, host.language.name, matching, offset=asked.offset, limit=asked.size
-    )
-    return InstancePage(
-        items=await _read_instances(host, documents), page=asked.number, page_size=asked.size, total=total
-    )
-
-
 class StreamedPage(Struct, Generic[I], frozen=True, kw_only=True):
     """A page of instances, the newest first, which are read while they are asked for."""
 
@@ -120,8 +87,10 @@ class StreamedPage(Struct, Generic[I], frozen=True, kw_only=True):
 async def stream_instances(
     host: ProcessHost[P, I], caller: Caller, matching: InstanceFilter, *, page: int = 0, page_size: int = 0
 ) -> StreamedPage[I]:
-    """As ``list_instances``, a few megabytes at a time. Each instance is as it is when it is read; one that was removed
-    meanwhile is left out.
+    """Instances that match all filters exactly, a few megabytes at a time; an empty filter matches all, an unknown
+    status nothing. Each instance is as it is when it is read; one that was removed meanwhile is left out.
+
+    Pages are as in ``definitions.list_definitions``.
     """
     asked = normalize_page(page, page_size)
     listed, total = await stored.fetch_abridged_instances(
@@ -179,7 +148,7 @@ class AbridgedPage(Struct, Generic[I], frozen=True, kw_only=True):
 async def list_abridged_instances(
     host: ProcessHost[P, I], caller: Caller, matching: InstanceFilter, *, page: int = 0, page_size: int = 0
 ) -> AbridgedPage[I]:
-    """As ``list_instances``, for languages whose instances may be large: beyond
+    """As ``stream_instances``, for languages whose instances may be large: beyond
     ``storage.processes.instances.MAX_LIST_BYTES`` they are abridged.
     """
     asked = normalize_page(page, page_size)
@@ -208,22 +177,13 @@ def _abridge(listed: ListedInstance) -> AbridgedInstance:
     )
 
 
-async def list_history(host: ProcessHost[P, I], caller: Caller, instance_id: str) -> tuple[Execution, ...]:
-    """One line per entry into a node, by start time, then id.
-
-    Raises ``ProcessNotFound``.
-    """
-    id_ = parse_instance_id(instance_id, build_not_found(instance_id))
-    lines = await stored.fetch_executions(host.runtime.pool, caller.tenant, host.language.name, id_)
-    if not lines:
-        raise build_not_found(instance_id)
-    return await _to_executions(id_, lines)
-
-
 async def stream_history(
     host: ProcessHost[P, I], caller: Caller, instance_id: str
 ) -> AsyncGenerator[tuple[Execution, ...]]:
-    """As ``list_history``, a few megabytes at a time."""
+    """One line per entry into a node, by start time, then id, a few megabytes at a time.
+
+    Raises ``ProcessNotFound``.
+    """
     id_, offset, total = parse_instance_id(instance_id, build_not_found(instance_id)), 0, 1
     while offset < total:
         lines, total = await stored.fetch_execution_page(
@@ -249,7 +209,7 @@ class HistoryPage(Struct, frozen=True, kw_only=True):
 async def list_history_page(
     host: ProcessHost[P, I], caller: Caller, instance_id: str, *, page: int = 0, page_size: int = 0
 ) -> HistoryPage:
-    """A page of the history, in its order (``list_history``). Once the values of a page come to
+    """A page of the history, in its order (``stream_history``). Once the values of a page come to
     ``storage.processes.instances.MAX_PAGE_BYTES``, further lines go without theirs (``are_values_omitted``).
 
     Pages are as in ``definitions.list_definitions``. Raises ``ProcessNotFound``.

@@ -67,5 +67,4 @@ async def fail_job(
         lambda process, current, moment: host.language.fail_job(process, current, job, reason, moment),
         kind="instance.fail_job",
         unknown=unknown,
-        given=reason,
     )

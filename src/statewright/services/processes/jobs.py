@@ -30,7 +30,7 @@ from statewright.processes.retries import (
 )
 from statewright.services.processes import audit
 from statewright.services.processes.advancing import MAX_ATTEMPTS, refuse_joined
-from statewright.services.processes.documents import refuse_unstorable
+from statewright.services.processes.documents import cut_reason, refuse_unstorable
 from statewright.services.processes.idle_topics import Topic
 from statewright.services.processes.queues import JobQueue
 from statewright.services.processes.writing import parse_entity_id, to_entity_id
@@ -146,6 +146,7 @@ async def fail(queue: JobQueue, caller: Caller, job_id: str, report: FailureRepo
     Raises ``ProcessNotFound`` (``job "X" not found``).
     """
     refuse_joined(caller)
+    report = replace(report, message=cut_reason(report.message))
     await refuse_unstorable({"errorMessage": report.message})
     job, owner = await _find_job(queue, caller.tenant, job_id)
     for _ in range(MAX_ATTEMPTS):

@@ -15,8 +15,8 @@ from statewright.services.processes import advancing, background
 from statewright.services.processes import instances as hosted
 from statewright.services.processes.advancing import parse_instance_id
 from statewright.services.processes.background import PurgeResult
-from statewright.services.processes.documents import refuse_unstorable
-from statewright.services.processes.instances import InstancePage, StartRequest, StreamedPage, build_not_found
+from statewright.services.processes.documents import cut_reason, refuse_unstorable
+from statewright.services.processes.instances import StartRequest, StreamedPage, build_not_found
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.steps import definitions, find_steps
 from statewright.steps import Instance, Process, cancel_instance, draw_instance, retry_step, signal_step
@@ -36,28 +36,6 @@ async def get_instance(runtime: Runtime, caller: Caller, instance_id: str) -> In
     return await hosted.get_instance(find_steps(runtime), caller, instance_id)
 
 
-async def list_instances(
-    runtime: Runtime,
-    caller: Caller,
-    *,
-    definition_id: str = "",
-    status: str = "",
-    business_key: str = "",
-    page: int = 0,
-    page_size: int = 0,
-) -> InstancePage[Instance]:
-    """Instances that match all filters exactly (``processes.instances.list_instances``)."""
-    return await hosted.list_instances(
-        find_steps(runtime),
-        caller,
-        definition_id=definition_id,
-        status=status,
-        business_key=business_key,
-        page=page,
-        page_size=page_size,
-    )
-
-
 async def stream_instances(
     runtime: Runtime,
     caller: Caller,
@@ -68,27 +46,9 @@ async def stream_instances(
     page: int = 0,
     page_size: int = 0,
 ) -> StreamedPage[Instance]:
-    """The same, a few megabytes at a time (``processes.instances.stream_instances``)."""
+    """Instances that match all filters exactly (``processes.instances.stream_instances``)."""
     matching = InstanceFilter(definition_id=definition_id, status=status, business_key=business_key)
     return await hosted.stream_instances(find_steps(runtime), caller, matching, page=page, page_size=page_size)
-
-
-class History(Struct, frozen=True, kw_only=True):
-    """The history of an instance, and the version of the definition whose steps it names."""
-
-    process: Process
-    lines: tuple[Execution, ...]
-
-
-async def get_history(runtime: Runtime, caller: Caller, instance_id: str) -> History:
-    """One line per entry into a step, by start time, then id. Render each with ``steps.render_history_item``.
-
-    Raises ``ProcessNotFound``.
-    """
-    found = await get_instance(runtime, caller, instance_id)
-    published = await definitions.get_version(runtime, caller, found.definition_id, found.definition_version)
-    lines = await hosted.list_history(find_steps(runtime), caller, instance_id)
-    return History(process=published.process, lines=lines)
 
 
 class StreamedHistory(Struct, frozen=True, kw_only=True):
@@ -99,7 +59,10 @@ class StreamedHistory(Struct, frozen=True, kw_only=True):
 
 
 async def stream_history(runtime: Runtime, caller: Caller, instance_id: str) -> StreamedHistory:
-    """The same, a few megabytes at a time."""
+    """One line per entry into a step, by start time, then id. Render each with ``steps.render_history_item``.
+
+    Raises ``ProcessNotFound``.
+    """
     found = await get_instance(runtime, caller, instance_id)
     published = await definitions.get_version(runtime, caller, found.definition_id, found.definition_version)
     portions = hosted.stream_history(find_steps(runtime), caller, instance_id)
@@ -108,6 +71,7 @@ async def stream_history(runtime: Runtime, caller: Caller, instance_id: str) -> 
 
 async def cancel(runtime: Runtime, caller: Caller, instance_id: str, reason: str = "") -> Instance:
     """Stop an instance and all it has going on. Raises ``ProcessNotFound``, ``ProcessConflict`` for a terminal one."""
+    reason = cut_reason(reason)
     await refuse_unstorable({"reason": reason})
     unknown = build_not_found(instance_id)
     advanced = await advancing.advance(
@@ -117,7 +81,6 @@ async def cancel(runtime: Runtime, caller: Caller, instance_id: str, reason: str
         lambda process, current, moment: cancel_instance(process, current, reason, moment),
         kind="instance.cancel",
         unknown=unknown,
-        given=reason,
     )
     return advanced.instance
 

@@ -99,30 +99,6 @@ async def fetch_documents(pool: Pool, tenant: TenantId, ids: Sequence[str]) -> t
     return [row["document"] for row in rows], rows[-1]["number"] if rows else len(ids)
 
 
-async def fetch_instances(
-    pool: Pool, tenant: TenantId, language: str, wanted: InstanceFilter, *, offset: int, limit: int
-) -> tuple[list[str], int]:
-    """The documents of a page of instances, the newest first, and how many match altogether.
-
-    Ids rise with the start of their instances, so their order is that of time.
-    """
-    where, args = _build_where(tenant, language, wanted)
-    page = (
-        f"SELECT id FROM process_instance WHERE {where} ORDER BY id DESC OFFSET ${len(args) + 1} LIMIT ${len(args) + 2}"  # noqa: S608
-    )
-    documents = f"""
-        SELECT current.document
-          FROM ({page}) AS listed
-         CROSS JOIN LATERAL (
-                SELECT document FROM entity WHERE entity.tenant = $1 AND entity.id = listed.id LIMIT 1) AS current
-         ORDER BY listed.id DESC
-    """  # noqa: S608 - made of constants, all values are arguments
-    async with pool.connection() as connection:
-        total: int = await connection.fetchval(f"SELECT count(*) FROM process_instance WHERE {where}", *args)  # noqa: S608
-        rows = await connection.fetch(documents, *args, offset, limit) if total > offset else []
-    return [row["document"] for row in rows], total
-
-
 def _build_where(tenant: TenantId, language: str, wanted: InstanceFilter) -> tuple[str, list[object]]:
     """As text, since one statement for all combinations would have one plan for all."""
     where, args = ["tenant = $1", "language = $2"], list[object]([tenant, language])
@@ -132,21 +108,6 @@ def _build_where(tenant: TenantId, language: str, wanted: InstanceFilter) -> tup
             args.append(value)
             where.append(f"{column} = ${len(args)}")
     return " AND ".join(where), args
-
-
-HISTORY: Final = """
-    SELECT id, node_id, node_type, attempt, status, started_at, ended_at, input, output, failure_reason, element
-      FROM process_execution
-     WHERE tenant = $1 AND language = $3 AND instance = $2
-     ORDER BY started_at, id
-"""
-
-
-async def fetch_executions(pool: Pool, tenant: TenantId, language: str, instance: EntityId) -> list[StoredExecution]:
-    """All lines of an instance, by start, then id."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(HISTORY, tenant, instance, language)
-    return [_to_execution(row) for row in rows]
 
 
 MAX_PAGE_BYTES: Final = 8 * 1024 * 1024
@@ -198,7 +159,7 @@ async def fetch_last_statuses(pool: Pool, tenant: TenantId, language: str, insta
     return [(row["node_id"], row["status"]) for row in rows]
 
 
-def _to_execution(row: asyncpg.Record, *, are_values_omitted: bool = False) -> StoredExecution:
+def _to_execution(row: asyncpg.Record, *, are_values_omitted: bool) -> StoredExecution:
     return StoredExecution(
         id=str(row["id"]),
         node_id=row["node_id"],

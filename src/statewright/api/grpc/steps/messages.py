@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from statewright.api.grpc.steps.values import (
+    fill_struct,
     to_json_object,
     to_json_value,
     to_proto_struct,
@@ -69,20 +70,22 @@ def summary_message(summary: Summary) -> pb.WorkflowDefinition:
     return pb.WorkflowDefinition(id=summary.id, version=summary.version, name=summary.name)
 
 
-def instance_message(instance: Instance) -> pb.WorkflowInstance:
-    """An instance."""
-    return pb.WorkflowInstance(
+def fill_instance(message: pb.WorkflowInstance, instance: Instance) -> None:
+    """Put an instance into a message, which may take long when its variables are many."""
+    known = pb.WorkflowInstance(
         id=instance.id,
         definition_id=instance.definition_id,
         definition_version=instance.definition_version,
         status=f"{INSTANCE_STATUS}{instance.status}",
         current_step_ids=list(instance.current_step_ids),
-        variables=to_proto_struct(instance.variables),
         started_at=to_timestamp(instance.started_at),
         completed_at=to_timestamp(instance.completed_at),
         failure_reason=instance.failure_reason or "",
         business_key=instance.business_key or "",
     )
+    message.MergeFrom(known)
+    message.variables.SetInParent()
+    fill_struct(message.variables, instance.variables)
 
 
 def execution_message(line: Execution, process: Process) -> pb.StepExecution:
@@ -103,18 +106,20 @@ def execution_message(line: Execution, process: Process) -> pb.StepExecution:
     )
 
 
-def job_message(job: ClaimedJob) -> pb.Job:
-    """A job, with its variables."""
-    return pb.Job(
+def fill_job(message: pb.Job, job: ClaimedJob) -> None:
+    """Put a job into a message, as :func:`fill_instance` does."""
+    known = pb.Job(
         id=job.id,
         job_type=job.job_type,
         instance_id=job.instance_id,
         step_id=job.node_id,
         step_execution_id=job.execution_id,
         retries_remaining=job.retries_remaining,
-        variables=to_proto_struct(job.variables),
         lock_expires_at=to_timestamp(job.lock_expires_at),
     )
+    message.MergeFrom(known)
+    message.variables.SetInParent()
+    fill_struct(message.variables, job.variables)
 
 
 def _step_document(step: pb.WorkflowStep) -> JsonObject:

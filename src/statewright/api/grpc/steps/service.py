@@ -8,6 +8,7 @@ dialect. The message itself stays as the public engine has it.
 from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 from time import perf_counter
 from typing import Final, NoReturn, TypeVar, cast
 
@@ -23,14 +24,15 @@ from statewright.api.grpc.idempotency import KEY_METADATA, REPLAYED_METADATA, ha
 from statewright.api.grpc.steps.messages import (
     definition_message,
     execution_message,
-    instance_message,
-    job_message,
+    fill_instance,
+    fill_job,
     read_definition,
     read_status_filter,
     summary_message,
 )
 from statewright.api.grpc.steps.values import to_json_object, to_timestamp
 from statewright.auth import Authenticator
+from statewright.background import free_in_parts, run_by_size, run_within_turn
 from statewright.failures import Failure, ProcessBadRequest
 from statewright.idempotency import StoredAnswer
 from statewright.jsonval.values import JsonObject
@@ -48,6 +50,7 @@ from statewright.services.steps.definitions import UploadResult
 from statewright.services.steps.jobs import clamp_batch_size, clamp_lease_s
 from statewright.steps import Instance
 from statewright.tracing import Span, get_error_code
+from statewright.turns import is_large
 
 RequestT = TypeVar("RequestT")
 ReplyT = TypeVar("ReplyT")
@@ -62,6 +65,14 @@ WAIT_METADATA_KEY: Final = "wait-seconds"
 """The metadata that asks a poll to wait."""
 RESPONSE_MARGIN_S: Final = 0.25
 """Time before the deadline of a poll at which it answers, so that the response arrives in time."""
+
+
+MAX_RESPONSE_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of a page or history: each is one message, which is held as a whole. A single instance may have more."""
+
+
+class ResponseTooLarge(Exception):
+    """A page or history is more than a message should be."""
 
 
 class WorkflowEngineService(WorkflowEngineServicer):
@@ -127,16 +138,18 @@ class WorkflowEngineService(WorkflowEngineServicer):
             start = StartRequest(
                 definition_id=request.definition_id,
                 definition_version=request.definition_version,
-                variables=to_json_object(request.variables),
+                variables=await _read_object(request.variables),
                 business_key=request.business_key,
             )
             if not start.definition_id:
                 raise ProcessBadRequest("definitionId is required")
             caller = _answer_with_instance(caller, respond)
-            return respond(await instances.start(self._runtime, caller, start))
+            return await respond(await instances.start(self._runtime, caller, start))
 
-        def respond(instance: Instance) -> pb.StartInstanceResponse:
-            return pb.StartInstanceResponse(instance=instance_message(instance))
+        async def respond(instance: Instance) -> pb.StartInstanceResponse:
+            response = pb.StartInstanceResponse()
+            await _write_instance(response.instance, instance)
+            return response
 
         return await self._run("StartInstance", request, context, work, records=pb.StartInstanceResponse)
 
@@ -148,7 +161,9 @@ class WorkflowEngineService(WorkflowEngineServicer):
     ) -> pb.GetInstanceResponse:
         async def work(caller: Caller) -> pb.GetInstanceResponse:
             found = await instances.get_instance(self._runtime, caller, request.id)
-            return pb.GetInstanceResponse(instance=instance_message(found))
+            response = pb.GetInstanceResponse()
+            await _write_instance(response.instance, found)
+            return response
 
         return await self._run("GetInstance", request, context, work)
 
@@ -159,9 +174,12 @@ class WorkflowEngineService(WorkflowEngineServicer):
         /,
     ) -> pb.GetInstanceHistoryResponse:
         async def work(caller: Caller) -> pb.GetInstanceHistoryResponse:
-            found = await instances.get_history(self._runtime, caller, request.id)
-            executions = [execution_message(line, found.process) for line in found.lines]
-            return pb.GetInstanceHistoryResponse(executions=executions)
+            found = await instances.stream_history(self._runtime, caller, request.id)
+            response = pb.GetInstanceHistoryResponse()
+            async for lines in found.portions:
+                response.executions.extend(execution_message(line, found.process) for line in lines)
+                _require_size(response.ByteSize(), "the history", "GET /v1/instances/{id}/history streams it")
+            return response
 
         return await self._run("GetInstanceHistory", request, context, work)
 
@@ -173,10 +191,12 @@ class WorkflowEngineService(WorkflowEngineServicer):
     ) -> pb.CancelInstanceResponse:
         async def work(caller: Caller) -> pb.CancelInstanceResponse:
             caller = _answer_with_instance(caller, respond)
-            return respond(await instances.cancel(self._runtime, caller, request.id, request.reason))
+            return await respond(await instances.cancel(self._runtime, caller, request.id, request.reason))
 
-        def respond(instance: Instance) -> pb.CancelInstanceResponse:
-            return pb.CancelInstanceResponse(instance=instance_message(instance))
+        async def respond(instance: Instance) -> pb.CancelInstanceResponse:
+            response = pb.CancelInstanceResponse()
+            await _write_instance(response.instance, instance)
+            return response
 
         return await self._run("CancelInstance", request, context, work, records=pb.CancelInstanceResponse)
 
@@ -187,7 +207,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
         /,
     ) -> pb.ListInstancesResponse:
         async def work(caller: Caller) -> pb.ListInstancesResponse:
-            found = await instances.list_instances(
+            found = await instances.stream_instances(
                 self._runtime,
                 caller,
                 definition_id=request.definition_id,
@@ -196,7 +216,14 @@ class WorkflowEngineService(WorkflowEngineServicer):
                 page=request.page,
                 page_size=request.page_size,
             )
-            return pb.ListInstancesResponse(instances=map(instance_message, found.items), total=found.total)
+            response, size = pb.ListInstancesResponse(total=found.total), 0
+            async for portion in found.portions:
+                for instance in portion:
+                    await _write_instance(added := response.instances.add(), instance)
+                    size += added.ByteSize()
+                    if len(response.instances) > 1:
+                        _require_size(size, "the page", f"page_size was {found.page_size}, ask for fewer")
+            return response
 
         return await self._run("ListInstances", request, context, work)
 
@@ -216,7 +243,11 @@ class WorkflowEngineService(WorkflowEngineServicer):
                 lease=timedelta(seconds=clamp_lease_s(request.lease_seconds)),
                 wait=_read_wait(context),
             )
-            return pb.PollJobsResponse(jobs=map(job_message, await jobs.claim(self._runtime, caller, claim)))
+            response = pb.PollJobsResponse()
+            for job in await jobs.claim(self._runtime, caller, claim):
+                write = partial(fill_job, response.jobs.add(), job)
+                await _run_by_variables(job.variables, write)
+            return response
 
         return await self._run("PollJobs", request, context, work)
 
@@ -228,7 +259,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
     ) -> pb.CompleteJobResponse:
         async def work(caller: Caller) -> pb.CompleteJobResponse:
             caller = _answer_with(caller, lambda _: pb.CompleteJobResponse())
-            result = to_json_object(request.variables_to_set)
+            result = await _read_object(request.variables_to_set)
             await jobs.complete(self._runtime, caller, request.job_id, result, worker_id=request.worker_id)
             return pb.CompleteJobResponse()
 
@@ -278,7 +309,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
                 caller,
                 request.instance_id,
                 request.user_task_step_id,
-                to_json_object(request.result),
+                await _read_object(request.result),
                 completed_by=request.completed_by,
             )
             return pb.CompleteUserTaskResponse()
@@ -295,7 +326,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
             caller = _answer_with(caller, lambda _: pb.SignalWaitResponse())
             if not request.instance_id or not request.wait_step_id:
                 raise ProcessBadRequest("instance_id and wait_step_id are required")
-            variables = to_json_object(request.variables)
+            variables = await _read_object(request.variables)
             await instances.signal(self._runtime, caller, request.instance_id, request.wait_step_id, variables)
             return pb.SignalWaitResponse()
 
@@ -308,14 +339,15 @@ class WorkflowEngineService(WorkflowEngineServicer):
         /,
     ) -> pb.RetryStepResponse:
         async def work(caller: Caller) -> pb.RetryStepResponse:
-            variables = _read_optional_object(request.variables)
+            variables = await _read_object(request.variables) or None
             caller = _answer_with_instance(caller, respond)
-            return respond(
-                await instances.retry(self._runtime, caller, request.instance_id, request.step_id, variables)
-            )
+            retried = await instances.retry(self._runtime, caller, request.instance_id, request.step_id, variables)
+            return await respond(retried)
 
-        def respond(instance: Instance) -> pb.RetryStepResponse:
-            return pb.RetryStepResponse(instance=instance_message(instance))
+        async def respond(instance: Instance) -> pb.RetryStepResponse:
+            response = pb.RetryStepResponse()
+            await _write_instance(response.instance, instance)
+            return response
 
         return await self._run("RetryStep", request, context, work, records=pb.RetryStepResponse)
 
@@ -348,6 +380,8 @@ class WorkflowEngineService(WorkflowEngineServicer):
                 if span is not None:
                     span.set("error.code", failure.code)
                 code, message = to_status(failure, method)
+            except ResponseTooLarge as large:
+                code, message = StatusCode.RESOURCE_EXHAUSTED, str(large)
             except Exception as error:  # whatever went wrong, the client gets a status without details
                 if span is not None:
                     span.fail(get_error_code(error))
@@ -412,13 +446,15 @@ def _answer_with(caller: Caller, respond: Callable[[T], Message]) -> Caller:
     return caller
 
 
-def _answer_with_instance(caller: Caller, respond: Callable[[Instance], Message]) -> Caller:
+def _answer_with_instance(caller: Caller, respond: Callable[[Instance], Awaitable[Message]]) -> Caller:
     """The same, for one that is about an instance."""
+    if caller.keyed is not None:
 
-    def respond_to_advance(result: AdvanceResult[Instance]) -> Message:
-        return respond(result.instance)
+        async def compose(result: object) -> StoredAnswer:
+            return _encode_message(await respond(cast("AdvanceResult[Instance]", result).instance))  # as above
 
-    return _answer_with(caller, respond_to_advance)
+        caller.keyed.respond_with(compose)
+    return caller
 
 
 def _encode_message(message: object) -> StoredAnswer:
@@ -444,8 +480,27 @@ def _refuse_nul(request: Message) -> None:
                 raise ProcessBadRequest(f"{field.json_name} contains a NUL character")
 
 
-def _read_optional_object(variables: Struct) -> "JsonObject | None":
-    return to_json_object(variables) or None
+async def _read_object(struct: Struct) -> JsonObject:
+    """The object in a Struct; a thread reads a large one."""
+    size = struct.ByteSize()
+    read = await run_by_size(size, partial(to_json_object, struct))
+    free_in_parts(read, size)
+    return read
+
+
+async def _write_instance(message: pb.WorkflowInstance, instance: Instance) -> None:
+    await _run_by_variables(instance.variables, partial(fill_instance, message, instance))
+
+
+async def _run_by_variables(variables: JsonObject, write: Callable[[], None]) -> None:
+    """A thread writes what has many variables."""
+    await run_within_turn(write, write, is_large=is_large(variables))
+
+
+def _require_size(size: int, what: str, hint: str) -> None:
+    """Raises :class:`ResponseTooLarge`."""
+    if size > MAX_RESPONSE_BYTES:
+        raise ResponseTooLarge(f"{what} has more than {MAX_RESPONSE_BYTES} bytes; {hint}")
 
 
 def _read_wait(context: grpc.aio.ServicerContext[pb.PollJobsRequest, pb.PollJobsResponse]) -> timedelta:
