@@ -56,12 +56,18 @@ def end_badly(
         _discard_what_has_not_begun(run)
 
 
+def give_up(run: KernelRun, node: NodeId, reason: str) -> None:
+    """The instance fails, whatever becomes of its branches: what has not begun is discarded."""
+    run.tally = replace(run.tally, verdict=reason)
+    end_badly(run, node, reason)
+
+
 def forgive(run: KernelRun, token: Token) -> None:
     """A failed execution begins again: its branch has not ended."""
     tally = run.tally
     failures = tuple(failure for failure in tally.failures if failure.execution != token.id)
     if token.is_final:
-        run.tally = replace(tally, failures=failures, final="RUNNING")
+        run.tally = replace(tally, failures=failures, final="AGAIN")
     else:
         run.tally = replace(tally, failures=failures, failed=max(0, tally.failed - 1))
 
@@ -81,7 +87,6 @@ def disarm(run: KernelRun, token: Token) -> None:
 
 
 def _discard_what_has_not_begun(run: KernelRun) -> None:
-    run.agenda = [move for move in run.agenda if move.is_final]
     for token in [token for token in run.tokens.values() if token.stage in _NOT_BEGUN and token.scope is None]:
         discard(run, token, "fail_fast")
         end_well(run, token)

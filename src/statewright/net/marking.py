@@ -211,8 +211,8 @@ class Tally(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel
     """The first :data:`MAX_FAILURES` of them."""
     verdict: str | None = None
     """Why the instance fails, whatever became of its branches."""
-    final: Literal["RUNNING", "DONE", "FAILED"] | None = None
-    """What became of the node that comes after all others."""
+    final: Literal["RUNNING", "DONE", "FAILED", "AGAIN"] | None = None
+    """What became of the node that comes after all others; ``AGAIN``: it failed, and is run once more at the end."""
 
 
 MAX_FAILURES: Final = 1_000

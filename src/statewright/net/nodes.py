@@ -231,6 +231,8 @@ class Net(Struct, frozen=True, kw_only=True):
     """The node that is run once after all others, unless it was run before. It needs no admission, waits for no others,
     and nothing comes after it.
     """
+    max_tokens: int | None = None
+    """How many tokens an instance may hold, where they take turns: with more it fails. ``None``: any number."""
     max_runs: int | None = None
     """How many executions an instance may have over its life; ``None``: any number."""
     max_visits: int | None = None

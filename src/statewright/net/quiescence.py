@@ -52,7 +52,10 @@ def _discard_pending(run: KernelRun, pending: list[Token]) -> None:
 
 def _begin_finalizer(run: KernelRun) -> bool:
     finalizer = run.net.finalizer
-    if finalizer is None or run.tally.final is not None or run.attempts.get(finalizer, 0):
+    if finalizer is None:
+        return False
+    is_due = run.tally.final == "AGAIN" or (run.tally.final is None and not run.attempts.get(finalizer, 0))
+    if not is_due:
         return False
     summary = run.language.summarize(run.data, run.tally, run.attempts)
     run.tally = replace(run.tally, final="RUNNING")

@@ -11,7 +11,7 @@ from statewright.net.executions import Closing, build_failed_closing, close
 from statewright.net.firing import build_return, depart_again, resume
 from statewright.net.language import Problem
 from statewright.net.loops import complete_element, repeat_element
-from statewright.net.marking import HeldResult, Token
+from statewright.net.marking import HeldResult, Move, Token
 from statewright.net.run import KernelRun
 from statewright.net.withdrawals import absorb_failure
 
@@ -53,8 +53,7 @@ def retry(run: KernelRun, token: Token, changes: JsonObject) -> None:
         return
     run.data = data
     _go_on(run)
-    _take_back(run, token)
-    run.send([build_return(token)])
+    run.send(_take_back(run, token))
 
 
 def restart(run: KernelRun) -> None:
@@ -67,7 +66,7 @@ def restart(run: KernelRun) -> None:
     if not stopped and not run.agenda and not run.held_results and not run.loops and not not_begun:
         return
     _go_on(run)
-    moves = []
+    moves: list[Move] = []
     for token in stopped:
         if token.id not in run.tokens:
             continue  # it was part of a pass that ended with the failure of another
@@ -76,23 +75,24 @@ def restart(run: KernelRun) -> None:
         elif token.owner is not None:
             repeat_element(run, token)
         else:
-            _take_back(run, token)
-            moves.append(build_return(token))
+            moves += _take_back(run, token)
     reconsider(run)
     run.send(moves)
     run.due_loops |= dict.fromkeys(run.loops)
     run.due_scopes |= dict.fromkeys(run.scopes)
 
 
-def _take_back(run: KernelRun, token: Token) -> None:
-    """Remove a token that is about to begin again."""
+def _take_back(run: KernelRun, token: Token) -> list[Move]:
+    """Have a token begin again; the one that comes after all others does when the instance is quiet."""
     if token.stage == "FAILED" and run.net.on_failure == "ROUTE":
         forgive(run, token)
     run.remove_token(token)
+    return [] if token.is_final else [build_return(token)]
 
 
 def _go_on(run: KernelRun) -> None:
     run.result = None
+    run.tally = replace(run.tally, verdict=None)
     change_phase(run, "RUNNING")
     if run.net.on_failure == "HOLD":
         run.emit(ReleaseWork())

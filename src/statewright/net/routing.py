@@ -3,13 +3,13 @@
 from msgspec import Struct
 
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.net.branches import GUARD_ERROR
+from statewright.net.branches import GUARD_ERROR, give_up
 from statewright.net.effects import RecordPatch, Trace
 from statewright.net.identifiers import ActivationId
 from statewright.net.language import Problem, Visit
 from statewright.net.marking import Activation, Branch, Move, Token
 from statewright.net.nodes import Arc
-from statewright.net.run import KernelRun
+from statewright.net.run import TOO_MANY, KernelRun
 
 
 class Departure(Struct, frozen=True, kw_only=True):
@@ -50,6 +50,10 @@ def depart(run: KernelRun, token: Token, departure: Departure, branches: tuple[B
     node = run.get_node(token)
     for changes in departure.changes:
         run.emit(RecordPatch(changes, token.id))
+    limit = run.net.max_tokens
+    if limit is not None and len(run.tokens) + len(run.agenda) + len(departure.arcs) > limit:
+        give_up(run, node.id, TOO_MANY)
+        return
     memberships = [branches] * len(departure.arcs)
     if node.routing.join_node is not None:
         activation = Activation(id=ActivationId(run.next_id()), join=node.routing.join_node, size=len(departure.arcs))

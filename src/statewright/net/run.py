@@ -20,6 +20,8 @@ from statewright.net.nodes import Net, Node
 from statewright.net.places import Place
 from statewright.net.scan import TokenScan
 
+TOO_MANY: Final = "TOO_MANY_TOKENS"
+"""The reason of an instance that makes more tokens than it may hold at once."""
 _KEPT: Final = "kernel_run"
 FEW_TOKENS: Final = 16
 """Up to so many are looked through rather than indexed."""
@@ -108,7 +110,7 @@ class KernelRun:
     @property
     def is_draining(self) -> bool:
         """Whether a failure lets only that end which runs."""
-        return self.net.fails_fast and self.tally.failed > 0
+        return (self.net.fails_fast and self.tally.failed > 0) or self.tally.verdict == TOO_MANY
 
     @property
     def index(self) -> TokenIndex | TokenScan:

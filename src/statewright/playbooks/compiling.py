@@ -30,6 +30,10 @@ from statewright.playbooks.templates import Turn
 
 SERVICE: Final = "playbook"
 """The type of jobs that the service does itself: pipelines without a task that runs code."""
+MAX_TOKENS: Final = 50_000
+"""That an execution holds at once."""
+MAX_ENTRIES: Final = 1_000_000_000
+"""Out of reach: runs are limited over the life of an execution, and one over the limit sends no tokens."""
 NO_NEXT: Final = "NO_NEXT"
 _US_PER_MS: Final = 1_000
 
@@ -61,7 +65,8 @@ def compile_net(playbook: Playbook) -> CompiledPlaybook:
         finalizer=None if playbook.final is None else NodeId(playbook.final),
         max_visits=limits.max_runs_per_step,
         max_runs=limits.max_step_runs,
-        max_entries=limits.max_step_runs + limits.max_in_flight,
+        max_tokens=MAX_TOKENS,
+        max_entries=MAX_ENTRIES,
         node_label="step",
     )
     return CompiledPlaybook(playbook=playbook, net=net, rules=rules)

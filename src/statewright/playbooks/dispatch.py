@@ -32,7 +32,7 @@ from msgspec import Struct
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.playbooks.definition import Limits, Task
 from statewright.playbooks.tasks import pipeline_from_document, pipeline_to_document
-from statewright.playbooks.templates import InvalidTemplate, Template, compile_template
+from statewright.playbooks.templates import InvalidTemplate, Template, Turn, compile_template
 
 SERVICE_KINDS: Final = frozenset(("http", "noop", "playbook", "wait"))
 """Kinds of tasks that the service runs itself. Of these a worker, too, runs ``http`` and ``noop`` within a pipeline of
@@ -96,6 +96,8 @@ class Dispatch(Struct, frozen=True, kw_only=True):
     element: Element | None = None
     keychain: JsonObject = {}
     max_task_executions: int = Limits().max_task_executions
+    turn: Turn | None = None
+    """Of the event loop, where the service runs the pipeline within one; never sent."""
 
 
 class MalformedDispatch(ValueError):

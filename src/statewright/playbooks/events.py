@@ -26,6 +26,7 @@ from statewright.net.effects import (
 from statewright.playbooks.boundary import describe_error, get_result
 from statewright.playbooks.compiling import CompiledPlaybook
 from statewright.playbooks.inline import TASK_ENDED
+from statewright.playbooks.language import get_args
 from statewright.playbooks.status import Status
 
 EntityType: TypeAlias = Literal["playbook", "workflow", "token", "step", "task", "loop", "next", "policy", "ctx"]
@@ -128,7 +129,8 @@ class _Writer:
         timer = self._timers.get(trace.token or "") if trace.kind == "admission.evaluated" else None
         payload: JsonObject = {**trace.details, "token": trace.token, **({} if timer is None else {"timer": timer})}
         if trace.kind == "token.created":
-            payload["args"] = self._find_args(trace)
+            payloads = trace.details["payloads"]
+            payload["args"] = get_args(payloads if isinstance(payloads, list) else ())
         yield LogEvent(
             type=event_type,
             entity_type=entity_type,
@@ -137,11 +139,6 @@ class _Writer:
             step=trace.node,
             payload=payload,
         )
-
-    def _find_args(self, trace: Trace) -> JsonValue:
-        payloads = trace.details["payloads"]
-        carried = payloads[0] if isinstance(payloads, list) and payloads else {}
-        return carried.get("args", {}) if isinstance(carried, dict) else {}
 
     def _write_entry(self, entry: RecordEntry) -> LogEvent:
         known: JsonObject = {

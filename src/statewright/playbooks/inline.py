@@ -7,6 +7,7 @@ from typing import Final
 
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Note, Performed
+from statewright.playbooks import templates
 from statewright.playbooks.boundary import to_problem
 from statewright.playbooks.context import CTX, EXECUTION, RESULTS, WORKLOAD, get_member
 from statewright.playbooks.definition import Step, Task
@@ -37,7 +38,9 @@ def _repeats(task: Task) -> bool:
     return any(action.do in ("retry", "jump") for action in actions)
 
 
-def run_inline(step: Step, data: JsonObject, args: JsonObject, max_task_executions: int) -> Performed:
+def run_inline(
+    step: Step, data: JsonObject, args: JsonObject, max_task_executions: int, turn: templates.Turn | None = None
+) -> Performed:
     """Run such a pipeline: what it sets, and how it ended."""
     dispatch = Dispatch(
         tasks=step.tasks,
@@ -49,6 +52,7 @@ def run_inline(step: Step, data: JsonObject, args: JsonObject, max_task_executio
         args=args,
         results=get_member(data, RESULTS),
         max_task_executions=max_task_executions,
+        turn=turn,
     )
     notes: list[Note] = []
     state = begin(dispatch)
@@ -56,10 +60,10 @@ def run_inline(step: Step, data: JsonObject, args: JsonObject, max_task_executio
         prepared = prepare(dispatch, state)
         assert isinstance(prepared, Outcome)  # noqa: S101 - nothing is called
         label = dispatch.tasks[state.counter].label
-        turn = settle(dispatch, state, prepared)
-        notes.append(_describe(label, prepared, turn))
-        notes.extend(Note(changes={".".join(patch.path): patch.value}) for patch in turn.patches)
-        state = turn.state if turn.end is None else turn.end
+        settled = settle(dispatch, state, prepared)
+        notes.append(_describe(label, prepared, settled))
+        notes.extend(Note(changes={".".join(patch.path): patch.value}) for patch in settled.patches)
+        state = settled.state if settled.end is None else settled.end
     if state.error is not None:
         return Performed(notes=tuple(notes), problem=to_problem(str(state.error.get("kind")).upper(), state.error))
     return Performed(notes=tuple(notes), output=state.result)

@@ -115,8 +115,8 @@ class PlaybookLanguage(Language):
         """Run a pipeline of tasks that do nothing but set values."""
         self._spend()
         step = self._rules[visit.node.id].step
-        limits = self._playbook.limits
-        return run_inline(step, data, get_args(visit.payloads), limits.max_task_executions)
+        limit = self._playbook.limits.max_task_executions
+        return run_inline(step, data, get_args(visit.payloads), limit, self._turn)
 
     def complete(self, data: JsonObject, visit: Visit) -> Completed | Problem:
         """Keep the result of a step, and set what it says. A failure changes nothing."""

@@ -107,7 +107,7 @@ def begin(dispatch: Dispatch) -> PipelineState | PipelineEnd:
     if there are no tasks.
     """
     state = PipelineState(ctx=dispatch.ctx, iter={} if dispatch.element is None else dispatch.element.to_iter())
-    rendered = render_object(dispatch.input, build_scope(dispatch, state))
+    rendered = render_object(dispatch.input, build_scope(dispatch, state), dispatch.turn)
     if isinstance(rendered, Problem):
         return PipelineEnd(error=rendered.to_document())
     if not dispatch.tasks:
@@ -122,7 +122,7 @@ def prepare(dispatch: Dispatch, state: PipelineState) -> ToolCall | Outcome:
         return succeed()
     attempt = state.attempts + 1
     scope = {**build_scope(dispatch, state, task, attempt), "keychain": dispatch.keychain}
-    fields = render_object(task.fields, scope)
+    fields = render_object(task.fields, scope, dispatch.turn)
     if isinstance(fields, Problem):
         return Outcome(status="error", error={**fields.to_document(), "retryable": False})
     return ToolCall(label=task.label, kind=task.kind, fields=fields, spec=task.spec, attempt=attempt)
@@ -195,7 +195,7 @@ def _choose_action(
     scope = build_scope(dispatch, state, task, attempt)
     problems: list[Problem] = []
     for index, rule in enumerate(policy.rules):
-        matches = True if rule.when is None else holds(rule.when, scope)
+        matches = True if rule.when is None else holds(rule.when, scope, dispatch.turn)
         if isinstance(matches, Problem):
             problems.append(matches)
         elif matches:
@@ -216,7 +216,7 @@ def _assign(
     """The state after assignments, each of which sees those before it; and those to ``ctx``."""
     patches: list[Patch] = []
     for assignment in assignments:
-        value = render(assignment.value, build_scope(dispatch, state, task, attempt))
+        value = render(assignment.value, build_scope(dispatch, state, task, attempt), dispatch.turn)
         if isinstance(value, Problem):
             return value
         if assignment.scope == "iter":
@@ -234,7 +234,7 @@ def _compute_wait(
     if action.delay is None:
         delay: JsonValue = 0 if action.backoff == "none" else DEFAULT_DELAY_S
     else:
-        rendered = render(action.delay, build_scope(dispatch, state, task, attempt))
+        rendered = render(action.delay, build_scope(dispatch, state, task, attempt), dispatch.turn)
         if isinstance(rendered, Problem):
             return rendered
         delay = rendered

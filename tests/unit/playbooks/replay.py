@@ -41,10 +41,17 @@ def replay(compiled: CompiledPlaybook, log: Iterable[LogEvent]) -> Marking:
 
 
 def sort_tokens(marking: Marking) -> Marking:
-    """Tokens, loops and rounds by what names them: a log does not tell in which order a document lists them."""
+    """Tokens, loops and rounds by what names them: a log does not tell in which order a document lists them.
+
+    Nor does it tell which of the denied tokens are to be asked about again once there is capacity.
+    """
+    tokens = [
+        replace(token, stage="PENDING") if token.was_denied and token.stage == "READY" else token
+        for token in marking.tokens
+    ]
     return replace(
         marking,
-        tokens=tuple(sorted(marking.tokens, key=lambda token: token.id)),
+        tokens=tuple(sorted(tokens, key=lambda token: token.id)),
         loops=tuple(sorted(marking.loops, key=lambda loop: loop.token)),
         rounds=tuple(sorted(marking.rounds, key=lambda each: each.node)),
     )
@@ -270,9 +277,10 @@ class _Reader:
             tally = self._tally
             failures = tuple(failure for failure in tally.failures if failure.execution != token.id)
             if token.is_final:
-                self._tally = replace(tally, failures=failures, final="RUNNING")
+                self._tally = replace(tally, failures=failures, final="AGAIN")
             else:
                 self._tally = replace(tally, failures=failures, failed=tally.failed - 1)
+        self._tally = replace(self._tally, verdict=None)
         self._marking = replace(self._marking, phase="RUNNING", reason=None, result=None)
 
     def execution_cancelled(self, event: LogEvent, payload: "JsonObject") -> None:

@@ -1,0 +1,128 @@
+"""The kernel against a simulator that was written apart from it, on playbooks made up at random: equal logs after every
+event, and the log always gives the state back.
+"""
+
+import os
+import random
+from typing import Any
+
+from statewright.net import marking_from_document, marking_to_document
+from statewright.playbooks import compile_playbook
+from statewright.playbooks.compiling import compile_net
+from statewright.playbooks.running import LocalExecution, OpenRun
+from tests.unit.playbooks.generated import FLAGS, make_playbook
+from tests.unit.playbooks.oracle import Simulator, tell
+from tests.unit.playbooks.replay import replay, sort_tokens
+
+PLAYBOOKS = int(os.environ.get("STATEWRIGHT_TEST_PLAYBOOKS", "1500"))
+"""10,000 for the full size: half a minute of computing."""
+EVENTS = 14
+MUST_OCCUR = (
+    "join ",
+    "absorb ",
+    "incomplete ",
+    "deny ",
+    "held ",
+    "WAITING",
+    "ctx_conflict",
+    " loop.done",
+    "→none",
+    " denied",
+    " quiescence",
+    " fail_fast",
+    " PENDING_TOKENS",
+    " INCOMPLETE_JOIN",
+    "success",
+    "partial",
+    "failed",
+    "cancelled",
+)
+"""What the playbooks that are made up must bring about, so that nothing is compared in vain."""
+
+
+class Duel:
+    """One playbook, played by both."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.playbook = make_playbook(self.chance)
+        self.simulator = Simulator(self.playbook)
+        self.compiled = compile_net(compile_playbook(self.playbook.to_document(), requires_header=False))
+        self.execution = LocalExecution(self.compiled)
+
+    def compare(self) -> None:
+        assert tell(self.execution.log) == self.simulator.log
+        assert self.execution.status == self.simulator.status
+        data = self.execution.marking.data
+        assert (data["ctx"], data["results"]) == (self.simulator.ctx, self.simulator.results)
+        tally = self.execution.marking.tally
+        assert (tally.succeeded, tally.failed) == (self.simulator.well, self.simulator.badly)
+
+    def find(self, where: tuple[str, int, int | None]) -> OpenRun:
+        """The same run at the kernel."""
+        for run in self.execution.open:
+            attempt = next(token.attempt for token in self.execution.marking.tokens if token.id == run.run_id)
+            if (run.step, attempt, run.element) == where:
+                return run
+        raise AssertionError(f"{where} does not run")
+
+    def play(self) -> bool:
+        """One event; False when nothing can happen any more."""
+        simulator, execution, chance = self.simulator, self.execution, self.chance
+        if simulator.status in ("success", "partial", "cancelled"):
+            return False
+        if simulator.status == "failed":
+            execution.restart()
+            simulator.restart()
+            return bool(execution.effects)
+        kind = chance.choice(["complete", "complete", "complete", "fail", "report", "patch", "inject", "ask", "cancel"])
+        choices = simulator.list_open()
+        changes: dict[str, Any] = {chance.choice(FLAGS): chance.choice([0, 1, 2])}
+        if kind in ("complete", "fail", "report") and choices:
+            self._work(kind, chance.choice(choices), changes)
+        elif kind == "inject":
+            step = chance.choice(list(self.playbook.steps))
+            execution.inject(step, {"n": 2})
+            simulator.inject(step, {"n": 2})
+        elif kind == "cancel" and chance.random() < 0.2:
+            execution.cancel()
+            simulator.cancel()
+        elif kind == "ask":
+            execution.reconsider()
+        else:
+            execution.patch(changes)
+            simulator.patch(changes)
+        return True
+
+    def _work(self, kind: str, where: tuple[str, int, int | None], changes: dict[str, Any]) -> None:
+        run = self.find(where)
+        if kind == "complete":
+            value = self.chance.randint(0, 9)
+            self.execution.complete(run.task, value)
+            self.simulator.complete(where, value)
+            self.execution.complete(run.task, value)  # a report that comes twice changes nothing
+        elif kind == "fail":
+            self.execution.fail(run.task, {"kind": "boom"})
+            self.simulator.fail(where)
+        else:
+            self.execution.report(run.task, changes)
+            self.simulator.report(where, changes)
+
+
+def test_generated_playbooks_run_as_the_simulator_says():
+    missing = set(MUST_OCCUR)
+    for seed in range(PLAYBOOKS):
+        duel = Duel(seed)
+        try:
+            duel.compare()
+            for _ in range(EVENTS):
+                if not duel.play():
+                    break
+                duel.compare()
+            marking = duel.execution.marking
+            assert sort_tokens(replay(duel.compiled, duel.execution.log)) == sort_tokens(marking)
+            assert marking_from_document(marking_to_document(marking), marking.data) == marking
+        except AssertionError as different:
+            raise AssertionError(f"seed {seed}: {different}") from different
+        missing -= {kind for kind in missing if any(kind in line for line in duel.simulator.log)}
+    assert not missing
