@@ -5,7 +5,6 @@
 import inspect
 import json
 import re
-import runpy
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,13 +14,21 @@ import typer
 from rich.console import Console
 
 from statewright.cli.client import fail, with_client
+from statewright.cli.local_definitions import (
+    parse_option,
+    print_json,
+    read_definition,
+    run_python_file,
+    take_answer,
+    to_plain,
+    to_value,
+)
 
 if TYPE_CHECKING:
     from statewright.flows import FlowGraph, Invocation, LocalInstance
     from statewright.jsonval.values import JsonValue
     from statewright.sdk import Client
 
-STANDARD_INPUT: Final = "-"
 TASKS: Final = "TASKS"
 """The mapping of a file of tasks, for names that no function can have."""
 
@@ -44,7 +51,7 @@ def lint(
     for file in files:
         report: dict[str, Any] = {"file": file, "error": None, "warnings": []}
         try:
-            report["warnings"] = list(compile_text(_read(file)).warnings)
+            report["warnings"] = list(compile_text(read_definition(file)).warnings)
         except InvalidFlow as refused:
             place = {"line": refused.position.line, "column": refused.position.column}
             report["error"] = {
@@ -69,7 +76,7 @@ def compile_(file: FlowFile) -> None:
     """Print the graph of a flow as JSON."""
     from statewright.flows import graph_to_document
 
-    _print_json(graph_to_document(_compile(file)))
+    print_json(graph_to_document(_compile(file)))
 
 
 @flows.command()
@@ -105,7 +112,7 @@ def run(
     def implement(invocation: "Invocation") -> "JsonValue":
         try:
             outcome = functions[_name_task(invocation)](*_build_arguments(invocation, functions))
-            return _to_value(asyncio.run(outcome) if inspect.iscoroutine(outcome) else outcome)
+            return to_value(asyncio.run(outcome) if inspect.iscoroutine(outcome) else outcome)
         except Exception as error:
             raise TaskError(f"{type(error).__name__}: {error}") from error
 
@@ -126,7 +133,7 @@ def simulate(
     """
     from statewright.flows import TaskError
 
-    graph, given = _compile(file), _parse(stubs, "--stubs")
+    graph, given = _compile(file), parse_option(stubs, "--stubs")
     answers: dict[str, Any] = dict(given) if isinstance(given, dict) else fail("--stubs is no JSON object")
     if unused := sorted(answers.keys() - _list_tasks(graph)):
         fail(f"--stubs names no task of the flow: {', '.join(unused)}; it has {', '.join(sorted(_list_tasks(graph)))}")
@@ -134,11 +141,9 @@ def simulate(
     def implement(invocation: "Invocation") -> "JsonValue":
         name = _name_task(invocation)
         typer.echo(
-            f"{name}.{invocation.node.index} <- {json.dumps(_to_plain(invocation.input), ensure_ascii=False)}", err=True
+            f"{name}.{invocation.node.index} <- {json.dumps(to_plain(invocation.input), ensure_ascii=False)}", err=True
         )
-        answer = answers.get(name, invocation.input)
-        if isinstance(answer, dict) and isinstance(turns := answer.get("$each"), list) and turns:
-            answer = turns.pop(0) if len(turns) > 1 else turns[0]
+        answer = take_answer(answers.get(name, invocation.input))
         if isinstance(answer, dict) and "$fail" in answer:
             raise TaskError(str(answer["$fail"]))
         return answer
@@ -159,10 +164,10 @@ def send(
     ] = "null",
 ) -> None:
     """Deliver an event to the flows that wait for it, and print what it completed."""
-    given = _parse(fields, "--fields")
+    given = parse_option(fields, "--fields")
     if not isinstance(given, dict):
         fail("--fields is no object")
-    delivered = client.flows.send_event(kind, given, _parse(output, "--output"))
+    delivered = client.flows.send_event(kind, given, parse_option(output, "--output"))
     for receipt in delivered.receipts:
         element = "" if receipt.element is None else f" element {receipt.element}"
         typer.echo(f"{receipt.instance_id} node {receipt.node}{element}")
@@ -181,7 +186,7 @@ def change(
     restart: Annotated[bool, typer.Option("--restart", help="Let the instance go on with it.")] = False,
 ) -> None:
     """Give a node that failed or was interrupted another input; prints the status of the instance."""
-    found = client.flows.change(instance, node, _parse(flow_input, "JSON"), element=element, reason=reason)
+    found = client.flows.change(instance, node, parse_option(flow_input, "JSON"), element=element, reason=reason)
     if restart:
         found = client.flows.restart(instance)
     typer.echo(found.status)
@@ -190,7 +195,7 @@ def change(
 def _finish(graph: "FlowGraph", flow_input: str, implement: "Callable[[Invocation], JsonValue]") -> None:
     from statewright.flows import LocalInstance, compile_graph
 
-    value = _parse(flow_input, "--input")
+    value = parse_option(flow_input, "--input")
     if not isinstance(value, dict | list):
         fail("--input is neither an object nor an array")
     instance = LocalInstance(compile_graph(graph), value)
@@ -204,7 +209,7 @@ def _report_end(instance: "LocalInstance") -> None:
     if instance.status == "COMPLETED":
         if instance.marking.warning:
             typer.echo(f"warning: {instance.marking.warning}", err=True)
-        _print_json(instance.result)
+        print_json(instance.result)
         return
     nodes = instance.flow.graph.nodes
     failures = [
@@ -215,13 +220,7 @@ def _report_end(instance: "LocalInstance") -> None:
 
 def _load_functions(file: Path, graph: "FlowGraph") -> dict[str, Callable[..., Any]]:
     """The functions of a file for all tasks of a flow, by their base names."""
-    if not file.is_file():
-        fail(f"{file} cannot be read: there is no such file")
-    sys.path.insert(0, str(file.resolve().parent))  # so that the file may import its neighbours
-    try:
-        names = runpy.run_path(str(file))
-    except Exception as error:
-        fail(f"{file} cannot be run: {type(error).__name__}: {error}")
+    names = run_python_file(file)
     listed = names.get(TASKS, {})
     wanted = sorted(_list_tasks(graph))
     found = {name: _find_function(name, names, listed if isinstance(listed, Mapping) else {}) for name in wanted}
@@ -251,48 +250,20 @@ def _name_task(invocation: "Invocation") -> str:
 
 def _build_arguments(invocation: "Invocation", functions: Mapping[str, Callable[..., Any]]) -> list[Any]:
     node = invocation.node
-    parameters = _to_plain(node.parameters)
+    parameters = to_plain(node.parameters)
     if node.kind != "task" and isinstance(parameters, dict):
         parameters = {**parameters, "uri": node.uri}
     count = len(inspect.signature(functions[_name_task(invocation)]).parameters)
-    return [_to_plain(invocation.input), parameters][:count]
-
-
-def _to_plain(value: Any) -> Any:
-    from statewright.jsonval.codec import encode
-
-    return json.loads(encode(value))
-
-
-def _to_value(value: Any) -> "JsonValue":
-    from statewright.jsonval.codec import decode
-
-    return decode(json.dumps(value, allow_nan=False))
-
-
-def _parse(text: str, option: str) -> "JsonValue":
-    from statewright.jsonval.codec import MalformedJson, decode
-
-    try:
-        return decode(text)
-    except MalformedJson as defect:
-        fail(f"{option} is no JSON: {defect}")
+    return [to_plain(invocation.input), parameters][:count]
 
 
 def _compile(file: str) -> "FlowGraph":
     from statewright.flows import InvalidFlow, compile_text
 
     try:
-        return compile_text(_read(file))
+        return compile_text(read_definition(file))
     except InvalidFlow as refused:
         fail(f"{file}:{refused}")
-
-
-def _read(file: str) -> str:
-    try:
-        return sys.stdin.read() if file == STANDARD_INPUT else Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as unreadable:
-        fail(f"{file} cannot be read: {getattr(unreadable, 'strerror', None) or unreadable}")
 
 
 def _show_report(report: Mapping[str, Any]) -> None:
@@ -315,9 +286,3 @@ def _list_hints(error: Mapping[str, Any]) -> list[str]:
     if error["text"].startswith("unexpected documentation"):
         return ["documentation stands after the declaration that it is about"]
     return []
-
-
-def _print_json(value: "JsonValue") -> None:
-    from statewright.jsonval.codec import encode
-
-    sys.stdout.write(encode(value).decode() + "\n")

@@ -26,6 +26,7 @@ from statewright.cli import (
     keys,
     models,
     ops,
+    playbooks,
     providers,
     retention,
     steps,
@@ -58,6 +59,7 @@ program.command()(entities.audit)
 program.add_typer(index.index, name="index")
 program.add_typer(steps.steps, name="steps")
 program.add_typer(flows.flows, name="flows")
+program.add_typer(playbooks.playbooks, name="playbooks")
 program.add_typer(clients.clients, name="clients")
 program.add_typer(keys.keys, name="keys")
 program.add_typer(providers.providers, name="providers")

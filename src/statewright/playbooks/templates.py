@@ -19,11 +19,11 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.playbooks.dialect.compiling import Expression, InvalidTemplate, compile_expression, compile_text
-from statewright.playbooks.dialect.failures import EvaluationFailed
-from statewright.playbooks.dialect.frame import MAX_STEPS, MAX_TEXT_CHARS, Frame, Turn
-from statewright.playbooks.dialect.values import EventName, is_true, name_event
-from statewright.playbooks.dialect.values import to_json as _to_json
+from statewright.playbooks.jinja.compiling import Expression, InvalidTemplate, compile_expression, compile_text
+from statewright.playbooks.jinja.failures import EvaluationFailed
+from statewright.playbooks.jinja.frame import MAX_STEPS, MAX_TEXT_CHARS, Frame, Turn
+from statewright.playbooks.jinja.values import EventName, is_true, name_event
+from statewright.playbooks.jinja.values import to_json as _to_json
 
 __all__ = [
     "MAX_STEPS",

@@ -7,7 +7,7 @@ from jinja2 import nodes
 from msgspec import Struct
 
 from statewright.playbooks.context import CTX, RESULTS
-from statewright.playbooks.dialect.parsing import parse
+from statewright.playbooks.jinja.parsing import parse
 from statewright.playbooks.templates import Condition
 
 _SCOPES: Final = (CTX, RESULTS)

@@ -10,10 +10,10 @@ import pytest
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.playbooks import compile_playbook, read_playbook
-from statewright.playbooks.dialect.filters import FILTERS
-from statewright.playbooks.dialect.functions import FUNCTIONS
 from statewright.playbooks.dispatch import Dispatch
 from statewright.playbooks.documents import read_document
+from statewright.playbooks.jinja.filters import FILTERS
+from statewright.playbooks.jinja.functions import FUNCTIONS
 from statewright.playbooks.outcomes import Outcome, fail, succeed
 from statewright.playbooks.pipeline import PipelineState, ToolCall, begin, prepare, settle
 from statewright.playbooks.templates import compile_template, render

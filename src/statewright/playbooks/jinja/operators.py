@@ -4,9 +4,9 @@ from collections.abc import Callable
 from decimal import Context, Decimal, DivisionByZero, InvalidOperation, Overflow
 from typing import Final, TypeAlias
 
-from statewright.playbooks.dialect.failures import EvaluationFailed
-from statewright.playbooks.dialect.frame import Frame
-from statewright.playbooks.dialect.values import (
+from statewright.playbooks.jinja.failures import EvaluationFailed
+from statewright.playbooks.jinja.frame import Frame
+from statewright.playbooks.jinja.values import (
     Undefined,
     check_number,
     compare_equal,

@@ -1,8 +1,8 @@
 """What filters and methods do with text, measured before it is done."""
 
-from statewright.playbooks.dialect.failures import EvaluationFailed
-from statewright.playbooks.dialect.frame import Frame
-from statewright.playbooks.dialect.values import Undefined, describe, to_text
+from statewright.playbooks.jinja.failures import EvaluationFailed
+from statewright.playbooks.jinja.frame import Frame
+from statewright.playbooks.jinja.values import Undefined, describe, to_text
 
 
 def join_text(frame: Frame, items: object, separator: object = "") -> str:

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Final, TypeAlias
 
-from statewright.playbooks.dialect.failures import EvaluationFailed
-from statewright.playbooks.dialect.frame import Frame
-from statewright.playbooks.dialect.operators import COMPARISONS, contains, take_remainder
-from statewright.playbooks.dialect.values import Undefined, describe
+from statewright.playbooks.jinja.failures import EvaluationFailed
+from statewright.playbooks.jinja.frame import Frame
+from statewright.playbooks.jinja.operators import COMPARISONS, contains, take_remainder
+from statewright.playbooks.jinja.values import Undefined, describe
 
 Test: TypeAlias = Callable[..., bool]
 

@@ -2,9 +2,9 @@
 
 from decimal import Decimal
 
-from statewright.playbooks.dialect.failures import EvaluationFailed
-from statewright.playbooks.dialect.frame import Frame
-from statewright.playbooks.dialect.values import Namespace, Undefined, describe
+from statewright.playbooks.jinja.failures import EvaluationFailed
+from statewright.playbooks.jinja.frame import Frame
+from statewright.playbooks.jinja.values import Namespace, Undefined, describe
 
 
 def get_member(value: object, name: object) -> object:

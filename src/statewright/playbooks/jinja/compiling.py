@@ -4,11 +4,11 @@ from typing import Final
 
 from jinja2 import nodes
 
-from statewright.playbooks.dialect.expressions import Evaluate, ExpressionCompiler
-from statewright.playbooks.dialect.failures import EvaluationFailed, InvalidTemplate
-from statewright.playbooks.dialect.frame import Frame
-from statewright.playbooks.dialect.parsing import parse
-from statewright.playbooks.dialect.statements import StatementCompiler
+from statewright.playbooks.jinja.expressions import Evaluate, ExpressionCompiler
+from statewright.playbooks.jinja.failures import EvaluationFailed, InvalidTemplate
+from statewright.playbooks.jinja.frame import Frame
+from statewright.playbooks.jinja.parsing import parse
+from statewright.playbooks.jinja.statements import StatementCompiler
 
 __all__ = ["Expression", "InvalidTemplate", "compile_expression", "compile_text"]
 

@@ -5,7 +5,7 @@ from typing import Final
 import jinja2
 from jinja2 import nodes
 
-from statewright.playbooks.dialect.failures import InvalidTemplate
+from statewright.playbooks.jinja.failures import InvalidTemplate
 
 MAX_TEMPLATE_CHARS: Final = 64 * 1024
 MAX_DEPTH: Final = 100

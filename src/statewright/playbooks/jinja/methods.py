@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Final
 
-from statewright.playbooks.dialect.failures import EvaluationFailed
-from statewright.playbooks.dialect.frame import Frame
-from statewright.playbooks.dialect.texts import join_text, replace_text
-from statewright.playbooks.dialect.values import compare_equal, describe
+from statewright.playbooks.jinja.failures import EvaluationFailed
+from statewright.playbooks.jinja.frame import Frame
+from statewright.playbooks.jinja.texts import join_text, replace_text
+from statewright.playbooks.jinja.values import compare_equal, describe
 
 
 def _apply(method: Callable[..., object]) -> Callable[..., object]:

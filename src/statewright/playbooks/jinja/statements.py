@@ -5,11 +5,11 @@ from typing import Final, TypeAlias
 
 from jinja2 import nodes
 
-from statewright.playbooks.dialect.expressions import Evaluate, ExpressionCompiler
-from statewright.playbooks.dialect.failures import EvaluationFailed, InvalidTemplate
-from statewright.playbooks.dialect.filters import list_values
-from statewright.playbooks.dialect.frame import Frame
-from statewright.playbooks.dialect.values import Namespace, Undefined, describe, is_truthy, to_text
+from statewright.playbooks.jinja.expressions import Evaluate, ExpressionCompiler
+from statewright.playbooks.jinja.failures import EvaluationFailed, InvalidTemplate
+from statewright.playbooks.jinja.filters import list_values
+from statewright.playbooks.jinja.frame import Frame
+from statewright.playbooks.jinja.values import Namespace, Undefined, describe, is_truthy, to_text
 
 Write: TypeAlias = Callable[[Frame, list[str]], None]
 Bind: TypeAlias = Callable[[Frame, object], None]

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from statewright.playbooks.dialect.failures import EvaluationFailed
-from statewright.playbooks.dialect.frame import Frame
-from statewright.playbooks.dialect.values import Undefined, describe
+from statewright.playbooks.jinja.failures import EvaluationFailed
+from statewright.playbooks.jinja.frame import Frame
+from statewright.playbooks.jinja.values import Undefined, describe
 
 
 def take_slice(value: object, bounds: Sequence[object], frame: Frame) -> object:

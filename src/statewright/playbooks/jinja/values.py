@@ -7,8 +7,8 @@ from typing import Final
 from statewright.jsonval.literals import is_in_range
 from statewright.jsonval.numbers import format_number
 from statewright.jsonval.values import JsonValue
-from statewright.playbooks.dialect.failures import EvaluationFailed
-from statewright.playbooks.dialect.frame import Frame
+from statewright.playbooks.jinja.failures import EvaluationFailed
+from statewright.playbooks.jinja.frame import Frame
 
 MAX_DEPTH: Final = 100
 """Containers within each other, in a value that an expression makes or compares."""

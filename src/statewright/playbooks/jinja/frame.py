@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from statewright.jsonval.values import JsonValue
-from statewright.playbooks.dialect.failures import EvaluationFailed
+from statewright.playbooks.jinja.failures import EvaluationFailed
 from statewright.turns import MAX_TURN_ELEMENTS, TurnExceeded
 
 MAX_STEPS: Final = 250_000

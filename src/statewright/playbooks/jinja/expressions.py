@@ -11,16 +11,16 @@ from typing import Final, TypeAlias
 
 from jinja2 import nodes
 
-from statewright.playbooks.dialect.failures import InvalidTemplate
-from statewright.playbooks.dialect.filters import FILTERS
-from statewright.playbooks.dialect.frame import Frame
-from statewright.playbooks.dialect.functions import FUNCTIONS
-from statewright.playbooks.dialect.members import get_member
-from statewright.playbooks.dialect.methods import call_method, describe_defect
-from statewright.playbooks.dialect.operators import BINARY, COMPARISONS, concatenate, keep_sign, negate
-from statewright.playbooks.dialect.predicates import TESTS
-from statewright.playbooks.dialect.slices import take_slice
-from statewright.playbooks.dialect.values import Undefined, check_number, is_truthy
+from statewright.playbooks.jinja.failures import InvalidTemplate
+from statewright.playbooks.jinja.filters import FILTERS
+from statewright.playbooks.jinja.frame import Frame
+from statewright.playbooks.jinja.functions import FUNCTIONS
+from statewright.playbooks.jinja.members import get_member
+from statewright.playbooks.jinja.methods import call_method, describe_defect
+from statewright.playbooks.jinja.operators import BINARY, COMPARISONS, concatenate, keep_sign, negate
+from statewright.playbooks.jinja.predicates import TESTS
+from statewright.playbooks.jinja.slices import take_slice
+from statewright.playbooks.jinja.values import Undefined, check_number, is_truthy
 
 Evaluate: TypeAlias = Callable[[Frame], object]
 

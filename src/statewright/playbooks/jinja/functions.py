@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Final
 
-from statewright.playbooks.dialect.failures import EvaluationFailed
-from statewright.playbooks.dialect.frame import Frame
-from statewright.playbooks.dialect.values import Namespace
+from statewright.playbooks.jinja.failures import EvaluationFailed
+from statewright.playbooks.jinja.frame import Frame
+from statewright.playbooks.jinja.values import Namespace
 
 
 def _list_range(frame: Frame, start: object, stop: object = None, step: object = 1) -> object:

@@ -10,13 +10,13 @@ from urllib.parse import quote
 
 from statewright.jsonval.codec import MalformedJson, decode, encode
 from statewright.jsonval.numbers import parse_number
-from statewright.playbooks.dialect import predicates
-from statewright.playbooks.dialect.failures import EvaluationFailed
-from statewright.playbooks.dialect.frame import Frame
-from statewright.playbooks.dialect.members import follow
-from statewright.playbooks.dialect.operators import add
-from statewright.playbooks.dialect.texts import join_text, replace_text
-from statewright.playbooks.dialect.values import (
+from statewright.playbooks.jinja import predicates
+from statewright.playbooks.jinja.failures import EvaluationFailed
+from statewright.playbooks.jinja.frame import Frame
+from statewright.playbooks.jinja.members import follow
+from statewright.playbooks.jinja.operators import add
+from statewright.playbooks.jinja.texts import join_text, replace_text
+from statewright.playbooks.jinja.values import (
     Undefined,
     check_number,
     compare_equal,

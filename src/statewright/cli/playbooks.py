@@ -1,0 +1,227 @@
+"""Commands about playbooks: ``statewright playbooks lint``, ``run`` and ``simulate``
+(docs/reference/playbooks.md#command-line). They read files and need no service.
+"""
+
+import inspect
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.console import Console
+
+from statewright.cli.client import fail
+from statewright.cli.local_definitions import (
+    parse_option,
+    print_json,
+    read_definition,
+    run_python_file,
+    take_answer,
+    to_plain,
+    to_value,
+)
+
+if TYPE_CHECKING:
+    from statewright.jsonval.values import JsonObject, JsonValue
+    from statewright.playbooks import Finding, Playbook
+    from statewright.playbooks.dispatch import Dispatch
+    from statewright.playbooks.outcomes import Outcome
+    from statewright.playbooks.pipeline import ToolCall
+    from statewright.playbooks.running import Tool
+
+KINDS: Final = "KINDS"
+"""The mapping of a file of functions, for names that no function can have."""
+MAX_RUNS: Final = 100_000
+"""Runs of pipelines in one execution of a command."""
+
+_ENDED_WELL: Final = ("success", "partial")
+_RESERVED: Final = ("http", "noop", "playbook")
+
+PlaybookFile = Annotated[str, typer.Argument(help="Playbook in YAML or JSON; `-` for standard input.", metavar="FILE")]
+Workload = Annotated[str, typer.Option("--workload", help="Merged over the defaults of the playbook.", metavar="JSON")]
+Context = Annotated[str, typer.Option("--ctx", help="What `ctx` has at the start.", metavar="JSON")]
+WithLog = Annotated[bool, typer.Option("--log", help="Print the event log, one JSON object a line, instead.")]
+
+playbooks = typer.Typer(help="Playbooks: check, run and simulate them.", no_args_is_help=True)
+
+
+@playbooks.command()
+def lint(
+    files: Annotated[list[str], typer.Argument(help="Playbooks; `-` for standard input.", metavar="FILE…")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail the command, too.")] = False,
+) -> None:
+    """Check playbooks: errors end with code 1, warnings only under `--strict`."""
+    from statewright.playbooks import read_playbook
+
+    readings = [(file, read_playbook(read_definition(file))) for file in files]
+    if as_json:
+        reports = [
+            {"file": file, "errors": _to_records(found.errors), "warnings": _to_records(found.warnings)}
+            for file, found in readings
+        ]
+        sys.stdout.write(json.dumps(reports, ensure_ascii=False, indent=2) + "\n")
+    else:
+        console = Console(highlight=False, soft_wrap=True, markup=False)
+        for file, found in readings:
+            for finding in (*found.errors, *found.warnings):
+                console.print(f"{file}: {finding.severity} {finding.path or '/'}: {finding.message}")
+            if not found.errors and not found.warnings:
+                console.print(f"{file}: fine")
+    if any(found.errors or (strict and found.warnings) for _, found in readings):
+        raise typer.Exit(1)
+
+
+@playbooks.command()
+def run(
+    file: PlaybookFile,
+    tasks: Annotated[Path, typer.Option("--tasks", help="Python file with functions for tasks.", metavar="FILE")],
+    workload: Workload = "{}",
+    ctx: Context = "{}",
+    with_log: WithLog = False,
+) -> None:
+    """Run a playbook in this process, with tasks from a Python file, and print what it comes to.
+
+    A function is named as the label of a task, or as its kind, `_` for `-`; or the file has a mapping KINDS. It is
+    plain or async, and takes the fields of the task. An exception is an error of kind tool. HTTP tasks are really
+    sent. Pauses and timeouts are passed over.
+    """
+    import asyncio
+
+    from statewright.playbooks.outcomes import fail as report_error
+    from statewright.playbooks.outcomes import succeed
+    from statewright.sdk.http_tool import send_http
+
+    playbook = _read(file)
+    functions = _find_functions(playbook, tasks)
+
+    def implement(call: "ToolCall", dispatch: "Dispatch") -> "Outcome":
+        function = functions.get((call.label, call.kind))
+        if function is None:
+            return asyncio.run(send_http(call.fields, dispatch.keychain))
+        try:
+            count = len(inspect.signature(function).parameters)
+            outcome = function(*[to_plain(call.fields)][:count])
+            return succeed(to_value(asyncio.run(outcome) if inspect.iscoroutine(outcome) else outcome))
+        except Exception as error:
+            return report_error("tool", f"{type(error).__name__}: {error}", code=type(error).__name__)
+
+    _finish(playbook, workload, ctx, implement, with_log=with_log)
+
+
+@playbooks.command()
+def simulate(
+    file: PlaybookFile,
+    workload: Workload = "{}",
+    ctx: Context = "{}",
+    stubs: Annotated[
+        str, typer.Option("--stubs", help="JSON: what tasks answer, by label or kind; others null.", metavar="JSON")
+    ] = "{}",
+    with_log: WithLog = False,
+) -> None:
+    """Play a playbook with answers that are given, print what each task is asked, and what it comes to.
+
+    `{"$fail": "reason"}` fails a task, `{"$fail": {"kind": "http", "status": 503}}` with that error, and
+    `{"$each": [first, second]}` answers in turn. Pauses and timeouts are passed over.
+    """
+    from statewright.playbooks.outcomes import succeed
+
+    playbook, answers = _read(file), _parse_object(stubs, "--stubs")
+    known = {name for step in playbook.steps for task in step.tasks for name in (task.label, task.kind)}
+    if unused := sorted(answers.keys() - known):
+        fail(
+            f"--stubs names no task and no kind of the playbook: {', '.join(unused)}; it has {', '.join(sorted(known))}"
+        )
+
+    def implement(call: "ToolCall", dispatch: "Dispatch") -> "Outcome":
+        asked = json.dumps(to_plain(call.fields), ensure_ascii=False)
+        typer.echo(f"{dispatch.step}.{call.label} <- {asked}", err=True)
+        answer = take_answer(answers.get(call.label, answers.get(call.kind)))
+        if isinstance(answer, dict) and "$fail" in answer:
+            return _build_error(answer["$fail"])
+        return succeed(answer)
+
+    _finish(playbook, workload, ctx, implement, with_log=with_log)
+
+
+def _build_error(told: "JsonValue") -> "Outcome":
+    """The outcome of a task that a stub fails."""
+    from statewright.playbooks.outcomes import Outcome
+
+    if not isinstance(told, dict):
+        return Outcome(status="error", error={"kind": "stub", "message": str(told)})
+    status = told.get("status")
+    http: JsonObject | None = None if status is None else {"status": status, "headers": {}}
+    return Outcome(status="error", error={"kind": "stub", **told}, http=http)
+
+
+def _finish(playbook: "Playbook", workload: str, ctx: str, implement: "Tool", *, with_log: bool) -> None:
+    """Run an execution as far as it goes, and print what it came to. Code 1: it has not ended well."""
+    from statewright.jsonval.codec import encode
+    from statewright.playbooks.compiling import compile_net
+    from statewright.playbooks.events import event_to_document
+    from statewright.playbooks.running import LocalExecution
+
+    execution = LocalExecution(
+        compile_net(playbook), _parse_object(workload, "--workload"), ctx=_parse_object(ctx, "--ctx")
+    )
+    execution.run(implement, limit=MAX_RUNS)
+    while execution.children:
+        run_id = next(iter(execution.children))
+        del execution.children[run_id]
+        execution.end_child(run_id, error={"kind": "child", "message": "other playbooks are not run here"})
+        execution.run(implement, limit=MAX_RUNS)
+    if with_log:
+        for seq, event in enumerate(execution.log, start=1):
+            sys.stdout.write(encode(event_to_document(event, execution.execution_id, seq, 0)).decode() + "\n")
+    elif execution.result is None:
+        print_json({"status": execution.status})
+    else:
+        print_json(execution.result)
+    if execution.status not in _ENDED_WELL:
+        fail(f"the execution is {execution.status}")
+
+
+def _read(file: str) -> "Playbook":
+    from statewright.playbooks import read_playbook
+
+    reading = read_playbook(read_definition(file))
+    if reading.playbook is None:
+        fail("; ".join(f"{finding.path or '/'}: {finding.message}" for finding in reading.errors))
+    return reading.playbook
+
+
+def _find_functions(playbook: "Playbook", file: Path) -> dict[tuple[str, str], Callable[..., Any]]:
+    """The functions of a file for all tasks, by label and kind; those of ``http`` may be missing."""
+    names = run_python_file(file)
+    listed = names.get(KINDS, {})
+    wanted = {(task.label, task.kind) for step in playbook.steps for task in step.tasks if task.kind != "noop"}
+    found = {
+        pair: _find_function(pair, names, listed if isinstance(listed, Mapping) else {}) for pair in sorted(wanted)
+    }
+    missing = sorted({kind for (_, kind), function in found.items() if function is None and kind not in _RESERVED})
+    if missing:
+        fail(f"{file} has no function for {', '.join(missing)}")
+    return {pair: function for pair, function in found.items() if function is not None}
+
+
+def _find_function(
+    pair: tuple[str, str], names: Mapping[str, Any], listed: Mapping[str, Any]
+) -> Callable[..., Any] | None:
+    for name in pair:
+        function = listed.get(name, names.get(re.sub(r"\W", "_", name)))
+        if callable(function):
+            return function  # type: ignore[no-any-return] # whatever the file calls so
+    return None
+
+
+def _parse_object(text: str, option: str) -> "JsonObject":
+    value = parse_option(text, option)
+    return value if isinstance(value, dict) else fail(f"{option} is no JSON object")
+
+
+def _to_records(findings: "tuple[Finding, ...]") -> list[dict[str, str]]:
+    return [{"path": finding.path, "message": finding.message} for finding in findings]
