@@ -41,7 +41,7 @@ class IdentityProvider:
         now = int(time())
         named = {"iss": self.issuer, "sub": "ann", "aud": "shop", "iat": now, "exp": now + 600, "jti": uuid4().hex}
         kept = {name: value for name, value in (named | claims).items() if value is not None}
-        private: rsa.RSAPrivateKey = rsa_key(key or self.keys.get(kid, "idp-one"))
+        private = find_key(key or self.keys.get(kid, "idp-one"))
         return jwt.encode(kept, private, algorithm="RS256", headers={"kid": kid} | dict(header or {}))
 
     def fail(self, path: str = DISCOVERY, status: int = 503) -> None:
@@ -62,8 +62,17 @@ def reply(document: Any, media_type: str = "application/json") -> Answer:
     return 200, {"Content-Type": media_type}, json.dumps(document).encode()
 
 
+_making_keys = threading.Lock()
+
+
+def find_key(name: str) -> rsa.RSAPrivateKey:
+    """One key per name, also when several threads ask for it first."""
+    with _making_keys:
+        return rsa_key(name)
+
+
 def public_jwk(kid: str, name: str) -> dict[str, Any]:
-    jwk: dict[str, Any] = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(rsa_key(name).public_key()))
+    jwk: dict[str, Any] = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(find_key(name).public_key()))
     return {"kty": jwk["kty"], "n": jwk["n"], "e": jwk["e"], "kid": kid, "use": "sig"}
 
 

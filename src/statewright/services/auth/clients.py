@@ -11,6 +11,7 @@ from msgspec import Struct
 from statewright import logs
 from statewright.auth.clients import Client, hash_secret, make_client_id, make_secret
 from statewright.failures import BadRequest, ClientNotFound
+from statewright.services.auth.acts import describe_act
 from statewright.services.auth.identity import ADMIN, Administration, Identity, require_admin, require_feature
 from statewright.services.runtime import Caller, Runtime
 from statewright.settings import Secret
@@ -52,7 +53,8 @@ async def create_client(runtime: Runtime, caller: Caller, *, is_admin: bool) -> 
         created_at=now,
         updated_at=now,
     )
-    if not await identity.clients.create(client):
+    act = describe_act(caller, "client.create", "CLIENT", client.id, {"roles": client.roles})
+    if not await identity.clients.create(client, act=act):
         raise BadRequest(f"the tenant has {MAX_CLIENTS} clients already, which is the most it may have")
     _log("client_created", caller, client.id, roles=client.roles)
     return IssuedSecret(client, secret)
@@ -62,7 +64,8 @@ async def delete_client(runtime: Runtime, caller: Caller, client_id: str) -> Non
     """From now on the client gets no token; those that it has live on. Raises ``ClientNotFound``."""
     identity = _open(runtime, caller)
     _check_id(client_id)
-    if not await identity.clients.delete(caller.tenant, client_id):
+    act = describe_act(caller, "client.delete", "CLIENT", client_id)
+    if not await identity.clients.delete(caller.tenant, client_id, act=act):
         raise ClientNotFound
     _log("client_deleted", caller, client_id)
 
@@ -73,7 +76,8 @@ async def rotate_secret(runtime: Runtime, caller: Caller, client_id: str) -> Iss
     _check_id(client_id)
     secret = make_secret()
     hashed = await asyncio.to_thread(hash_secret, secret.reveal())
-    client = await identity.clients.replace_secret(caller.tenant, client_id, hashed, now=runtime.clock())
+    act = describe_act(caller, "client.rotate_secret", "CLIENT", client_id)
+    client = await identity.clients.replace_secret(caller.tenant, client_id, hashed, now=runtime.clock(), act=act)
     if client is None:
         raise ClientNotFound
     _log("client_secret_rotated", caller, client_id)

@@ -79,7 +79,7 @@ async def register_provider(runtime: Runtime, caller: Caller, wanted: NewProvide
     if not _TENANT_ID.fullmatch(caller.tenant):
         raise InvalidProviderTenant
     details = {"uri": hash_text(uri), "issuers": len(provider.issuers), "audiences": len(provider.audiences)}
-    act = describe_act(caller, "oidc_provider.register", "oidc_provider", provider.id, details)
+    act = describe_act(caller, "oidc_provider.register", "OIDC_PROVIDER", provider.id, details)
     match await identity.providers.register(provider, act):
         case "duplicate":
             raise ProviderDuplicate
@@ -103,7 +103,7 @@ async def update_provider(runtime: Runtime, caller: Caller, provider_id: str, pa
         roles_claim=UNSET if patch.roles_claim is UNSET else _read_claim(patch.roles_claim),
     )
     named = [name for name in ("issuers", "audiences", "roles_claim") if getattr(changes, name) is not UNSET]
-    act = describe_act(caller, "oidc_provider.update", "oidc_provider", provider_id, {"changed": named})
+    act = describe_act(caller, "oidc_provider.update", "OIDC_PROVIDER", provider_id, {"changed": named})
     updated = await identity.providers.update(caller.tenant, UUID(provider_id), changes, now=runtime.clock(), act=act)
     if updated is None:
         raise ProviderNotFound
@@ -117,7 +117,7 @@ async def update_provider(runtime: Runtime, caller: Caller, provider_id: str, pa
 async def invalidate_provider(runtime: Runtime, caller: Caller, provider_id: str) -> None:
     """The tokens of the provider count no more; nothing happens if they did not. Raises ``ProviderNotFound``."""
     identity = require_access(runtime, caller)
-    act = describe_act(caller, "oidc_provider.invalidate", "oidc_provider", provider_id)
+    act = describe_act(caller, "oidc_provider.invalidate", "OIDC_PROVIDER", provider_id)
     switched = await identity.providers.invalidate(caller.tenant, UUID(provider_id), act=act)
     if switched is None:
         raise ProviderNotFound
@@ -128,7 +128,7 @@ async def invalidate_provider(runtime: Runtime, caller: Caller, provider_id: str
 async def reactivate_provider(runtime: Runtime, caller: Caller, provider_id: str) -> Provider:
     """The tokens of the provider count again; its keys are fetched when one is used. Raises ``ProviderNotFound``."""
     identity = require_access(runtime, caller)
-    act = describe_act(caller, "oidc_provider.reactivate", "oidc_provider", provider_id)
+    act = describe_act(caller, "oidc_provider.reactivate", "OIDC_PROVIDER", provider_id)
     key = (caller.tenant, UUID(provider_id))
     switched = await identity.providers.reactivate(*key, now=runtime.clock(), act=act)
     provider = await identity.providers.find(*key)
@@ -142,7 +142,7 @@ async def reactivate_provider(runtime: Runtime, caller: Caller, provider_id: str
 async def delete_provider(runtime: Runtime, caller: Caller, provider_id: str) -> None:
     """The provider is not known any more. Raises ``ProviderNotFound``."""
     identity = require_access(runtime, caller)
-    act = describe_act(caller, "oidc_provider.delete", "oidc_provider", provider_id)
+    act = describe_act(caller, "oidc_provider.delete", "OIDC_PROVIDER", provider_id)
     if await identity.providers.delete(caller.tenant, UUID(provider_id), act=act) is None:
         raise ProviderNotFound
     log.info("oidc_provider_deleted", provider=provider_id, tenant=caller.tenant, by=caller.principal.id)
@@ -152,7 +152,7 @@ async def delete_provider(runtime: Runtime, caller: Caller, provider_id: str) ->
 async def reload_providers(runtime: Runtime, caller: Caller) -> None:
     """Every node begins to fetch the keys of the tenant's active providers again; those it has count meanwhile."""
     identity = require_access(runtime, caller)
-    act = describe_act(caller, "oidc_provider.reload", "oidc_provider", "*")
+    act = describe_act(caller, "oidc_provider.reload", "OIDC_PROVIDER", "*")
     await identity.providers.reload(caller.tenant, now=runtime.clock(), act=act)
     await identity.live_providers.refresh()
 

@@ -19,6 +19,7 @@ from statewright.auth.keys import (
     make_private_key,
 )
 from statewright.failures import BadRequest, KeyPairNotFound, UnsupportedAlgorithm
+from statewright.services.auth.acts import describe_act
 from statewright.services.auth.identity import Administration, Identity, require_audience
 from statewright.services.auth.windows import Window, check_grace, require_window, resolve_window
 from statewright.services.runtime import Caller, Runtime
@@ -51,7 +52,10 @@ async def issue_key_pair(runtime: Runtime, caller: Caller, wanted: NewKeyPair) -
     valid_from, valid_to = resolve_window(wanted.window, now=now, default_us=identity.key_pair_days * DAY_US)
     grace_us = check_grace(wanted.grace_s) * _SECOND_US
     pair = await asyncio.to_thread(_make_pair, identity.cipher, audience, valid_from, valid_to)
-    if not await identity.key_pairs.issue(pair, others_end_at=now + grace_us if wanted.ends_current else None):
+    details = {"audience": audience, "ends_current": wanted.ends_current}
+    act = describe_act(caller, "key_pair.issue", "KEY_PAIR", pair.kid, details)
+    ends_at = now + grace_us if wanted.ends_current else None
+    if not await identity.key_pairs.issue(pair, others_end_at=ends_at, act=act):
         raise BadRequest(f"there are {MAX_KEY_PAIRS} key pairs already, which is the most there may be; delete some")
     await identity.key_ring.refresh()
     _log("key_pair_issued", caller, pair.kid, audience=audience, ends_current=wanted.ends_current)
@@ -73,7 +77,8 @@ async def invalidate_key_pair(runtime: Runtime, caller: Caller, kid: str, grace_
     """
     identity = require_access(runtime, caller)
     ends_at = runtime.clock() + check_grace(grace_s) * _SECOND_US
-    if not await identity.key_pairs.invalidate(kid, ends_at=ends_at):
+    act = describe_act(caller, "key_pair.invalidate", "KEY_PAIR", kid, {"grace_s": grace_s or 0})
+    if not await identity.key_pairs.invalidate(kid, ends_at=ends_at, act=act):
         raise KeyPairNotFound
     await identity.key_ring.refresh()
     _log("key_pair_invalidated", caller, kid, grace_s=grace_s or 0)
@@ -83,7 +88,8 @@ async def reactivate_key_pair(runtime: Runtime, caller: Caller, kid: str, window
     """The pair is active again, or as before, in this window. Raises ``BadRequest``, ``KeyPairNotFound``."""
     identity = require_access(runtime, caller)
     valid_from, valid_to = require_window(window, now=runtime.clock())
-    if not await identity.key_pairs.reactivate(kid, valid_from=valid_from, valid_to=valid_to):
+    act = describe_act(caller, "key_pair.reactivate", "KEY_PAIR", kid)
+    if not await identity.key_pairs.reactivate(kid, valid_from=valid_from, valid_to=valid_to, act=act):
         raise KeyPairNotFound
     await identity.key_ring.refresh()
     _log("key_pair_reactivated", caller, kid)
@@ -96,7 +102,8 @@ async def reactivate_key_pair(runtime: Runtime, caller: Caller, kid: str, window
 async def delete_key_pair(runtime: Runtime, caller: Caller, kid: str) -> None:
     """What the pair has signed counts no more. Raises ``KeyPairNotFound``."""
     identity = require_access(runtime, caller)
-    if not await identity.key_pairs.delete(kid):
+    act = describe_act(caller, "key_pair.delete", "KEY_PAIR", kid)
+    if not await identity.key_pairs.delete(kid, act=act):
         raise KeyPairNotFound
     await identity.key_ring.refresh()
     _log("key_pair_deleted", caller, kid)

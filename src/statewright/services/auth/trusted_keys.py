@@ -19,6 +19,7 @@ from statewright.failures import (
     TrustedKeyNotFound,
     UnsupportedKeyType,
 )
+from statewright.services.auth.acts import describe_act
 from statewright.services.auth.identity import (
     Administration,
     Identity,
@@ -67,7 +68,9 @@ async def register_trusted_key(runtime: Runtime, caller: Caller, wanted: NewTrus
     key = _read_key(wanted, caller, max_members=limits.max_jwk_members, default_us=limits.days * DAY_US, now=now)
     grace_us = check_grace(wanted.grace_s) * _SECOND_US
     ends_at = now + grace_us if wanted.ends_previous else None
-    match await identity.trusted_keys.register(key, now=now, most=limits.max_keys, others_end_at=ends_at):
+    details = {"audience": key.audience, "ends_previous": wanted.ends_previous}
+    act = describe_act(caller, "trusted_key.register", "TRUSTED_KEY", key.kid, details)
+    match await identity.trusted_keys.register(key, now=now, most=limits.max_keys, others_end_at=ends_at, act=act):
         case "owned by another":
             raise KeyOwnedByDifferentTenant
         case "too many":
@@ -82,7 +85,8 @@ async def invalidate_trusted_key(runtime: Runtime, caller: Caller, kid: str, gra
     identity = require_access(runtime, caller)
     _check_id(kid)
     ends_at = runtime.clock() + check_grace(grace_s) * _SECOND_US
-    if not await identity.trusted_keys.invalidate(caller.tenant, kid, ends_at=ends_at):
+    act = describe_act(caller, "trusted_key.invalidate", "TRUSTED_KEY", kid)
+    if not await identity.trusted_keys.invalidate(caller.tenant, kid, ends_at=ends_at, act=act):
         raise TrustedKeyNotFound
     _log("trusted_key_invalidated", caller, kid)
 
@@ -92,7 +96,8 @@ async def reactivate_trusted_key(runtime: Runtime, caller: Caller, kid: str, win
     identity = require_access(runtime, caller)
     _check_id(kid)
     valid_from, valid_to = require_window(window, now=runtime.clock())
-    key = await identity.trusted_keys.reactivate(caller.tenant, kid, valid_from=valid_from, valid_to=valid_to)
+    act = describe_act(caller, "trusted_key.reactivate", "TRUSTED_KEY", kid)
+    key = await identity.trusted_keys.reactivate(caller.tenant, kid, valid_from=valid_from, valid_to=valid_to, act=act)
     if key is None:
         raise TrustedKeyNotFound
     _log("trusted_key_reactivated", caller, kid)
@@ -103,7 +108,8 @@ async def delete_trusted_key(runtime: Runtime, caller: Caller, kid: str) -> None
     """The key is not known any more. Raises ``BadRequest``, ``TrustedKeyNotFound``."""
     identity = require_access(runtime, caller)
     _check_id(kid)
-    if not await identity.trusted_keys.delete(caller.tenant, kid):
+    act = describe_act(caller, "trusted_key.delete", "TRUSTED_KEY", kid)
+    if not await identity.trusted_keys.delete(caller.tenant, kid, act=act):
         raise TrustedKeyNotFound
     _log("trusted_key_deleted", caller, kid)
 

@@ -12,6 +12,7 @@ import asyncpg
 from statewright.auth import Client
 from statewright.ids import TenantId
 from statewright.settings import Secret
+from statewright.storage.auth.acts import TenantAct, record
 from statewright.storage.pool import Pool
 from statewright.storage.shared_reads import SharedReads
 
@@ -69,18 +70,24 @@ class StoredClients:
          WHERE (SELECT count(*) FROM auth_client WHERE tenant = $1) < $7::bigint
     """
 
-    async def create(self, client: Client) -> bool:
+    async def create(self, client: Client, *, act: TenantAct | None = None) -> bool:
         """Add a client; False when its tenant has :data:`MAX_CLIENTS` already."""
         values = (client.tenant, client.id, client.user_id, list(client.roles), client.secret_hash.reveal())
-        async with self._pool.connection() as connection:
-            return await connection.execute(self.CREATE, *values, client.created_at, MAX_CLIENTS) == "INSERT 0 1"
+        async with self._pool.connection() as connection, connection.transaction(isolation="read_committed"):
+            if await connection.execute(self.CREATE, *values, client.created_at, MAX_CLIENTS) != "INSERT 0 1":
+                return False
+            await record(connection, act)
+        return True
 
     DELETE = "DELETE FROM auth_client WHERE tenant = $1 AND id = $2 AND (NOT configured OR id = $3)"
 
-    async def delete(self, tenant: TenantId, client_id: str) -> bool:
+    async def delete(self, tenant: TenantId, client_id: str, *, act: TenantAct | None = None) -> bool:
         """Remove a client; False when the tenant has none of this id."""
-        async with self._pool.connection() as connection:
-            return await connection.execute(self.DELETE, tenant, client_id, self._configured_id) == "DELETE 1"
+        async with self._pool.connection() as connection, connection.transaction(isolation="read_committed"):
+            if await connection.execute(self.DELETE, tenant, client_id, self._configured_id) != "DELETE 1":
+                return False
+            await record(connection, act)
+        return True
 
     # Clocks of nodes differ: a later change never has an earlier time.
     REPLACE_SECRET = f"""
@@ -89,12 +96,17 @@ class StoredClients:
      RETURNING {COLUMNS}
     """  # noqa: S608
 
-    async def replace_secret(self, tenant: TenantId, client_id: str, secret_hash: Secret, *, now: int) -> Client | None:
+    async def replace_secret(
+        self, tenant: TenantId, client_id: str, secret_hash: Secret, *, now: int, act: TenantAct | None = None
+    ) -> Client | None:
         """Give a client another secret; the client as it is then, or None when the tenant has none of this id."""
         key = (tenant, client_id, self._configured_id)
-        async with self._pool.connection() as connection:
+        async with self._pool.connection() as connection, connection.transaction(isolation="read_committed"):
             row = await connection.fetchrow(self.REPLACE_SECRET, *key, secret_hash.reveal(), now)
-        return None if row is None else _to_client(row)
+            if row is None:
+                return None
+            await record(connection, act)
+        return _to_client(row)
 
     ENTER = """
         INSERT INTO auth_client (tenant, id, user_id, roles, secret_hash, configured, created_at, updated_at)

@@ -12,6 +12,7 @@ import asyncpg
 from statewright.auth.encryption import Encrypted
 from statewright.auth.key_pairs import KeyPair
 from statewright.auth.keys import Audience
+from statewright.storage.auth.acts import TenantAct, record
 from statewright.storage.connections import DatabaseConnection
 from statewright.storage.pool import Pool
 
@@ -76,7 +77,7 @@ class StoredKeyPairs:
          WHERE audience = $2 AND active AND kid <> $1
     """
 
-    async def issue(self, pair: KeyPair, *, others_end_at: int | None = None) -> bool:
+    async def issue(self, pair: KeyPair, *, others_end_at: int | None = None, act: TenantAct | None = None) -> bool:
         """Add a pair; False when there are :data:`MAX_KEY_PAIRS`. With ``others_end_at`` the other active pairs of its
         audience are inactive from then on, and end at that instant at the latest.
         """
@@ -92,6 +93,7 @@ class StoredKeyPairs:
                 return False
             if others_end_at is not None:
                 await connection.execute(self.END_OTHERS, pair.kid, pair.audience, others_end_at)
+            await record(connection, act)
             await _announce(connection, pair.kid)
         return True
 
@@ -100,18 +102,18 @@ class StoredKeyPairs:
          WHERE kid = $1 AND (private_key IS NOT NULL OR kid = $2) AND NOT removed
     """
 
-    async def invalidate(self, kid: str, *, ends_at: int) -> bool:
+    async def invalidate(self, kid: str, *, ends_at: int, act: TenantAct | None = None) -> bool:
         """Have a pair end at an instant, or earlier if it would have; False when there is none."""
-        return await self._change(self.INVALIDATE, kid, ends_at)
+        return await self._change(self.INVALIDATE, kid, ends_at, act=act)
 
     REACTIVATE = """
         UPDATE signing_key SET active = true, unlimited = false, valid_from = $3::bigint, valid_to = $4::bigint
          WHERE kid = $1 AND (private_key IS NOT NULL OR kid = $2) AND NOT removed
     """
 
-    async def reactivate(self, kid: str, *, valid_from: int, valid_to: int) -> bool:
+    async def reactivate(self, kid: str, *, valid_from: int, valid_to: int, act: TenantAct | None = None) -> bool:
         """Make a pair active in another window; False when there is none."""
-        return await self._change(self.REACTIVATE, kid, valid_from, valid_to)
+        return await self._change(self.REACTIVATE, kid, valid_from, valid_to, act=act)
 
     REMOVE = """
         UPDATE signing_key SET active = false, unlimited = false, removed = true
@@ -120,11 +122,11 @@ class StoredKeyPairs:
 
     DELETE = "DELETE FROM signing_key WHERE kid = $1 AND kid <> $2 AND private_key IS NOT NULL"
 
-    async def delete(self, kid: str) -> bool:
+    async def delete(self, kid: str, *, act: TenantAct | None = None) -> bool:
         """Remove a pair; False when there is none. A configured key is marked, or the next start would bring it
         back.
         """
-        return await self._change(self.REMOVE if kid == self._configured_kid else self.DELETE, kid)
+        return await self._change(self.REMOVE if kid == self._configured_kid else self.DELETE, kid, act=act)
 
     FIND = f"""
         SELECT {COLUMNS} FROM signing_key WHERE kid = $1 AND (private_key IS NOT NULL OR kid = $2) AND NOT removed
@@ -167,7 +169,7 @@ class StoredKeyPairs:
         async with self._pool.connection() as connection:
             await connection.execute(self.RENEW, pair.kid, before, encrypted.ciphertext, encrypted.key_name)
 
-    async def _change(self, statement: str, kid: str, *values: int) -> bool:
+    async def _change(self, statement: str, kid: str, *values: int, act: TenantAct | None) -> bool:
         async with (
             self._pool.connection(limit=LOCK_TIMEOUT) as connection,
             connection.transaction(isolation="read_committed"),
@@ -176,6 +178,7 @@ class StoredKeyPairs:
             tag: str = await connection.execute(statement, kid, self._configured_kid, *values)
             if tag.endswith(" 0"):
                 return False
+            await record(connection, act)
             await _announce(connection, kid)
         return True
 

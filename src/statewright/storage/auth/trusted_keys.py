@@ -11,6 +11,7 @@ import msgspec
 
 from statewright.auth.trusted_keys import Jwk, TrustedKey, read_jwk
 from statewright.ids import TenantId
+from statewright.storage.auth.acts import TenantAct, record
 from statewright.storage.pool import Pool
 from statewright.storage.shared_reads import SharedReads
 
@@ -87,7 +88,15 @@ class StoredTrustedKeys:
          WHERE trusted_key.tenant = excluded.tenant
     """
 
-    async def register(self, key: TrustedKey, *, now: int, most: int, others_end_at: int | None = None) -> Registration:
+    async def register(
+        self,
+        key: TrustedKey,
+        *,
+        now: int,
+        most: int,
+        others_end_at: int | None = None,
+        act: TenantAct | None = None,
+    ) -> Registration:
         """Add a key, or replace that of the same id; ``most`` is how many of a tenant may count, 0 for any number.
 
         With ``others_end_at`` the others of the tenant are inactive from then on, and count no more against ``most``.
@@ -110,16 +119,20 @@ class StoredTrustedKeys:
                 return "owned by another"
             if others_end_at is not None:
                 await connection.execute(self.END_OTHERS, key.tenant, key.kid, others_end_at)
+            await record(connection, act)
         return "registered"
 
     INVALIDATE = """
         UPDATE trusted_key SET active = false, valid_to = least(valid_to, $3::bigint) WHERE tenant = $1 AND kid = $2
     """
 
-    async def invalidate(self, tenant: TenantId, kid: str, *, ends_at: int) -> bool:
+    async def invalidate(self, tenant: TenantId, kid: str, *, ends_at: int, act: TenantAct | None = None) -> bool:
         """Make a key inactive; False when the tenant has none of this id."""
-        async with self._pool.connection() as connection:
-            return await connection.execute(self.INVALIDATE, tenant, kid, ends_at) == "UPDATE 1"
+        async with self._pool.connection() as connection, connection.transaction(isolation="read_committed"):
+            if await connection.execute(self.INVALIDATE, tenant, kid, ends_at) != "UPDATE 1":
+                return False
+            await record(connection, act)
+        return True
 
     REACTIVATE = f"""
         UPDATE trusted_key SET active = true, valid_from = $3::bigint, valid_to = $4::bigint
@@ -127,18 +140,26 @@ class StoredTrustedKeys:
      RETURNING {COLUMNS}
     """  # noqa: S608
 
-    async def reactivate(self, tenant: TenantId, kid: str, *, valid_from: int, valid_to: int) -> TrustedKey | None:
+    async def reactivate(
+        self, tenant: TenantId, kid: str, *, valid_from: int, valid_to: int, act: TenantAct | None = None
+    ) -> TrustedKey | None:
         """Make a key active in another window; None when the tenant has none of this id."""
-        async with self._pool.connection() as connection:
+        async with self._pool.connection() as connection, connection.transaction(isolation="read_committed"):
             row = await connection.fetchrow(self.REACTIVATE, tenant, kid, valid_from, valid_to)
-        return None if row is None else _to_key(row)
+            if row is None:
+                return None
+            await record(connection, act)
+        return _to_key(row)
 
     DELETE = "DELETE FROM trusted_key WHERE tenant = $1 AND kid = $2"
 
-    async def delete(self, tenant: TenantId, kid: str) -> bool:
+    async def delete(self, tenant: TenantId, kid: str, *, act: TenantAct | None = None) -> bool:
         """Remove a key; False when the tenant has none of this id."""
-        async with self._pool.connection() as connection:
-            return await connection.execute(self.DELETE, tenant, kid) == "DELETE 1"
+        async with self._pool.connection() as connection, connection.transaction(isolation="read_committed"):
+            if await connection.execute(self.DELETE, tenant, kid) != "DELETE 1":
+                return False
+            await record(connection, act)
+        return True
 
 
 def _to_key(row: asyncpg.Record) -> TrustedKey:
