@@ -43,6 +43,7 @@ TAG_TOPICS: Final = {
     "Administration": "admin",
     "Signing keys": "signing-keys",
     "Trusted keys": "trusted-keys",
+    "Identity providers": "identity-providers",
 }
 """Topics that are not called like the tag of their operations."""
 
