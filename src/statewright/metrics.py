@@ -38,6 +38,8 @@ from statewright.services.idempotency.sweeping import IdempotencySweeper
 from statewright.services.ops.audit import OpsAuditSweeper
 from statewright.services.ops.metrics import OpsMetrics
 from statewright.services.ops.suspensions import SuspensionEnder
+from statewright.services.ops.waiting import OUTCOMES as WAIT_OUTCOMES
+from statewright.services.ops.waiting import EntityWaits
 from statewright.services.processes.hosting import ProcessHosts, ProcessMetrics
 from statewright.services.runtime import Runtime
 from statewright.services.scheduler import ScheduleMetrics, TaskOutcome
@@ -354,6 +356,19 @@ class OpsCollector(Collector):
         yield build_counters("statewright_suspended_refusals", "Requests refused by suspensions", "scope", found)
 
 
+class WaitCollector(Collector):
+    """Requests that wait for entities."""
+
+    def __init__(self, waits: EntityWaits) -> None:
+        self._waits = waits
+
+    def collect(self) -> Iterator[Metric]:
+        """What is counted now, and was so far."""
+        ended = [(outcome, self._waits.outcomes[outcome]) for outcome in WAIT_OUTCOMES]
+        yield build_gauge("statewright_waiters", "Requests that wait for an entity or instance", self._waits.count)
+        yield build_counters("statewright_waits", "Waits that have ended", "result", ended)
+
+
 class IdempotencyCollector(Collector):
     """Requests with an ``Idempotency-Key``."""
 
@@ -489,6 +504,7 @@ class Metrics:
         self._registry.register(
             OpsCollector(runtime, ops, [("ops_audit", sweeper), ("idempotency", removed), ("suspension", ender)])
         )
+        self._registry.register(WaitCollector(runtime.extensions.get(EntityWaits)))
         self._registry.register(IdempotencyCollector(runtime.extensions.get(IdempotentRequests), removed))
         identity = runtime.extensions.get(Administration).identity
         self._registry.register(ProviderCollector(identity, runtime.extensions.get(Egress)))

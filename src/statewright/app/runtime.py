@@ -31,6 +31,7 @@ from statewright.services.ops.members import ConnectedMembers
 from statewright.services.ops.metrics import OpsMetrics
 from statewright.services.ops.queues import JobCounts
 from statewright.services.ops.suspensions import SuspensionEnder, SuspensionFollower
+from statewright.services.ops.waiting import EntityWaits
 from statewright.services.processes.hosting import ProcessHosts
 from statewright.services.retention import Pruner
 from statewright.services.runtime import Extensions, Runtime
@@ -143,6 +144,14 @@ def _assemble(
             node=node.id,
             retention=settings.idempotency_retention,
             wait=settings.idempotency_wait,
+        )
+    )
+    runtime.extensions.add(
+        EntityWaits(
+            pools.shared,
+            runtime.commits,
+            look_interval=settings.wait_look_interval,
+            max_waiters=settings.waiters_per_node,
         )
     )
     runtime.extensions.add(IdempotencySweeper(pools.shared, interval=settings.idempotency_sweep_interval))

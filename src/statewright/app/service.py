@@ -22,6 +22,7 @@ from statewright.cluster.node import ClusterNode, NodeConfig, open_cluster_node
 from statewright.compute.dispatch import Dispatcher
 from statewright.compute.members import Members
 from statewright.metrics import Metrics
+from statewright.services.ops.waiting import EntityWaits
 from statewright.services.runtime import Runtime
 from statewright.settings import Settings
 from statewright.tls import check_tls
@@ -75,6 +76,7 @@ async def run_service(
         readiness.open(runtime.pool, node)
         stack.callback(readiness.close)
         stack.callback(node.drain)
+        stack.callback(runtime.extensions.get(EntityWaits).close)
         stack.callback(grace.begin)
         tune_garbage_collection()
         shorten_thread_switches()

@@ -448,6 +448,10 @@ class Table(Struct, frozen=True, kw_only=True):
     idempotency_sweep_interval: Annotated[
         timedelta, _ours(_ops)(_DURATION, "pause between removals of records whose retention is over")
     ] = span("5m")
+    wait_look_interval: Annotated[
+        timedelta, _ours(_ops)(_DURATION, "pause between looks for what other nodes did to awaited entities")
+    ] = span("250ms")
+    waiters_per_node: Annotated[int, _ours(_ops)(integer(1, 1_000_000), "requests that may wait at a time")] = 5000
     ops_audit_retention: Annotated[
         timedelta, _ours(_ops)(period(), "how long the audit trail of operators is kept")
     ] = span("9600h")

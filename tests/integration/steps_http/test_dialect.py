@@ -130,7 +130,8 @@ def test_a_preflight_is_answered_without_credentials(service: RunningService) ->
     assert response.status_code == 200
     assert response.headers["access-control-allow-origin"] == "*"
     assert response.headers["access-control-allow-methods"] == "GET, POST, OPTIONS"
-    assert response.headers["access-control-allow-headers"] == "Accept, Authorization, Content-Type"
+    allowed = response.headers["access-control-allow-headers"]
+    assert allowed == "Accept, Authorization, Content-Type, Idempotency-Key, If-Match, Last-Event-ID, Prefer"
     assert response.headers["access-control-max-age"] == "300"
 
 

@@ -46,7 +46,11 @@ from statewright.services.runtime import Caller, Runtime
 from statewright.tracing import TRACEPARENT, TRACESTATE, Attribute, Span, TraceContext, parse_trace
 
 VARY: Headers = ((b"vary", b"Origin"),)
-ANY_ORIGIN: Headers = ((b"access-control-allow-origin", b"*"),)
+EXPOSED: Final = (
+    b"access-control-expose-headers",
+    b"Idempotency-Replayed, Preference-Applied, Retry-After, X-Entity-State, X-Wait-Result, X-Workflow-Revision",
+)
+ANY_ORIGIN: Headers = ((b"access-control-allow-origin", b"*"), EXPOSED)
 
 PREFLIGHT: Final = Response(
     b"",
@@ -54,7 +58,10 @@ PREFLIGHT: Final = Response(
     "",
     (
         (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE, OPTIONS"),
-        (b"access-control-allow-headers", b"Authorization, Content-Type, traceparent, tracestate"),
+        (
+            b"access-control-allow-headers",
+            b"Authorization, Content-Type, Idempotency-Key, If-Match, Last-Event-ID, Prefer, traceparent, tracestate",
+        ),
         (b"access-control-max-age", b"86400"),
     ),
 )
@@ -75,7 +82,7 @@ class Cors(Struct, frozen=True):
             return self.unconfigured
         if origin is None or not allows_origin(self.origins, origin.decode("latin-1")):
             return VARY
-        return (*VARY, (b"access-control-allow-origin", b"*" if self.origins == ("*",) else origin))
+        return (*VARY, (b"access-control-allow-origin", b"*" if self.origins == ("*",) else origin), EXPOSED)
 
 
 def is_preflight(headers: Mapping[bytes, bytes]) -> bool:
@@ -329,10 +336,13 @@ class _Call:
             return await self._run_public(route)
         try:
             with cancel_on_disconnect(self._receive):
+                request = self._build_request(found)
                 if idempotency.HEADER in self._headers and self._scope["method"] not in idempotency.SAFE_METHODS:
-                    response = await self._answer_keyed(found, route)
+                    request, response = await self._answer_keyed(request, route)
                 else:
-                    response = await self._answer(route, self._build_request(found))
+                    response = await self._answer(route, request)
+                if route.hold is not None and b"prefer" in self._headers and response.status < 300:
+                    response = await route.hold(request, response)
                 if isinstance(response.body, bytes):
                     return response
                 return replace(response, body=await prime_stream(response.body))
@@ -364,21 +374,24 @@ class _Call:
             response = replace(response, headers=(*response.headers, *build_warning_headers(warnings)))
         return response
 
-    async def _answer_keyed(self, found: RouteEntry, route: Operation) -> Response:
-        """Answer a request with an ``Idempotency-Key``: its record is asked before anything but who sends it."""
+    async def _answer_keyed(self, asked: Request, route: Operation) -> tuple[Request, Response]:
+        """Answer a request with an ``Idempotency-Key``: its record is asked before anything but who sends it. Gives the
+        request as its endpoint had it, too.
+        """
         key = idempotency.read_key(self._scope)
         if route.recording == "nothing":
-            return await self._answer(route, self._build_request(found))
+            return asked, await self._answer(route, asked)
         body = await idempotency.read_body(self._receive)
         receive = idempotency.replay_body(body, self._receive)
-        asked = self._build_request(found)
+        carried_out = asked
 
         async def run(runtime: Runtime, caller: Caller) -> Response:
-            request = Request(self._scope, receive, runtime=runtime, caller=caller, path_params=asked.path_params)
-            return await self._answer(route, request)
+            nonlocal carried_out
+            carried_out = Request(self._scope, receive, runtime=runtime, caller=caller, path_params=asked.path_params)
+            return await self._answer(route, carried_out)
 
         errors, verbose = self._dialect.errors, self._application.verbose_errors
-        return await idempotency.answer_keyed(
+        response = await idempotency.answer_keyed(
             asked.runtime,
             asked.caller,
             run,
@@ -391,6 +404,7 @@ class _Call:
             recording=route.recording,
             answers_secret=route.answers_secret,
         )
+        return carried_out, response
 
     def _require_role(self, route: Operation) -> None:
         """Raises ``Forbidden`` for who may not call the operation."""

@@ -61,7 +61,10 @@ STEP_PREFLIGHT: Final = Response(
     "",
     (
         (b"access-control-allow-methods", b"GET, POST, OPTIONS"),
-        (b"access-control-allow-headers", b"Accept, Authorization, Content-Type"),
+        (
+            b"access-control-allow-headers",
+            b"Accept, Authorization, Content-Type, Idempotency-Key, If-Match, Last-Event-ID, Prefer",
+        ),
         (b"access-control-max-age", b"300"),
     ),
 )

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from statewright.api.http import entity_collections, entity_patches
 from statewright.api.http.entity_collections import create_array
+from statewright.api.http.preferences import hold_entity
 from statewright.api.http.request import MAX_BODY_BYTES, Request, uuid_text
 from statewright.api.http.response import (
     Response,
@@ -45,6 +46,7 @@ async def create_entity(request: Request) -> Response:
         return await create_array(request, key, body, window)
     caller = request.answer_with(_respond_created)
     saved = await entities.create(request.runtime, caller, key=key, media=request.path_params["format"], body=body)
+    request.written = saved
     return await _respond_created(saved)
 
 
@@ -99,6 +101,7 @@ async def update_entity(request: Request) -> Response:
         if transition is None or body.strip():
             raise
         raise BadRequest(f"{malformed.message}; {KEEPS_DOCUMENT}") from malformed
+    request.written = saved
     return await respond_saved(saved)
 
 
@@ -147,9 +150,9 @@ async def fire_by_class_name(request: Request) -> Response:
         raise BadRequest("entityId and transitionName are required")
     entity_id = EntityId(uuid_text("entityId", entity_text))
     caller = request.answer_with(respond_saved)
-    return await respond_saved(
-        await entities.fire_transition(request.runtime, caller, entity_id, transition=transition)
-    )
+    saved = await entities.fire_transition(request.runtime, caller, entity_id, transition=transition)
+    request.written = saved
+    return await respond_saved(saved)
 
 
 async def _list_transitions(request: Request, entity_text: str) -> Response:
@@ -238,6 +241,7 @@ ENTITIES: tuple[Route, ...] = (
         method="POST",
         path="/entity/{format}/{entityName}/{modelVersion}",
         endpoint=create_entity,
+        hold=hold_entity,
         id="create",
         tag="Entities",
         summary="Create an entity and run its workflow; an array creates one entity of the model for each item",
@@ -301,6 +305,7 @@ ENTITIES: tuple[Route, ...] = (
         method="PUT",
         path="/entity/{format}/{entityId}",
         endpoint=update_entity,
+        hold=hold_entity,
         id="updateSingleWithLoopback",
         tag="Entities",
         summary="Replace an entity's document and let automated transitions run",
@@ -314,6 +319,7 @@ ENTITIES: tuple[Route, ...] = (
         method="PUT",
         path="/entity/{format}/{entityId}/{transition}",
         endpoint=update_entity,
+        hold=hold_entity,
         id="updateSingle",
         tag="Entities",
         summary="Replace an entity's document and fire a transition",
@@ -327,6 +333,7 @@ ENTITIES: tuple[Route, ...] = (
         method="PATCH",
         path="/entity/{format}/{entityId}",
         endpoint=entity_patches.patch_entity,
+        hold=hold_entity,
         id="patchSingleWithLoopback",
         tag="Entities",
         summary="Change a part of an entity's document and let automated transitions run",
@@ -341,6 +348,7 @@ ENTITIES: tuple[Route, ...] = (
         method="PATCH",
         path="/entity/{format}/{entityId}/{transition}",
         endpoint=entity_patches.patch_entity,
+        hold=hold_entity,
         id="patchSingle",
         tag="Entities",
         summary="Change a part of an entity's document and fire a transition",
@@ -425,6 +433,7 @@ ENTITIES: tuple[Route, ...] = (
         method="PUT",
         path="/platform-api/entity/transition",
         endpoint=fire_by_class_name,
+        hold=hold_entity,
         id="fireTransition",
         tag="Entities",
         summary="Fire a transition on an entity whose document stays as it is",

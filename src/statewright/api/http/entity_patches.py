@@ -47,6 +47,7 @@ async def patch_entity(request: Request) -> Response:
         transition=request.path_params.get("transition"),
         if_match=None if if_match in ("", "*") else if_match,
     )
+    request.written = saved
     return await respond_saved(saved)
 
 

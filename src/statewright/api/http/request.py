@@ -42,6 +42,13 @@ class Request:
         self.runtime = runtime
         self.caller = caller
         self.path_params = path_params
+        self.written: object = None
+        """What the endpoint of a single write has written, for those who wait for what becomes of it."""
+
+    @property
+    def scope(self) -> Scope:
+        """The request as the server hands it over."""
+        return self._scope
 
     @property
     def principal(self) -> Principal:

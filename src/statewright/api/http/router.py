@@ -30,6 +30,7 @@ from statewright.idempotency import Recording
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Endpoint = Callable[[Request], Awaitable[Response]]
+Hold = Callable[[Request, Response], Awaitable[Response]]
 
 
 class Query(Struct, frozen=True):
@@ -60,6 +61,8 @@ class Operation(Struct, frozen=True, kw_only=True):
     recording: Recording = "commit"
     answers_secret: bool = False
     """Whether an answer must not be readable where it is stored."""
+    hold: Hold | None = None
+    """How the response waits for what becomes of a write, where its client asks for it."""
     is_ours: bool = False
     """Whether no other server of the dialect has it, so that no existing client sends it surplus parameters."""
 

@@ -23,7 +23,7 @@ from statewright.background import run_by_size
 from statewright.entity import Entity
 from statewright.failures import ProcessNotFound
 from statewright.histogram import Histogram
-from statewright.ids import Clock, EntityId, TenantId, model_id
+from statewright.ids import Clock, EntityId, ModelId, TenantId, model_id
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.lru import LruCache
 from statewright.net import Moment
@@ -204,6 +204,8 @@ class ProcessHosts:
         self.owners_of_jobs: LruCache[tuple[TenantId, str], WorkOwner] = LruCache(MAX_JOBS)
         self._hosts: dict[str, object] = {}
         self._hosted: dict[str, HostedLanguage] = {}
+        self.instance_models: set[ModelId] = set()
+        """Those whose entities are instances."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -217,6 +219,7 @@ class ProcessHosts:
     def add(self, host: ProcessHost[P, I], hosted: HostedLanguage) -> None:
         """A language is hosted from now on."""
         self._hosts[host.language.name] = host
+        self.instance_models.add(host.instance_model)
         self._hosted[hosted.name] = hosted
 
     def get(self, language: ProcessLanguage[P, I]) -> ProcessHost[P, I]:

@@ -47,7 +47,7 @@ Failures.
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from random import Random
 from typing import Any, Final
@@ -56,7 +56,7 @@ import asyncpg
 
 from statewright import logs
 from statewright.failures import Conflict, Failure, OutcomeUnknown, StorageUnavailable
-from statewright.ids import ModelId, TenantId
+from statewright.ids import EntityId, ModelId, TenantId
 from statewright.storage.commit.bulk import copy_in
 from statewright.storage.commit.metrics import TransactionMetrics
 from statewright.storage.commit.outcomes import find_applied, get_transaction_id
@@ -142,6 +142,8 @@ class GroupCommit:
         self._scheduled = False
         self._overdue_timer: asyncio.TimerHandle | None = None
         self._expiry_timer: asyncio.TimerHandle | None = None
+        self.watched: dict[tuple[TenantId, EntityId], Callable[[tuple[TenantId, EntityId]], None]] = {}
+        """Entities whose versions somebody in this process waits for, and who is to be told of a commit."""
         self.metrics = TransactionMetrics()
 
     async def commit(self, submission: Submission) -> Verdict:
@@ -170,7 +172,15 @@ class GroupCommit:
             raise
         self.metrics.commits.observe(loop.time() - started_at)
         self.metrics.conflicts += isinstance(verdict, Stale)
+        if self.watched and isinstance(verdict, Applied):
+            self._tell_watchers(submission)
         return verdict
+
+    def _tell_watchers(self, submission: Submission) -> None:
+        for row in submission.rows:
+            key = (TenantId(row.tenant), EntityId(row.id))
+            if (tell := self.watched.get(key)) is not None:
+                tell(key)
 
     @property
     def waiting(self) -> int:

@@ -243,6 +243,25 @@ OPS_SCHEMAS: Final[Document] = {
             )
         ),
     ),
+    "OpsWaited": define_open_object(
+        "reached deleted waitedMs",
+        reached=FLAG,
+        deleted=FLAG,
+        state=TEXT,
+        transactionId=UUID,
+        at=INSTANT,
+        waitedMs=INT32,
+    ),
+    "OpsInstanceWaited": define_open_object(
+        "reached deleted status waitedMs",
+        reached=FLAG,
+        deleted=FLAG,
+        status=TEXT,
+        failureReason=TEXT,
+        transactionId=UUID,
+        at=INSTANT,
+        waitedMs=INT32,
+    ),
     "OpsIdempotencyRecord": define_open_object(
         "status entityIds createdAt expiresAt",
         status={"type": "string", "enum": ["DONE", "IN_PROGRESS", "INTERRUPTED"]},

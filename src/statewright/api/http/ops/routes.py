@@ -9,13 +9,24 @@ from statewright.api.http.ops.queues import QUEUES
 from statewright.api.http.ops.route import OpsRoute
 from statewright.api.http.ops.suspensions import SUSPENSIONS
 from statewright.api.http.ops.versions import VERSIONS
+from statewright.api.http.ops.wait import WAIT
 from statewright.api.http.ops.workflow_checks import WORKFLOW_CHECKS
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
 
 VERSION: Final = "1.0"
 
-FEATURES: Final = ("audit", "explain", "idempotency", "members", "queues", "suspensions", "versions", "workflow-checks")
+FEATURES: Final = (
+    "audit",
+    "explain",
+    "idempotency",
+    "members",
+    "queues",
+    "suspensions",
+    "versions",
+    "wait",
+    "workflow-checks",
+)
 """The parts of the API that this program has, as clients look for them."""
 
 
@@ -44,5 +55,6 @@ OPS_ROUTES: Final[tuple[OpsRoute, ...]] = (
     *QUEUES,
     *SUSPENSIONS,
     *VERSIONS,
+    *WAIT,
     *WORKFLOW_CHECKS,
 )

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from datetime import timedelta
 from typing import Final
 
+from statewright.api.http.preferences import add_wait_headers, read_wish
 from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response
 from statewright.api.http.steps import parameters
@@ -19,9 +20,11 @@ from statewright.api.http.steps.bodies import (
     reply_by_size,
     respond_empty,
 )
-from statewright.failures import Forbidden, ProcessBadRequest
+from statewright.failures import Forbidden, ProcessBadRequest, ProcessNotFound, StorageUnavailable, TooManyRequests
+from statewright.jsonval.quoting import quote
 from statewright.net import parse_delay
-from statewright.services.processes.advancing import AdvanceResult
+from statewright.services.ops.awaiting import wait_for_instance
+from statewright.services.processes.advancing import AdvanceResult, parse_instance_id
 from statewright.services.processes.instances import StartRequest, StreamedPage
 from statewright.services.steps import instances
 from statewright.services.steps.instances import StreamedHistory
@@ -42,7 +45,30 @@ async def start_instance(request: Request) -> Response:
     if not start.definition_id:
         raise ProcessBadRequest("definitionId is required")
     started = await instances.start(request.runtime, request.answer_with(_respond_started), start)
+    request.written = started
     return await reply_by_size(render_instance(started), 201)
+
+
+async def hold_start(request: Request, response: Response) -> Response:
+    """Hold the response to the start of an instance until it has ended; it tells how the instance is then."""
+    wish, started = read_wish(request.scope), request.written
+    if wish is None or not isinstance(started, Instance):
+        return response
+    unknown = ProcessNotFound(f"instance {quote(started.id)} not found")
+    try:
+        result, _ = await wait_for_instance(
+            request.runtime,
+            request.caller,
+            parse_instance_id(started.id, unknown),
+            until="FINISHED",
+            within=timedelta(seconds=wish.seconds),
+            unknown=unknown,
+        )
+        instance = await instances.get_instance(request.runtime, request.caller, started.id)
+    except (TooManyRequests, StorageUnavailable, ProcessNotFound):  # it was started, whatever becomes of the wait
+        return add_wait_headers(response, wish, "timeout", "")
+    held = await reply_by_size(render_instance(instance), response.status)
+    return add_wait_headers(held, wish, result.outcome, instance.status)
 
 
 async def _respond_started(result: AdvanceResult[Instance]) -> Response:

@@ -98,6 +98,7 @@ STEP_ROUTES: Final[tuple[ProcessRoute, ...]] = (
         method="POST",
         path="/v1/instances",
         endpoint=instances.start_instance,
+        hold=instances.hold_start,
         id="startInstance",
         tag="Step instances",
         summary="Start an instance; the answer is as it stands after all the steps that need nobody",

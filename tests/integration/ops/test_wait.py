@@ -1,0 +1,208 @@
+"""Waiting for entities and instances (docs/reference/operations.md#wait)."""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, nullcontext
+
+import httpx
+import pytest
+
+from statewright.services.ops.waiting import EntityWaits
+from tests.builders import a_workflow, automated, manual, when
+from tests.database import Template
+from tests.integration.ops.builders import ops_api
+from tests.integration.steps_http.conftest import definition, step, uploaded
+from tests.service import Api, RunningService, a_token, done, eventually, hosted, refused
+
+UNKNOWN = "00000000-0000-1000-8000-000000000000"
+LIFE = a_workflow(
+    HERE=[manual("GO", to="THERE"), manual("HOP", to="AIR")],
+    AIR=[automated("LAND", to="THERE", criterion=when("$.year", "GREATER_THAN", 0))],
+    THERE=[manual("END", to="GONE")],
+    GONE=[],
+)
+
+
+@pytest.fixture(scope="module")
+def services(database_template: Template) -> Iterator[list[RunningService]]:
+    """Two services on one database."""
+    with ExitStack() as stack:
+        one = stack.enter_context(hosted(database_template.clone()))
+        yield [one, stack.enter_context(hosted(nullcontext(one.database), waiters_per_node=3))]
+
+
+@pytest.fixture
+def here(services: list[RunningService], tenant: str) -> Api:
+    api = services[0].api(tenant)
+    api.a_model(LIFE, sample={"year": 1})
+    return api
+
+
+@pytest.fixture
+def ops(services: list[RunningService], tenant: str) -> list[Api]:
+    return [ops_api(service, tenant) for service in services]
+
+
+@pytest.fixture
+def crowd() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(16) as pool:
+        yield pool
+
+
+def wait(ops: Api, entity: str, query: str) -> httpx.Response:
+    return ops.get(f"/entities/{entity}/wait?{query}")
+
+
+def waiters(service: RunningService) -> int:
+    return service.parts.runtime.extensions.get(EntityWaits).count
+
+
+def begin(
+    crowd: ThreadPoolExecutor, service: RunningService, ops: Api, entity: str, query: str
+) -> "Future[httpx.Response]":
+    """A wait that is under way."""
+    before = waiters(service)
+    waiting = crowd.submit(wait, ops, entity, query)
+    eventually(lambda: waiters(service) > before)
+    return waiting
+
+
+def test_what_is_there_already_is_answered_at_once(here: Api, ops: list[Api]) -> None:
+    saved = here.create({"year": 1})
+    found = done(wait(ops[0], saved.id, "state=THERE&state=HERE"))
+    assert (found["reached"], found["deleted"], found["state"]) == (True, False, "HERE")
+    assert found["transactionId"] == saved.transaction
+    late = done(wait(ops[0], saved.id, "state=THERE&timeout=PT0S"))
+    assert (late["reached"], late["state"]) == (False, "HERE")
+
+
+@pytest.mark.parametrize("node", [0, 1])
+def test_a_transition_ends_the_wait_on_every_node(here: Api, ops, services, crowd, node: int) -> None:
+    saved = here.create({"year": 1})
+    waiting = begin(crowd, services[node], ops[node], saved.id, "state=THERE")
+    moved = here.update(saved.id, {"year": 2}, fire="GO")
+    found = done(waiting.result())
+    assert (found["reached"], found["state"], found["transactionId"]) == (True, "THERE", moved.transaction)
+    eventually(lambda: waiters(services[node]) == 0)
+
+
+@pytest.mark.parametrize("node", [0, 1])
+def test_a_state_that_was_only_passed_through_counts(here: Api, ops, services, crowd, node: int) -> None:
+    saved = here.create({"year": 0})
+    waiting = begin(crowd, services[node], ops[node], saved.id, "state=AIR")
+    here.update(saved.id, {"year": 0}, fire="HOP")
+    here.update(saved.id, {"year": 1})
+    here.delete(f"/entity/{saved.id}")
+    assert done(waiting.result())["reached"] is True
+
+
+def test_without_a_state_the_end_of_its_workflow_or_a_newer_version_is_awaited(here, ops, services, crowd) -> None:
+    saved = here.create({"year": 1})
+    ended = begin(crowd, services[0], ops[0], saved.id, "timeout=PT40S")
+    newer = begin(crowd, services[0], ops[0], saved.id, f"after={saved.transaction}")
+    moved = here.update(saved.id, {"year": 1}, fire="GO")
+    assert done(newer.result())["transactionId"] == moved.transaction
+    assert not ended.done()
+    here.update(saved.id, {"year": 1}, fire="END")
+    assert done(ended.result())["state"] == "GONE"
+    assert done(wait(ops[0], saved.id, f"after={saved.transaction}&state=THERE"))["transactionId"] == moved.transaction
+
+
+def test_a_deletion_ends_the_wait(here: Api, ops, services, crowd) -> None:
+    saved = here.create({"year": 1})
+    waiting = begin(crowd, services[1], ops[1], saved.id, "state=NOWHERE")
+    here.delete(f"/entity/{saved.id}")
+    found = done(waiting.result())
+    assert (found["reached"], found["deleted"]) == (False, True)
+    refused(wait(ops[0], saved.id, "state=THERE"), 404, "ENTITY_NOT_FOUND")
+
+
+def test_what_cannot_be_awaited_is_refused(here: Api, ops, services, tenant) -> None:
+    saved = here.create({"year": 1})
+    refused(wait(ops[0], UNKNOWN, ""), 404, "ENTITY_NOT_FOUND")
+    refused(wait(ops_api(services[0], f"{tenant}-x"), saved.id, ""), 404, "ENTITY_NOT_FOUND")
+    refused(wait(ops[0], saved.id, f"after={UNKNOWN}"), 404, "VERSION_NOT_FOUND")
+    for query in ("timeout=soon", "timeout=P1M", "after=x"):
+        refused(wait(ops[0], saved.id, query), 400, "BAD_REQUEST")
+
+
+def test_too_many_waiters_are_turned_away_and_leaving_makes_room(here: Api, ops, services, crowd) -> None:
+    saved = here.create({"year": 1})
+    held = [begin(crowd, services[1], ops[1], saved.id, "state=THERE") for _ in range(3)]
+    turned_away = wait(ops[1], saved.id, "state=THERE")
+    refused(turned_away, 429, "TOO_MANY_REQUESTS")
+    here.update(saved.id, {"year": 1}, fire="GO")
+    assert all(done(each.result())["reached"] for each in held)
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.get(
+            f"{ops[1].url}/entities/{saved.id}/wait?state=GONE",
+            headers={"Authorization": f"Bearer {ops[1].token}"},
+            timeout=0.5,
+            trust_env=False,
+        )
+    eventually(lambda: waiters(services[1]) == 0)
+
+
+def test_many_waiters_of_one_entity_are_one_query_per_look(here: Api, ops, services, crowd) -> None:
+    saved = here.create({"year": 1})
+    held = [begin(crowd, services[0], ops[0], saved.id, "state=GONE") for _ in range(8)]
+    assert len(services[0].parts.runtime.commits.watched) == 1
+    here.update(saved.id, {"year": 1}, fire="GO")
+    here.update(saved.id, {"year": 1}, fire="END")
+    assert all(done(each.result())["reached"] for each in held)
+    eventually(lambda: not services[0].parts.runtime.commits.watched)
+
+
+def test_a_write_waits_when_its_client_prefers(here: Api) -> None:
+    plain = here.post("/entity/JSON/prize/1", {"year": 1})
+    assert {"preference-applied", "x-wait-result", "x-entity-state"}.isdisjoint(plain.headers)
+    late = here.post("/entity/JSON/prize/1", {"year": 1}, Prefer="wait=0")
+    entity = done(late)[0]["entityIds"][0]
+    told = [late.headers[name] for name in ("preference-applied", "x-wait-result", "x-entity-state")]
+    assert told == ["wait=0", "timeout", "HERE"]
+    path = f"/entity/JSON/{entity}"
+    moved = here.put(f"{path}/GO", {"year": 1}, Prefer='respond-async, wait=20; state="AIR, THERE"')
+    assert (moved.headers["x-wait-result"], moved.headers["x-entity-state"]) == ("reached", "THERE")
+    ended = here.put(f"{path}/END", {"year": 1}, Prefer="wait=99", Idempotency_Key=entity)
+    assert (ended.headers["preference-applied"], ended.headers["x-wait-result"]) == ("wait=50", "reached")
+    again = here.put(f"{path}/END", {"year": 1}, Prefer="wait=99", Idempotency_Key=entity)
+    assert (again.content, again.headers["idempotency-replayed"]) == (ended.content, "true")
+    assert "x-wait-result" not in here.put(f"{path}/END", {"year": 1}, Prefer="wait=9").headers
+
+
+def test_a_write_is_held_until_another_one_moves_the_entity(here: Api, services, crowd) -> None:
+    held = crowd.submit(here.post, "/entity/JSON/prize/1", {"year": 1}, Prefer='wait=30; state="GONE"')
+    eventually(lambda: waiters(services[0]) == 1)
+    [entity] = [each["meta"]["id"] for each in done(here.get("/entity/prize/1"))]
+    here.update(entity, {"year": 1}, fire="GO")
+    here.update(entity, {"year": 1}, fire="END")
+    assert held.result().headers["x-entity-state"] == "GONE"
+    assert done(held.result())[0]["entityIds"] == [entity]
+
+
+def test_instances_are_awaited_and_started_and_awaited(services, ops, tenant, crowd) -> None:
+    v1 = Api(services[0].root, a_token(tenant))
+    uploaded(v1, definition("form", step("wait", "WAIT", "end")), definition("none"))
+    started = v1.post("/v1/instances", {"definitionId": "form"}).json()
+    path = f"/instances/{started['id']}/wait"
+    assert done(ops[0].get(f"{path}?until=WAITING"))["status"] == "WAITING"
+    assert done(ops[0].get(f"{path}?timeout=PT0S"))["reached"] is False
+    ending = crowd.submit(ops[1].get, path)
+    eventually(lambda: waiters(services[1]) == 1)
+    v1.post(f"/v1/instances/{started['id']}/cancel", {"reason": "no"})
+    found = done(ending.result())
+    assert (found["reached"], found["status"], found["failureReason"]) == (True, "CANCELLED", "no")
+    refused(ops[0].get("/instances/nobody/wait"), 404, "STEP_NOT_FOUND")
+    at_once = v1.post("/v1/instances", {"definitionId": "form"}, Prefer="wait=0")
+    assert (at_once.json()["status"], at_once.headers["x-wait-result"]) == ("WAITING", "timeout")
+
+
+def test_a_service_that_stops_ends_its_waits(database_template: Template, tenant: str, crowd) -> None:
+    with hosted(database_template.clone()) as stopping:
+        api = stopping.api(tenant)
+        api.a_model(LIFE, sample={"year": 1})
+        waiting = begin(crowd, stopping, ops_api(stopping, tenant), api.create({"year": 1}).id, "state=THERE")
+        begun = time.monotonic()
+    assert done(waiting.result())["reached"] is False
+    assert time.monotonic() - begun < 25
