@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from statewright.flows.definition import FlowProcess
 from statewright.jsonval.values import JsonValue
-from statewright.net import Marking, Problem, Token
+from statewright.net import ExecutionId, Marking, Problem, Token
 
 STOPPED: Final = frozenset({"FAILED", "INTERRUPTED"})
 
@@ -28,8 +28,11 @@ class UnchangeableContext(ValueError):
     """A change that cannot be made; the message says why."""
 
 
-def change_input(process: FlowProcess, marking: Marking, change: ContextChange) -> Marking:
-    """The instance with another input of a node. Raises :class:`UnchangeableContext`."""
+def change_input(process: FlowProcess, marking: Marking, change: ContextChange) -> tuple[Marking, ExecutionId | None]:
+    """The instance with another input of a node, and the loop whose sequence was changed, if one was.
+
+    Raises :class:`UnchangeableContext`.
+    """
     found = list(_find_tokens(marking, change))
     if len(found) != 1:
         place = f"node {change.node}" + ("" if change.element is None else f", element {change.element}")
@@ -40,10 +43,10 @@ def change_input(process: FlowProcess, marking: Marking, change: ContextChange) 
         )
     [token] = found
     if token.owner is not None:
-        return _change_item(process, marking, token, change.input)
+        return _change_item(process, marking, token, change.input), token.owner
     if not isinstance(change.input, dict | list):
         raise UnchangeableContext("the input of a node is an object or an array")
-    return _put(marking, replace(token, payloads=(change.input,)))
+    return _put(marking, replace(token, payloads=(change.input,))), None
 
 
 def _find_tokens(marking: Marking, change: ContextChange) -> Iterator[Token]:

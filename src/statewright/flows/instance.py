@@ -11,9 +11,10 @@ import msgspec
 from msgspec import Struct
 
 from statewright.flows.language import INPUT
+from statewright.flows.parts import SavedLoop, SavedLoops, leave_out, list_parts
 from statewright.instants import format_instant, parse_instant
 from statewright.jsonval.values import JsonObject
-from statewright.net import Marking, Phase, marking_from_document, marking_to_document
+from statewright.net import ExecutionId, Marking, Phase, marking_from_document, marking_to_document
 from statewright.net.effects import ChangePhase, Effect
 
 if TYPE_CHECKING:
@@ -52,6 +53,13 @@ class FlowInstance(Struct, frozen=True, kw_only=True):
     completed_at: int | None = None
     """When it ended; ``None`` in flight."""
     business_key: str | None = None
+    saved: SavedLoops = {}
+    """What is stored apart from the document."""
+
+    @property
+    def saved_chars(self) -> int:
+        """Of what is stored apart."""
+        return sum(loop.chars for loop in self.saved.values())
 
     @property
     def status(self) -> Phase:
@@ -110,10 +118,15 @@ def render_instance(instance: FlowInstance) -> JsonObject:
 
 def instance_to_document(instance: FlowInstance) -> JsonObject:
     """The document to store. :func:`instance_from_document` reads it back unchanged."""
-    inner = marking_to_document(instance.marking)
+    saved = instance.saved
+    inner = marking_to_document(leave_out(instance.marking, saved))
     for known_otherwise in ("phase", "reason", "result", "warning"):
         inner.pop(known_otherwise, None)
-    return {**render_instance(instance), "marking": inner}
+    document: JsonObject = {**render_instance(instance), "marking": inner}
+    if saved:
+        document["saved"] = cast("JsonObject", msgspec.to_builtins(saved))
+        document["parts"] = list_parts(instance.marking, saved)
+    return document
 
 
 class _StoredDocument(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -134,6 +147,7 @@ class _StoredDocument(Struct, frozen=True, kw_only=True, rename="camel"):
     waiting_nodes: tuple[NodePlace, ...] = ()
     completed_at: str | None = None
     business_key: str | None = None
+    saved: dict[ExecutionId, SavedLoop] = {}
 
 
 def instance_from_document(document: JsonObject) -> FlowInstance:
@@ -158,6 +172,7 @@ def instance_from_document(document: JsonObject) -> FlowInstance:
         waiting_nodes=stored.waiting_nodes,
         completed_at=None if stored.completed_at is None else parse_instant(stored.completed_at),
         business_key=stored.business_key,
+        saved=stored.saved,
     )
 
 

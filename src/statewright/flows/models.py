@@ -44,10 +44,12 @@ INSTANCE: Final = BuiltinModel(
         "warning": "a text",
         "businessKey": "a key",
         "marking": {},
+        "saved": {},
+        "parts": [{}],
     },
     states=_build_instance_states(),
     client_transitions=frozenset({"cancel", "terminate", "restart", "change"}),
-    open_paths=("$.input", "$.result", "$.marking"),
+    open_paths=("$.input", "$.result", "$.marking", "$.saved", "$.parts"),
 )
 
 DEFINITION: Final = BuiltinModel(

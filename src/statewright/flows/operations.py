@@ -10,12 +10,14 @@ from urllib.parse import urljoin
 
 from msgspec.structs import replace
 
+from statewright.failures import InstanceTooLarge
 from statewright.flows.advancing import advance_marking, start_marking
 from statewright.flows.context import ContextChange, UnchangeableContext, change_input
 from statewright.flows.definition import FlowProcess
 from statewright.flows.events import Arrival, FlowEvent, deliver_event
 from statewright.flows.instance import FlowInstance, NodePlace, list_transitions
 from statewright.flows.language import INPUT
+from statewright.flows.parts import forget_items, save_parts
 from statewright.flows.paths import describe
 from statewright.flows.requests import METHODS
 from statewright.jsonval.merging import tidy_numbers
@@ -30,6 +32,8 @@ from statewright.processes.retries import JOB_FAILED
 Applied: TypeAlias = processes.Applied[FlowInstance]
 """An instance of a flow after an operation."""
 
+MAX_SAVED_CHARS: Final = 64 * 1024 * 1024
+"""Of what is stored apart from the document of an instance."""
 OUTPUT: Final = "$output"
 """The member of a result that has no other: its value is the output. For workers that can send objects only."""
 
@@ -105,11 +109,13 @@ def change_context(
         return Rejection("conflict", f"instance is {instance.status}, not FAILED or TERMINATED")
     tidied = replace(change, input=tidy_numbers({INPUT: change.input})[INPUT])
     try:
-        marking = change_input(process, instance.marking, tidied)
+        marking, loop = change_input(process, instance.marking, tidied)
     except UnchangeableContext as defect:
         return Rejection("bad-request", str(defect))
     element: JsonObject = {} if change.element is None else {"element": change.element}
     place: JsonObject = {"node": change.node, **element, "reason": change.reason}
+    if loop is not None:
+        instance = replace(instance, saved=forget_items(instance.saved, loop))
     applied = _apply_result(process, instance, KernelResult(marking, (RecordPatch(place),), 0), moment)
     return replace(applied, transitions=("change",))
 
@@ -156,15 +162,19 @@ def _to_applied(
         if isinstance(effect, ChangePhase):
             completed_at = None if effect.phase in ("RUNNING", "TERMINATING") else moment.at
     is_stopped = marking.phase not in ("RUNNING", "COMPLETED")
+    saved, stored = save_parts(marking, instance.saved)
     after = replace(
         instance,
         marking=marking,
+        saved=saved,
         completed_at=completed_at,
         failed_nodes=tuple(_locate(process, token) for token in marking.failures) if is_stopped else (),
         waiting_nodes=_list_waiting(process, marking) if is_stopped else (),
     )
+    if after.saved_chars > MAX_SAVED_CHARS:
+        raise InstanceTooLarge(after.saved_chars, MAX_SAVED_CHARS)
     moves = list_transitions(None if before is None else before.status, result.effects)
-    return Applied(instance=after, effects=result.effects, transitions=moves)
+    return Applied(instance=after, effects=(*result.effects, *stored), transitions=moves)
 
 
 def _list_waiting(process: FlowProcess, marking: Marking) -> tuple[NodePlace, ...]:

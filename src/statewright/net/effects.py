@@ -118,6 +118,13 @@ class AdjustCounter(Struct, frozen=True, kw_only=True):
     by: int
 
 
+class StorePart(Struct, frozen=True, kw_only=True):
+    """Store a part of the instance that its document leaves out, as JSON text. Languages ask for it."""
+
+    name: str
+    text: bytes
+
+
 class StartChild(Struct, frozen=True, kw_only=True):
     """Start an instance of another definition; ``awaited_by`` is the execution that goes on at its end, ``None`` for
     none.
@@ -187,6 +194,7 @@ Effect: TypeAlias = (
     | FireTimer
     | DisarmTimer
     | AdjustCounter
+    | StorePart
     | StartChild
     | CancelChild
     | HoldWork

@@ -26,6 +26,7 @@ from statewright.net.effects import (
     RecordExit,
     ReleaseWork,
     StartChild,
+    StorePart,
 )
 from statewright.net.identifiers import TimerId, WorkId
 
@@ -62,6 +63,7 @@ class RowChanges(Struct, frozen=True, kw_only=True):
     children: tuple[StartChild, ...]
     counters: Mapping[str, int]
     """What is added to counters, by their names."""
+    parts: tuple[StorePart, ...]
     is_held: bool | None
     """Whether the instance's jobs and timers, new ones included, are held from now on; ``None``: as before."""
 
@@ -87,6 +89,7 @@ def compute_row_changes(effects: tuple[Effect, ...]) -> RowChanges:
         armed_timers=tuple(timer for timer_id, timer in timers.items() if timer_id not in ended),
         ended_timers=tuple(timer_id for timer_id in ended if timer_id not in timers),
         children=tuple(effect for effect in effects if isinstance(effect, StartChild)),
+        parts=tuple(effect for effect in effects if isinstance(effect, StorePart)),
         counters=_sum_up([effect for effect in effects if isinstance(effect, AdjustCounter)]),
         is_held=_is_held(effects),
     )

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from statewright.flows.parts import PART_RESULTS
+from statewright.flows.process_language import FLOWS
 from statewright.ids import EntityId, TenantId
 from statewright.net import ulid_to_uuid
 from statewright.services.processes import writing
@@ -77,6 +79,42 @@ def test_an_iteration_over_thousands_of_elements_ends(flows: Flows):
     assert flows.read(instance)["result"] == {"done": True}
     page = done(flows.api.get(f"/v1/flows/instances/{instance['id']}/history?page=1&pageSize=1000"))
     assert (page["total"], len(page["items"])) == (ELEMENTS + 4, min(1000, ELEMENTS - 996))
+
+
+def forget_instances(service: RunningService) -> None:
+    """As after a restart: instances are read from the database again."""
+    host = service.parts.runtime.extensions.get(ProcessHosts).get(FLOWS)
+    for key in list(host.instances.keys()):
+        host.instances.discard(key)
+
+
+def test_results_of_a_long_iteration_are_stored_apart_and_found_again(flows: Flows, service: RunningService, api: Api):
+    instance = flows.run("<[7]> → make → * A → B", concurrency=None)
+    flows.complete(flows.job("make"), [{"n": n} for n in range(600)])
+    jobs = {job["variables"]["element"]: job for job in flows.poll("A", most=1000)}
+    for element in (*range(3, 303), 0):
+        flows.complete(jobs.pop(element), {"n": element})
+    entity = ulid_to_uuid(instance["id"])
+    document = done(api.get(f"/entity/{entity}"))
+    [items, results] = document["data"]["parts"]
+    assert (len(items["names"]), len(results["names"])) == (1, 1)
+    assert len(document["data"]["marking"]["loops"][0]["results"]) == 301 - PART_RESULTS
+    forget_instances(service)
+    flows.fail(jobs.pop(1), "no")
+    for element in list(jobs):
+        flows.complete(jobs.pop(element), {"n": element})
+    flows.do(instance, "change", node=3, element=1, input={"n": "one"})
+    forget_instances(service)
+    flows.do(instance, "restart")
+    [again] = flows.poll("A")
+    assert again["variables"]["input"] == {"n": "one"}
+    flows.complete(again, {"n": 1})
+    job = flows.job("B")
+    assert job["variables"]["input"] == [{"n": n} for n in range(600)]
+    flows.complete(job)
+    assert "parts" not in done(api.get(f"/entity/{entity}"))["data"]
+    then = done(api.get(f"/entity/{entity}?transactionId={document['meta']['transactionId']}"))
+    assert then["data"] == document["data"]
 
 
 def test_values_of_nearly_ten_mebibytes_travel_along_edges(flows: Flows):

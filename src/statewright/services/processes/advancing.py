@@ -38,6 +38,7 @@ from statewright.services.builtin import BuiltinChange, create_missing_models
 from statewright.services.processes.documents import read_object
 from statewright.services.processes.hosting import MAX_DOCUMENT_CHARS, LoadedInstance, ProcessHost, PublishedDefinition
 from statewright.services.processes.idle_topics import ANY_TYPE
+from statewright.services.processes.instance_parts import restore_parts
 from statewright.services.processes.writing import (
     Advance,
     has_just_ended,
@@ -269,8 +270,10 @@ async def _load_instance(host: ProcessHost[P, I], tenant: TenantId, instance_id:
     entity = await host.runtime.reader.get(tenant, instance_id)
     if entity is None or entity.model != host.instance_model:
         return None
-    document = entity.document or ""
-    instance = await run_by_size(len(document), lambda: host.language.instance_from_document(read_object(document)))
+    text = entity.document or ""
+    document = await run_by_size(len(text), lambda: read_object(text))
+    document = await restore_parts(host.runtime.pool, tenant, instance_id, document)
+    instance = await run_by_size(len(text), lambda: host.language.instance_from_document(document))
     return LoadedInstance(entity, instance)
 
 

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final, Generic, cast
+from typing import Final, Generic, Protocol, cast, runtime_checkable
 
 from msgspec import Struct
 
@@ -84,8 +84,20 @@ class LoadedInstance(Struct, Generic[I], frozen=True, eq=False):
     instance: I
 
 
+@runtime_checkable
+class KeepsParts(Protocol):
+    """An instance whose document leaves parts out."""
+
+    @property
+    def saved_chars(self) -> int:
+        """Of these parts."""
+        ...
+
+
 def _weigh_instance(loaded: LoadedInstance[I]) -> int:
-    return max(len(loaded.entity.document or ""), MIN_INSTANCE_CHARS)
+    instance: object = loaded.instance
+    apart = instance.saved_chars if isinstance(instance, KeepsParts) else 0
+    return max(len(loaded.entity.document or "") + apart, MIN_INSTANCE_CHARS)
 
 
 class PublishedDefinition(Struct, Generic[P], frozen=True, kw_only=True, eq=False):

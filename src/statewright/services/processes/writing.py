@@ -38,6 +38,7 @@ from statewright.storage.processes.parts import (
     InstanceLog,
     InstanceProgress,
     JobRow,
+    PartRow,
     TimerRow,
     UserTaskRow,
     Waits,
@@ -175,6 +176,7 @@ def build_staged_rows(
             for timer in changed.armed_timers
         ],
         ended_timers=[to_entity_id(timer) for timer in changed.ended_timers],
+        parts=[PartRow(instance=instance_id, name=part.name, value=Raw(part.text)) for part in changed.parts],
         counters=[CounterRow(name=name, by=by) for name, by in changed.counters.items()],
         children=[
             ChildRow(

@@ -220,6 +220,10 @@ PURGE: Final = """
         DELETE FROM process_event
          WHERE tenant = ANY (ARRAY(SELECT tenant FROM tenants)) AND instance = ANY (ARRAY(SELECT id FROM doomed))
     ),
+    parts AS (
+        DELETE FROM process_part
+         WHERE tenant = ANY (ARRAY(SELECT tenant FROM tenants)) AND instance = ANY (ARRAY(SELECT id FROM doomed))
+    ),
     lines AS (
         DELETE FROM process_instance
          WHERE tenant = ANY (ARRAY(SELECT tenant FROM tenants)) AND id = ANY (ARRAY(SELECT id FROM doomed))

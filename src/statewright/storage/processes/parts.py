@@ -97,6 +97,14 @@ class CounterRow(Struct, frozen=True, kw_only=True):
     by: int
 
 
+class PartRow(Struct, frozen=True, kw_only=True):
+    """A part of an instance that its document leaves out."""
+
+    instance: EntityId
+    name: str
+    value: Raw
+
+
 class ChildRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An instance to be started; others than the node that commits do so from ``not_before`` on."""
 
@@ -162,6 +170,7 @@ class Waits(StagedPart, frozen=True, kw_only=True, omit_defaults=True):
     timers: Sequence[TimerRow] = ()
     ended_timers: Sequence[str] = ()
     counters: Sequence[CounterRow] = ()
+    parts: Sequence[PartRow] = ()
     children: Sequence[ChildRow] = ()
     started_children: Sequence[str] = ()
     child_ends: Sequence[ChildEndRow] = ()
@@ -180,6 +189,7 @@ class Waits(StagedPart, frozen=True, kw_only=True, omit_defaults=True):
             or self.timers
             or self.ended_timers
             or self.counters
+            or self.parts
             or self.children
             or self.started_children
             or self.child_ends
@@ -193,7 +203,8 @@ class Waits(StagedPart, frozen=True, kw_only=True, omit_defaults=True):
     def size(self) -> int:
         sources = sum(len(definition.source) for definition in self.definitions)
         outcomes = sum(len(memoryview(end.outcome)) for end in self.child_ends)
-        return sources + outcomes + sum(len(memoryview(child.variables)) for child in self.children)
+        parts = sum(len(memoryview(part.value)) for part in self.parts)
+        return sources + outcomes + parts + sum(len(memoryview(child.variables)) for child in self.children)
 
 
 class InstanceLog(StagedPart, frozen=True, kw_only=True):

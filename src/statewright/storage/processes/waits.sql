@@ -11,7 +11,7 @@ waiting AS MATERIALIZED (
       JOIN applied USING (t)
      CROSS JOIN LATERAL json_to_record(batch.part)
         AS part (tenant text, language text, tasks json, closed_tasks uuid[], timers json, ended_timers uuid[], counters json,
-                 children json, started_children uuid[], child_ends json, told_ends uuid[], held uuid[], released uuid[],
+                 parts json, children json, started_children uuid[], child_ends json, told_ends uuid[], held uuid[], released uuid[],
                  definitions json)
 ),
 process_tasks_opened AS (
@@ -48,6 +48,12 @@ process_counters AS (
      GROUP BY waiting.tenant, counter.name
      ORDER BY waiting.tenant, counter.name
         ON CONFLICT (tenant, name) DO UPDATE SET value = process_counter.value + excluded.value
+),
+process_parts AS (
+    INSERT INTO process_part (tenant, instance, name, value)
+    SELECT waiting.tenant, part.instance, part.name, part.value
+      FROM waiting
+     CROSS JOIN LATERAL json_to_recordset(waiting.parts) AS part (instance uuid, name text, value json)
 ),
 process_children_due AS (
     INSERT INTO process_child (tenant, language, id, parent, definition_id, business_key, variables, not_before, execution,
