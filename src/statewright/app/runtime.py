@@ -18,6 +18,7 @@ from statewright.engine.callouts import CalloutDispatcher
 from statewright.engine.engine import Engine
 from statewright.engine.metrics import RunMetrics
 from statewright.engine.processors import RetryPolicy
+from statewright.engine.simulation import SimulationLimits
 from statewright.engine.traced import TracedDispatcher, TracedEngine
 from statewright.ids import IdSource, system_clock
 from statewright.services.auth.identity import Administration
@@ -136,6 +137,7 @@ def _assemble(
     runtime.extensions.add(SuspensionFollower(pools.shared, node, suspensions))
     runtime.extensions.add(SuspensionEnder(runtime))
     runtime.extensions.add(CheckConfig(settings.scheduler_scan_interval))
+    runtime.extensions.add(_build_simulation_limits(settings))
     runtime.extensions.add(JobCounts(pools.shared))
     runtime.extensions.add(
         IdempotentRequests(
@@ -186,7 +188,19 @@ def _build_engine(
         dispatcher,
         tasks,
         max_visits=settings.max_state_visits,
-        retry=RetryPolicy(attempts=settings.retry_attempts, delay_ms=settings.retry_delay // timedelta(milliseconds=1)),
+        retry=_build_retry_policy(settings),
+        checks_output=settings.processor_output == "strict",
+    )
+
+
+def _build_retry_policy(settings: Settings) -> RetryPolicy:
+    return RetryPolicy(attempts=settings.retry_attempts, delay_ms=settings.retry_delay // timedelta(milliseconds=1))
+
+
+def _build_simulation_limits(settings: Settings) -> SimulationLimits:
+    return SimulationLimits(
+        max_visits=settings.max_state_visits,
+        retry=_build_retry_policy(settings),
         checks_output=settings.processor_output == "strict",
     )
 

@@ -1,5 +1,5 @@
-"""``statewright ops workflow …``: workflows are checked before they are imported
-(docs/reference/operations.md#checking-workflows).
+"""``statewright ops workflow …``: workflows are checked, and played through, before they are imported
+(docs/reference/operations.md#checking-workflows, docs/reference/operations.md#simulating-workflows).
 """
 
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Json = Any  # what a service answers is checked where it is used
 
-workflow = typer.Typer(help="Check workflows before they are imported.", no_args_is_help=True)
+workflow = typer.Typer(help="Check and simulate workflows.", no_args_is_help=True)
 
 FAILING: Final = {False: ("ERROR",), True: ("ERROR", "WARNING")}
 """Severities that make a check fail, by whether it is strict."""
@@ -57,6 +57,34 @@ def check(
     else:
         _print_check(found)
     if any(each["severity"] in FAILING[strict] for each in found["findings"]):
+        raise typer.Exit(1)
+
+
+@workflow.command()
+@with_client
+def simulate(
+    client: "Client",
+    file: DocumentFile,
+    model: Annotated[str, typer.Option(help="Which model it is about.", metavar="NAME/VERSION")],
+    as_json: AsJson = False,
+) -> None:
+    """Play an entity through a workflow, with stubs for members and a clock that jumps. Nothing is written."""
+    name, version = split_model(model)
+    path = f"/ops/v1/models/{name}/{version}/workflow/simulate"
+    found: Json = client.request("POST", path, read_object(file), at_root=True, only_asks=True)
+    if as_json:
+        print_document(found)
+    else:
+        rows = [
+            (step["at"], step["from"], step["transition"], step["to"], step["failure"] or "") for step in found["path"]
+        ]
+        print_table(("at", "from", "transition", "to", "failure"), rows)
+        for finding in found["findings"]:
+            typer.echo(f"{finding['code']} {finding['path']}: {finding['message']}")
+        typer.echo(
+            f"{found['outcome'].lower()} in {found['state']}" + (f": {found['failure']}" if found["failure"] else "")
+        )
+    if found["outcome"] == "FAILED":
         raise typer.Exit(1)
 
 

@@ -19,7 +19,7 @@ from statewright.workflow.definition import (
     Workflow,
 )
 from statewright.workflow.exporting import export
-from statewright.workflow.import_checks import check_incoming, check_merged
+from statewright.workflow.import_checks import check_incoming, check_merged, find_violations
 from statewright.workflow.import_modes import IMPORT_MODES
 from statewright.workflow.import_request import (
     MAX_IMPORT_BYTES,
@@ -69,6 +69,7 @@ __all__ = [
     "describe_versions",
     "export",
     "find_governing",
+    "find_violations",
     "list_candidates",
     "read_import",
     "select",

@@ -14,9 +14,9 @@ from statewright.failures import BadRequest
 from statewright.jsonval.values import JsonValue
 from statewright.workflow.changes import WorkflowChanges, compare_workflows
 from statewright.workflow.definition import Workflow
-from statewright.workflow.import_checks import find_incoming_violations, find_merged_violations
+from statewright.workflow.import_checks import find_merged_violations, find_violations
 from statewright.workflow.import_modes import IMPORT_MODES
-from statewright.workflow.import_request import ImportRequest, find_version_violations, read_import
+from statewright.workflow.import_request import read_import
 from statewright.workflow.review import CheckFinding, Surroundings, list_findings
 from statewright.workflow.violations import Violation, point_below
 
@@ -47,7 +47,7 @@ def check_import(document: JsonValue, key: ModelKey, stored: Sequence[Workflow],
     except BadRequest as unreadable:
         violation = Violation("INVALID_STRUCTURE", _locate(unreadable.message), unreadable.message)
         return CheckResult(findings=list_findings([violation], None, None, around), merged=None, changes=None)
-    violations = _list_violations(request)
+    violations = list(find_violations(request))
     merged: tuple[Workflow, ...] | None = None
     if not violations:
         merged = IMPORT_MODES[request.mode](stored, request.workflows)
@@ -57,10 +57,6 @@ def check_import(document: JsonValue, key: ModelKey, stored: Sequence[Workflow],
     if violations or merged is None:
         return CheckResult(findings=findings, merged=None, changes=None)
     return CheckResult(findings=findings, merged=merged, changes=compare_workflows(stored, merged))
-
-
-def _list_violations(request: ImportRequest) -> list[Violation]:
-    return [*find_version_violations(request), *find_incoming_violations(request)]
 
 
 def _locate(message: str) -> str:

@@ -14,7 +14,7 @@ from statewright.conditions import KnownFields
 from statewright.jsonval.quoting import quote_name
 from statewright.workflow.criterion_findings import Finding, check_criteria, find_criterion_violations
 from statewright.workflow.definition import Processor, Transition, Workflow
-from statewright.workflow.import_request import ImportRequest
+from statewright.workflow.import_request import ImportRequest, find_version_violations
 from statewright.workflow.sizes import find_many_elements
 from statewright.workflow.structure import (
     find_annotation_violations,
@@ -48,8 +48,9 @@ def find_emptiness(request: ImportRequest) -> Iterator[Violation]:
         )
 
 
-def find_incoming_violations(request: ImportRequest) -> Iterator[Violation]:
-    """Everything for which :func:`check_incoming` would refuse the request, not only the first."""
+def find_violations(request: ImportRequest) -> Iterator[Violation]:
+    """Everything for which the request would be refused whatever is stored, not only the first."""
+    yield from find_version_violations(request)
     yield from find_emptiness(request)
     yield from find_structural_violations(request.workflows)
     yield from find_criterion_violations(request.workflows)

@@ -9,5 +9,7 @@ class OpsMetrics:
     def __init__(self) -> None:
         self.explains = 0
         """Explanations that were given."""
+        self.simulations = 0
+        """Simulations of workflows."""
         self.checks: Counter[str] = Counter()
         """Checks of workflows by their result, ``importable`` or ``refused``."""

@@ -193,6 +193,71 @@ OPS_SCHEMAS: Final[Document] = {
         hint=allow_null(TEXT),
         witness=_MAP,
     ),
+    "OpsScenario": {
+        "type": "object",
+        "required": ["start"],
+        "additionalProperties": False,
+        "properties": {
+            "workflows": {"type": ["array", "null"], "items": _MAP},
+            "start": {
+                "type": "object",
+                "properties": {"document": _MAP, "entityId": UUID, "transactionId": UUID},
+                "additionalProperties": False,
+            },
+            "events": {
+                "type": "array",
+                "maxItems": 1000,
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "fire": TEXT,
+                        "loopback": {"type": "object", "maxProperties": 0},
+                        "advance": TEXT,
+                        "document": allow_null(_MAP),
+                    },
+                    "additionalProperties": False,
+                },
+            },
+            "stubs": {
+                "type": "object",
+                "properties": {"processors": _MAP, "criteria": _MAP, "functions": _MAP},
+                "additionalProperties": False,
+            },
+            "principal": {
+                "type": ["object", "null"],
+                "required": ["id"],
+                "properties": {
+                    "id": TEXT,
+                    "kind": {"type": "string", "enum": ["user", "service", "system"]},
+                    "roles": define_array(TEXT),
+                },
+                "additionalProperties": False,
+            },
+            "at": allow_null(INSTANT),
+        },
+    },
+    "OpsSimulation": define_open_object(
+        "outcome state document path timers findings failure",
+        outcome={"type": "string", "enum": ["SETTLED", "FAILED"]},
+        state=allow_null(TEXT),
+        document=allow_null(_MAP),
+        path=define_array(
+            define_open_object(
+                "event at from transition to criteria processors failure",
+                event=INT32,
+                at=INSTANT,
+                transition=TEXT,
+                to=TEXT,
+                criteria=define_array(_MAP),
+                processors=define_array(_MAP),
+                failure=allow_null(TEXT),
+                **{"from": TEXT},
+            )
+        ),
+        timers=define_array(define_open_object("state transition dueAt", state=TEXT, transition=TEXT, dueAt=INSTANT)),
+        findings=define_array(define_open_object("code path message", code=TEXT, path=TEXT, message=TEXT)),
+        failure=allow_null(TEXT),
+    ),
     "OpsWorkflowCheck": define_open_object(
         "importable findings diff affected",
         importable=FLAG,

@@ -7,6 +7,7 @@ from statewright.api.http.ops.explain import EXPLAIN
 from statewright.api.http.ops.idempotency import IDEMPOTENCY
 from statewright.api.http.ops.queues import QUEUES
 from statewright.api.http.ops.route import OpsRoute
+from statewright.api.http.ops.simulations import SIMULATIONS
 from statewright.api.http.ops.suspensions import SUSPENSIONS
 from statewright.api.http.ops.versions import VERSIONS
 from statewright.api.http.ops.wait import WAIT
@@ -22,6 +23,7 @@ FEATURES: Final = (
     "idempotency",
     "members",
     "queues",
+    "simulations",
     "suspensions",
     "versions",
     "wait",
@@ -56,5 +58,6 @@ OPS_ROUTES: Final[tuple[OpsRoute, ...]] = (
     *SUSPENSIONS,
     *VERSIONS,
     *WAIT,
+    *SIMULATIONS,
     *WORKFLOW_CHECKS,
 )

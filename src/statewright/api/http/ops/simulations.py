@@ -1,0 +1,241 @@
+"""Simulations of workflows as clients ask for them (docs/reference/operations.md#simulating-workflows)."""
+
+from typing import Annotated, Final, TypeVar
+
+from msgspec import Meta, Raw, Struct
+
+from statewright.api.http.ops.bodies import read_body, refuse_member
+from statewright.api.http.ops.route import OpsRoute
+from statewright.api.http.request import Request, uuid_text
+from statewright.api.http.response import Response, encode_json
+from statewright.engine.simulation import (
+    Advance,
+    Fire,
+    FunctionStub,
+    Loopback,
+    PathStep,
+    ProcessorStub,
+    SimulatedEvent,
+    SimulationResult,
+    Stubs,
+)
+from statewright.entity import Principal, PrincipalKind
+from statewright.ids import EntityId, TenantId, TransactionId
+from statewright.instants import from_rfc3339, to_rfc3339
+from statewright.jsonval.codec import MalformedJson, decode
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net.durations import parse_delay
+from statewright.services.ops import simulating
+from statewright.services.ops.simulating import SimulationRequest
+
+MAX_EVENTS: Final = 1_000
+
+ValueT = TypeVar("ValueT")
+
+
+class _Body(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    pass
+
+
+class StartBody(_Body, frozen=True):
+    """A document, or an entity that there is."""
+
+    document: Raw = Raw()
+    entity_id: str | None = None
+    transaction_id: str | None = None
+
+
+class EventBody(_Body, frozen=True):
+    """One of ``fire``, ``loopback`` and ``advance``; the first two maybe with a ``document``."""
+
+    fire: str | None = None
+    loopback: dict[str, bool] | None = None
+    advance: str | None = None
+    document: Raw = Raw()
+
+
+class ProcessorStubBody(_Body, frozen=True):
+    """What a processor answers."""
+
+    error: str | None = None
+    merge_patch: Raw = Raw()
+
+
+class StubsBody(_Body, frozen=True):
+    """Answers by name; where there is one only, it need not be in an array."""
+
+    processors: dict[str, ProcessorStubBody | list[ProcessorStubBody]] = {}
+    criteria: dict[str, bool | list[bool]] = {}
+    functions: dict[str, Raw] = {}
+
+
+class PrincipalBody(_Body, frozen=True):
+    """For whom everything is done."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=256)]
+    kind: PrincipalKind = "user"
+    roles: list[str] = []
+
+
+class SimulationBody(_Body, frozen=True):
+    """A scenario."""
+
+    start: StartBody
+    workflows: Raw = Raw()
+    events: Annotated[list[EventBody], Meta(max_length=MAX_EVENTS)] = []
+    stubs: StubsBody = StubsBody()
+    principal: PrincipalBody | None = None
+    at: str | None = None
+
+
+async def simulate_workflows(request: Request) -> Response:
+    """What would become of an entity."""
+    key = request.model_key()
+    body = await read_body(request, SimulationBody)
+    wanted = _read_request(body, request.principal.tenant)
+    found = await simulating.simulate_workflows(request.runtime, request.caller, key, wanted)
+    return Response(encode_json(_describe(found)))
+
+
+def _read_request(body: SimulationBody, tenant: TenantId) -> SimulationRequest:
+    start, document = body.start, _read_json(body.start.document, "/start/document")
+    if (start.entity_id is None) == (document is None):
+        raise refuse_member("/start", "either document or entityId is needed")
+    if start.transaction_id is not None and start.entity_id is None:
+        raise refuse_member("/start/transactionId", "it goes with entityId")
+    if document is not None and not isinstance(document, dict):
+        raise refuse_member("/start/document", "it must be an object")
+    at = None if body.at is None else from_rfc3339(body.at)
+    if body.at is not None and at is None:
+        raise refuse_member("/at", "it must be an instant (RFC 3339)")
+    return SimulationRequest(
+        workflows=_read_json(body.workflows, "/workflows"),
+        document=document,
+        entity_id=None if start.entity_id is None else EntityId(uuid_text("entityId", start.entity_id)),
+        transaction_id=None
+        if start.transaction_id is None
+        else TransactionId(uuid_text("transactionId", start.transaction_id)),
+        events=[_read_event(event, f"/events/{index}") for index, event in enumerate(body.events)],
+        stubs=_read_stubs(body.stubs),
+        principal=None if body.principal is None else _read_principal(body.principal, tenant),
+        at=at,
+    )
+
+
+def _read_event(event: EventBody, at: str) -> SimulatedEvent:
+    named = [event.fire is not None, event.loopback is not None, event.advance is not None]
+    if sum(named) != 1:
+        raise refuse_member(at, "one of fire, loopback and advance is needed")
+    document = _read_json(event.document, f"{at}/document")
+    if document is not None and not isinstance(document, dict):
+        raise refuse_member(f"{at}/document", "it must be an object")
+    if event.fire is not None:
+        return Fire(event.fire, document)
+    if event.advance is None:
+        if event.loopback:
+            raise refuse_member(f"{at}/loopback", "it has no members")
+        return Loopback(document)
+    delay = parse_delay(event.advance)
+    if delay is None or delay.months:
+        raise refuse_member(f"{at}/advance", "it must be a duration (ISO 8601) without months and years")
+    if document is not None:
+        raise refuse_member(f"{at}/document", "it goes with fire or loopback")
+    return Advance(delay.microseconds)
+
+
+def _read_stubs(body: StubsBody) -> Stubs:
+    return Stubs(
+        processors={name: _read_processors(name, _to_list(given)) for name, given in body.processors.items()},
+        criteria={name: _to_list(given) for name, given in body.criteria.items()},
+        functions={name: _read_functions(name, raw) for name, raw in body.functions.items()},
+    )
+
+
+def _to_list(given: "ValueT | list[ValueT]") -> "list[ValueT]":
+    return given if isinstance(given, list) else [given]
+
+
+def _read_processors(name: str, answers: list[ProcessorStubBody]) -> list[ProcessorStub]:
+    at = f"/stubs/processors/{name}"
+    return [
+        ProcessorStub(error=each.error, merge_patch=_read_object(each.merge_patch, f"{at}/{index}/mergePatch"))
+        for index, each in enumerate(answers)
+    ]
+
+
+def _read_functions(name: str, raw: Raw) -> list[FunctionStub]:
+    at = f"/stubs/functions/{name}"
+    given = _read_json(raw, at)
+    answers = given if isinstance(given, list) else [given]
+    found = [each for each in answers if isinstance(each, dict)]
+    if len(found) < len(answers):
+        raise refuse_member(at, "it must be an object, or an array of objects")
+    return [FunctionStub(result=each) for each in found]
+
+
+def _read_object(raw: Raw, at: str) -> "JsonObject | None":
+    value = _read_json(raw, at)
+    if value is not None and not isinstance(value, dict):
+        raise refuse_member(at, "it must be an object")
+    return value
+
+
+def _read_json(raw: Raw, at: str) -> JsonValue:
+    """A part of the body, with every digit; None when it is absent."""
+    try:
+        return decode(bytes(raw)) if raw else None
+    except MalformedJson as malformed:
+        raise refuse_member(at, str(malformed)) from malformed
+
+
+def _read_principal(body: PrincipalBody, tenant: TenantId) -> Principal:
+    return Principal(id=body.id, name=body.id, kind=body.kind, tenant=tenant, roles=tuple(body.roles))
+
+
+def _describe(found: SimulationResult) -> dict[str, object]:
+    return {
+        "outcome": found.outcome,
+        "state": found.state,
+        "document": found.document,
+        "path": [_describe_step(step) for step in found.path],
+        "timers": [
+            {"state": key.state, "transition": key.transition, "dueAt": to_rfc3339(due * 1000)}
+            for key, due in sorted(found.timers.items(), key=lambda item: (item[1], item[0].transition))
+        ],
+        "findings": [{"code": each.code, "path": each.path, "message": each.message} for each in found.findings],
+        "failure": found.failure,
+    }
+
+
+def _describe_step(step: PathStep) -> dict[str, object]:
+    return {
+        "event": step.event,
+        "at": to_rfc3339(step.at),
+        "from": step.source,
+        "transition": step.transition,
+        "to": step.target,
+        "criteria": [{"name": each.name, "matches": each.matches, "reason": each.reason} for each in step.criteria],
+        "processors": [{"name": each.name, "mode": each.mode, "error": each.error} for each in step.processors],
+        "failure": step.failure,
+    }
+
+
+SIMULATIONS: Final = (
+    OpsRoute(
+        method="POST",
+        path="/ops/v1/models/{entityName}/{modelVersion}/workflow/simulate",
+        endpoint=simulate_workflows,
+        id="simulateWorkflows",
+        summary="What would become of an entity, with stubs for members and a clock that jumps",
+        body="OpsScenario",
+        reply="OpsSimulation",
+        problems=(
+            "BAD_REQUEST",
+            "VALIDATION_FAILED",
+            "MODEL_NOT_FOUND",
+            "ENTITY_NOT_FOUND",
+            "VERSION_NOT_FOUND",
+            "FORBIDDEN",
+        ),
+    ),
+)

@@ -1,0 +1,189 @@
+"""Simulations of workflows, compared with what happens (docs/reference/operations.md#simulating-workflows)."""
+
+import json
+from collections.abc import Sequence
+
+import pytest
+from typer.testing import CliRunner
+
+from statewright.cli.main import program
+from statewright.sdk import Node
+from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, judged_by, manual, when
+from tests.integration.ops.builders import ops_api
+from tests.integration.transactions.conftest import connected
+from tests.service import Api, RunningService, a_token, done, refused
+
+SIMULATE = "/models/prize/1/workflow/simulate"
+START = {"document": SAMPLE}
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def ops(service: RunningService, tenant: str) -> Api:
+    return ops_api(service, tenant)
+
+
+def simulate(ops: Api, *events: Json, start: Json = START, **members: Json) -> Json:
+    return done(ops.post(SIMULATE, {"start": start, "events": events, **members}))
+
+
+def taken(simulated: Json) -> list[tuple[str, str, str]]:
+    return [(step["from"], step["transition"], step["to"]) for step in simulated["path"]]
+
+
+MODES = ("SYNC", "ASYNC_SAME_TX", "ASYNC_NEW_TX", "COMMIT_BEFORE_DISPATCH")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_simulated_path_is_that_of_a_member_which_behaves_like_the_stubs(
+    service: RunningService, api: Api, ops: Api, tenant: str, mode: str, fails: bool
+) -> None:
+    approve = manual("APPROVE", to="B", criterion=judged_by("worthy"), processors=[a_processor("enrich", mode=mode)])
+    small = automated("SMALL", to="C", criterion=when("$.year", "LESS_THAN", 100))
+    api.a_model(a_workflow(A=[approve], B=[small, automated("BIG", to="D")], C=[], D=[]), sample=SAMPLE)
+    stubs = {
+        "criteria": {"worthy": True},
+        "processors": {"enrich": {"error": "down"} if fails else {"mergePatch": {"year": 7}}},
+    }
+    simulated = simulate(ops, {"fire": "APPROVE"}, stubs=stubs)
+    node = Node(tags=["node"])
+    node.criterion("worthy")(lambda _prize: True)
+
+    @node.processor("enrich")
+    def enrich(prize: Json) -> Json:
+        if fails:
+            raise LookupError("down")
+        return prize | {"year": 7}
+
+    with connected(service, tenant, node):
+        entity = api.create().id
+        answer = api.put(f"/entity/JSON/{entity}/APPROVE", SAMPLE)
+    real = api.read(entity)
+    assert (simulated["state"], simulated["document"]) == (real["meta"]["state"], real["data"])
+    assert (simulated["outcome"] == "SETTLED") is (answer.status_code == 200)
+    if answer.status_code == 200:
+        events = api.events(entity, done(answer)["transactionId"])
+        told = [f'Transition "{name}": {source} → {target}' for source, name, target in taken(simulated)]
+        assert told == [event["details"] for event in events if event["eventType"] == "TRANSITION_MAKE"]
+    else:
+        assert "down" in simulated["failure"]
+        assert simulated["path"][-1]["failure"] == simulated["failure"]
+
+
+def test_a_timer_fires_at_its_virtual_instant(api: Api, ops: Api) -> None:
+    late = {"name": "LATE", "next": "B", "manual": False, "schedule": {"delayMs": HOUR_MS}}
+    later = {
+        "name": "LATER",
+        "next": "C",
+        "manual": False,
+        "schedule": {"function": {"name": "when", "resultKind": "Schedule", "calculationNodesTags": "node"}},
+    }
+    api.a_model(a_workflow(A=[late], B=[later], C=[]))
+    played = simulate(
+        ops,
+        {"advance": "PT59M"},
+        {"advance": "PT2M"},
+        at="2026-01-01T00:00:00Z",
+        stubs={"functions": {"when": {"fireAfterMs": 2 * HOUR_MS}}},
+    )
+    assert [(step["event"], step["at"], step["transition"]) for step in played["path"]] == [
+        (1, "2026-01-01T01:00:00Z", "LATE")
+    ]
+    assert played["timers"] == [{"state": "B", "transition": "LATER", "dueAt": "2026-01-01T03:00:00Z"}]
+    ended = simulate(ops, {"advance": "P1D"}, stubs={"functions": {"when": {"fireAfterMs": 1}}})
+    assert (ended["state"], ended["timers"]) == ("C", [])
+
+
+def test_pauses_between_attempts_pass_at_once(api: Api, ops: Api) -> None:
+    retry = {"statewright": {"retry": {"attempts": 5, "delay": "PT10S", "on": ["ERROR"]}}}
+    processor = {**a_processor("flaky"), "annotations": retry}
+    api.a_model(a_workflow(A=[manual("GO", to="B", processors=[processor])], B=[]))
+    answers = [{"error": "busy"}, {"error": "busy"}, {"mergePatch": {"year": 1}}]
+    played = simulate(ops, {"fire": "GO"}, stubs={"processors": {"flaky": answers}})
+    assert (played["state"], played["document"]["year"]) == ("B", 1)
+    assert [each["error"] for each in played["path"][0]["processors"]] == ["busy", "busy", None]
+
+
+def test_a_missing_stub_is_told_and_counts_as_success_without_change(api: Api, ops: Api) -> None:
+    api.a_model(a_workflow(A=[manual("GO", to="B", processors=[a_processor("mail")])], B=[]))
+    played = simulate(ops, {"fire": "GO"})
+    assert (played["state"], played["document"]) == ("B", dict(SAMPLE))
+    assert [(each["code"], each["path"]) for each in played["findings"]] == [("MISSING_STUB", "/stubs/processors/mail")]
+
+
+def test_an_endless_cycle_ends_with_the_limit(api: Api, ops: Api) -> None:
+    api.a_model()
+    tick = {"name": "TICK", "next": "A", "manual": False, "schedule": {"delayMs": 1}}
+    problem = refused(
+        ops.post(SIMULATE, {"start": START, "workflows": [a_workflow(A=[tick])], "events": [{"advance": "P365D"}]}),
+        400,
+        "BAD_REQUEST",
+    )
+    assert "10000 moves" in problem["detail"] or "processor time" in problem["detail"]
+
+
+def test_an_entity_goes_on_from_where_it_is_and_stays_as_it_was(api: Api, ops: Api) -> None:
+    api.a_model(a_workflow(A=[manual("GO", to="B"), manual("END", to="C")], B=[manual("BACK", to="A")], C=[]))
+    made = api.create()
+    moved = api.update(made.id, {**SAMPLE, "year": 1}, fire="GO")
+    before = api.read(made.id)
+    now = simulate(
+        ops, {"fire": "BACK"}, {"fire": "END", "document": {**SAMPLE, "year": 2}}, start={"entityId": made.id}
+    )
+    assert (taken(now), now["document"]["year"]) == ([("B", "BACK", "A"), ("A", "END", "C")], 2)
+    then = simulate(
+        ops, {"loopback": {}}, {"fire": "END"}, start={"entityId": made.id, "transactionId": made.transaction}
+    )
+    assert (then["state"], then["document"]) == ("C", dict(SAMPLE))
+    assert api.read(made.id) == before
+    assert before["meta"]["transactionId"] == moved.transaction
+
+
+def test_what_an_event_is_refused_for_ends_the_simulation(api: Api, ops: Api) -> None:
+    api.a_model(a_workflow(A=[manual("GO", to="B")], B=[]))
+    played = simulate(ops, {"fire": "STOP"}, {"fire": "GO"})
+    assert (played["outcome"], played["state"], played["path"]) == ("FAILED", "A", [])
+    assert 'transition "STOP" not found' in played["failure"]
+
+
+def test_the_command_shows_the_path(service: RunningService, api: Api, tenant: str) -> None:
+    api.a_model(a_workflow(A=[manual("GO", to="B")], B=[]))
+    there = ["--model", "prize/1", "--url", service.url, "--token", a_token(tenant)]
+    scenario = json.dumps({"start": {"document": dict(SAMPLE)}, "events": [{"fire": "GO"}]})
+    shown = CliRunner().invoke(program, ["ops", "workflow", "simulate", scenario, *there])
+    assert (shown.exit_code, "settled in B" in shown.output) == (0, True)
+    failed = CliRunner().invoke(program, ["ops", "workflow", "simulate", scenario.replace("GO", "STOP"), *there])
+    assert (failed.exit_code, "failed in A" in failed.output) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "parameter"),
+    [
+        ({}, "/start"),
+        ({"start": {}}, "/start"),
+        ({"start": START, "odd": 1}, "/odd"),
+        ({"start": START, "events": [{"fire": "GO", "advance": "PT1S"}]}, "/events/0"),
+        ({"start": START, "events": [{"advance": "P1M"}]}, "/events/0/advance"),
+        ({"start": START, "events": [{"loopback": {}}, {"fire": "GO", "document": 1}]}, "/events/1/document"),
+        ({"start": START, "stubs": {"processors": {"p": [{"mergePatch": 1}]}}}, "/stubs/processors/p/0/mergePatch"),
+        ({"start": START, "at": "soon"}, "/at"),
+    ],
+)
+def test_a_scenario_that_cannot_be_played_is_refused_by_its_member(
+    api: Api, ops: Api, wrong: Json, parameter: str
+) -> None:
+    api.a_model()
+    assert refused(ops.post(SIMULATE, wrong), 400, "BAD_REQUEST")["properties"]["parameter"] == parameter
+
+
+def test_workflows_that_could_not_be_imported_and_foreign_entities_are_refused(
+    service: RunningService, api: Api, ops: Api, tenant: str
+) -> None:
+    api.a_model()
+    wrong: Sequence[Json] = [a_workflow(A=[manual("GO", to="NOWHERE")])]
+    refused(ops.post(SIMULATE, {"start": START, "workflows": wrong}), 400, "VALIDATION_FAILED")
+    foreign = service.api(f"{tenant}-x")
+    foreign.a_model()
+    entity = foreign.create().id
+    refused(ops.post(SIMULATE, {"start": {"entityId": entity}}), 404, "ENTITY_NOT_FOUND")
