@@ -75,6 +75,8 @@ class KeySource:
         self._clock = clock
         self._changed = changed
         self._failed = failed
+        self._begun = 0
+        """How many fetches have begun."""
         self._failures = 0
         self._next_attempt = 0
         self._absent: LruCache[str, int] = LruCache(_MAX_ABSENT)
@@ -107,11 +109,11 @@ class KeySource:
 
     async def learn(self, kid: str, *, since: int) -> None:
         """Ask for a key that was not known, if that may be done now."""
-        asked_at = self._clock()
+        begun = self._begun
         async with self._lock:
             now = self._clock()
-            is_fresh = self.fetched_at is not None and self.fetched_at >= max(asked_at, since)
-            if not is_fresh and kid not in self._keys and self.may_learn(kid, now, since=since):
+            is_missing = self._begun == begun and self.find_key(kid, now, since=since) is None
+            if is_missing and self.may_learn(kid, now, since=since):
                 self._looks = self._count_looks(now) - 1
                 self._looked_at = now
                 await self._fetch()
@@ -148,6 +150,7 @@ class KeySource:
         return min(float(MAX_LOOKS), self._looks + (now - self._looked_at) / _to_us(LOOK_INTERVAL))
 
     async def _fetch(self) -> None:
+        self._begun += 1
         began = self._clock()
         try:
             discovery = await self._fetch_discovery()
