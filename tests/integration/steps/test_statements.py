@@ -57,7 +57,6 @@ HOT = {
     "children": children.TAKE,
     "ends of children": children.TAKE_ENDS,
     "log": log.EVENTS,
-    "history": instances.HISTORY,
     "history page": instances.HISTORY_PAGE,
     "last statuses": instances.LAST_STATUSES,
     "commit": COMMIT.compose("progress"),
