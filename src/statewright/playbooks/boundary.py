@@ -59,6 +59,8 @@ def build_outcome(step: Step, visit: Visit) -> JsonObject:
 def describe_error(output: JsonValue) -> JsonObject:
     """The error of a run: what it reported, or the reason that the kernel gives, ``KIND: text``."""
     if isinstance(output, dict):
+        if "kind" not in output and "total" in output:
+            return _describe_loop(output)
         return output if "kind" in output else {"kind": "error", **output}
     kind, colon, message = str(output).partition(": ")
     if not kind.replace("_", "").isupper():

@@ -30,7 +30,7 @@ from statewright.playbooks.templates import Turn
 
 SERVICE: Final = "playbook"
 """The type of jobs that the service does itself: pipelines without a task that runs code."""
-MAX_TOKENS: Final = 50_000
+MAX_TOKENS: Final = 20_000
 """That an execution holds at once."""
 MAX_ENTRIES: Final = 1_000_000_000
 """Out of reach: runs are limited over the life of an execution, and one over the limit sends no tokens."""

@@ -5,6 +5,7 @@ from typing import overload
 
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import ElementResult
+from statewright.playbooks.boundary import describe_error
 
 
 class Elements(Sequence[JsonValue]):
@@ -43,7 +44,7 @@ def summarize_elements(total: int, results: Sequence[ElementResult]) -> JsonObje
     for result in results:
         value = result.payloads[0] if result.payloads else None
         if result.outcome == "FAILED":
-            errors[str(result.element)] = value
+            errors[str(result.element)] = describe_error(value)
         else:
             values[result.element] = value
     return {

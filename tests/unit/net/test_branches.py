@@ -131,6 +131,15 @@ def test_an_arc_changes_the_data_before_what_it_carries_is_computed():
     assert [patch.changes for patch in player.told(RecordPatch)] == [{"flag": "s"}]
 
 
+def test_an_instance_that_makes_ever_more_tokens_is_given_up():
+    """Each run would make two: at the limit what has not begun is discarded, and the last node is run all the same."""
+    net = routed(a_step("s", "s", "s"), a_step("end"), max_tokens=10, finalizer=NodeId("end"))
+    player = Player(net, Summing()).start()
+    assert (player.marking.phase, player.marking.tally.verdict) == ("FAILED", "TOO_MANY_TOKENS")
+    told = tell(player.effects)
+    assert (told.count("s"), told.count("-s"), told[-2:]) == (10, 9, ["end", "FAILED"])
+
+
 # Loops, and what their elements change.
 
 

@@ -1,0 +1,463 @@
+"""Executions beyond the worked ones (docs/reference/executions.md)."""
+
+from typing import Any
+
+import pytest
+
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net.marking import marking_from_document, marking_to_document
+from statewright.playbooks.context import CTX, RESULTS, build_data, change_context, describe_patch, find_changed_parts
+from statewright.playbooks.events import event_to_document
+from statewright.playbooks.outcomes import Outcome, fail, succeed
+from statewright.playbooks.running import LocalExecution
+from statewright.playbooks.templates import compile_condition
+from statewright.playbooks.watching import find_watched
+from tests.unit.playbooks.traces import compile_text, describe_log
+
+US_PER_S = 1_000_000
+
+
+def run(text: str, **members: Any) -> LocalExecution:
+    """An execution as far as it comes without any task."""
+    return LocalExecution(compile_text(text), **members)
+
+
+def errors_of(execution: LocalExecution) -> list[JsonValue]:
+    result = execution.result
+    assert isinstance(result, dict)
+    failures = result["failures"]
+    assert isinstance(failures, list)
+    return [failure["error"] for failure in failures if isinstance(failure, dict)]
+
+
+def find_event(execution: LocalExecution, event_type: str) -> list[JsonObject]:
+    return [event.payload for event in execution.log if event.type == event_type]
+
+
+# What tokens carry, and what conditions see.
+
+
+def test_args_of_a_token_stay_what_they_were_when_the_arc_fired():
+    execution = run(
+        """
+        workload: {n: 1}
+        workflow:
+        - {step: s, next: {arcs: [{step: gate, args: {n: '{{ ctx.n }}'}}]}}
+        - {step: gate, spec: {policy: {admit: {rules: [{when: ctx.open, then: {allow: true}}]}}}, tool: {kind: compute}}
+        """,
+        ctx={"n": 1},
+    )
+    execution.patch({"n": 2, "open": True})
+    (open_run,) = execution.open
+    assert open_run.input["args"] == {"n": 1}
+
+
+def test_args_of_a_token_are_small():
+    execution = run(
+        """
+        workload: {large: [0, 1, 2, 3]}
+        executor: {spec: {policy: {limits: {max_args_bytes: 20}}}}
+        workflow:
+        - {step: s, next: {arcs: [{step: t, args: {all: '{{ workload.large * 2 }}'}, when: ctx.go}]}}
+        - {step: t}
+        """,
+        ctx={"go": True},
+    )
+    assert execution.status == "failed"
+    (error,) = errors_of(execution)
+    assert isinstance(error, dict)
+    assert error["kind"] == "args_limit"
+
+
+def test_a_condition_of_admission_sees_the_event_that_made_the_token():
+    text = """
+        workflow:
+        - {step: s, tool: {kind: compute}, next: {arcs: [{step: t}]}}
+        - {step: t, spec: {policy: {admit: {on_deny: discard, rules: [
+            {when: "{{ event.name == 'step.done' and event.payload.result.n == 1 }}", then: {allow: true}}]}}}}
+        """
+    execution = run(text)
+    execution.complete(execution.open[0].task, {"n": 1})
+    assert "run t#1" in describe_log(execution.log)
+    execution = run(text)
+    execution.inject("t")  # no event made it
+    assert "drop t" in describe_log(execution.log)
+
+
+def test_an_arc_sets_before_args_are_rendered_and_after_guards_are_evaluated():
+    execution = run(
+        """
+        workflow:
+        - {step: s, set: {ctx.n: 1}, next: {spec: {mode: inclusive}, arcs: [
+            {step: t, set: {ctx.n: '{{ ctx.n + 1 }}'}, args: {n: '{{ ctx.n }}'}},
+            {step: u, when: 'ctx.n == 1', set: {ctx.n: '{{ ctx.n + 1 }}'}, args: {n: '{{ ctx.n }}'}}]}}
+        - {step: t}
+        - {step: u}
+        """
+    )
+    made = [event["args"] for event in find_event(execution, "token.created")]
+    assert made == [{}, {"n": 3}, {"n": 3}]
+
+
+def test_the_first_names_of_events_are_known_too():
+    execution = run(
+        """
+        workflow:
+        - {step: s, tool: {kind: compute}, next: {arcs: [{step: t, when: "event.name == 'call.error'"}]}}
+        - {step: t}
+        """
+    )
+    execution.fail(execution.open[0].task, {"kind": "boom"})
+    assert execution.status == "success"
+
+
+def test_no_name_of_a_step_is_special():
+    execution = run("workflow: [{step: end, next: {arcs: [{step: start}]}}, {step: start}]")
+    assert describe_log(execution.log)[-2:] == ["run start#1", "start done"]
+    assert execution.status == "success"
+
+
+def test_a_step_waits_for_its_timeout_and_no_longer():
+    execution = run(
+        """
+        workflow:
+        - {step: s, spec: {policy: {lifecycle: {timeout_s: 5}}}, tool: {kind: compute}, next: {arcs: [
+            {step: late, when: "outcome.error.kind == 'timeout'"}]}}
+        - {step: late}
+        """
+    )
+    execution.fire_timers(4 * US_PER_S)
+    assert execution.status == "running"
+    execution.fire_timers(6 * US_PER_S)
+    assert (execution.status, execution.open) == ("success", ())
+
+
+def test_what_cannot_be_rendered_fails_the_step():
+    execution = run(
+        """
+        workflow:
+        - {step: s, set: {ctx.n: '{{ 1 // 0 }}'}, next: {arcs: [{step: t, when: "event.name == 'step.failed'"}]}}
+        - {step: t}
+        """
+    )
+    assert describe_log(execution.log)[1:4] == ["run s#1", "s failed", "next s→t"]
+    assert find_event(execution, "step.failed")[0]["error"]["kind"] == "template"  # type: ignore[call-overload, index]
+
+
+def test_results_are_seen_by_their_names():
+    execution = run(
+        """
+        workflow:
+        - {step: a, tool: {kind: compute}, next: {arcs: [{step: b, when: 'a.total == 3 and results.a.total == 3'}]}}
+        - {step: b}
+        """
+    )
+    execution.complete(execution.open[0].task, {"total": 3})
+    assert execution.marking.attempts["b"] == 1  # type: ignore[index]
+
+
+# Joins.
+
+
+def test_a_join_merges_what_tokens_carry_in_the_order_of_its_steps():
+    execution = run(
+        """
+        workflow:
+        - {step: s, next: {spec: {mode: inclusive}, arcs: [{step: a}, {step: b}]}}
+        - {step: a, next: {arcs: [{step: m, args: {x: {a: 1}, y: a}}]}}
+        - {step: b, next: {arcs: [{step: m, args: {x: {b: 1}, y: b}}]}}
+        - {step: m, spec: {join: {steps: [b, a]}}, tool: {kind: compute}}
+        """
+    )
+    assert execution.open[0].input["args"] == {"x": {"a": 1, "b": 1}, "y": "a"}
+
+
+# Loops.
+
+LOOP = """
+    workload: {{xs: [1, 2, 3]}}
+    workflow:
+    - {{step: s, loop: {{in: '{{{{ workload.xs }}}}', iterator: x, spec: {spec}}}, tool: {{kind: compute}}}}
+    """
+
+
+@pytest.mark.parametrize(("given", "running"), [("'{{ 1 + 1 }}'", 2), ("'{{ none }}'", None), ("'{{ 0 }}'", None)])
+def test_how_many_elements_run_at_once_may_be_computed(given: str, running: int | None):
+    execution = run(LOOP.format(spec=f"{{mode: parallel, max_in_flight: {given}}}"))
+    if running is None:
+        assert execution.status == "failed"
+        assert errors_of(execution) == [
+            {"kind": "template", "message": "max_in_flight must give a whole number of 1 or more"}
+        ]
+    else:
+        assert len(execution.open) == running
+
+
+def test_the_elements_of_a_loop_are_those_there_were_when_it_began():
+    execution = run(
+        """
+        workflow:
+        - {step: s, loop: {in: '{{ ctx.xs }}', iterator: x}, tool: {kind: compute}}
+        """,
+        ctx={"xs": [1, 2]},
+    )
+    execution.patch({"xs": []})
+    execution.complete(execution.open[0].task)
+    assert execution.open[0].input["item"] == 2
+    execution.complete(execution.open[0].task)
+    assert find_event(execution, "loop.done")[0]["output"]["total"] == 2  # type: ignore[call-overload, index]
+
+
+def test_elements_that_contradict_each_other_fail():
+    execution = run(LOOP.format(spec="{mode: parallel, max_in_flight: 3}"))
+    first, second, third = execution.open
+    execution.report(first.task, {"a.b": 1})
+    execution.report(second.task, {"a.b": 2})
+    assert execution.marking.data[CTX] == {}
+    for each in (first, second, third):
+        execution.complete(each.task)
+    assert execution.marking.data[CTX] == {"a": {"b": 1}}
+    (error,) = errors_of(execution)
+    assert error == {"kind": "loop", "message": "1 of 3 elements failed"}
+    output = find_event(execution, "step.failed")[0]["output"]
+    assert isinstance(output, dict)
+    message = "a.b was written by another element with a different value"
+    assert output["errors"] == {"1": {"kind": "ctx_conflict", "message": message}}
+
+
+# The end.
+
+
+def test_the_final_step_is_told_what_happened():
+    execution = run(
+        """
+        executor: {spec: {final_step: report}}
+        workflow:
+        - {step: s, next: {spec: {mode: inclusive}, arcs: [{step: a}, {step: b}]}}
+        - {step: a, tool: {kind: compute}}
+        - {step: b}
+        - {step: report, tool: {kind: compute}}
+        """,
+        execution_id="e1",
+    )
+    execution.fail(execution.open[0].task, {"kind": "boom"})
+    assert execution.open[0].input["args"] == {
+        "execution_id": "e1",
+        "succeeded": 1,
+        "failed": 1,
+        "steps": {"s": 1, "a": 1, "b": 1},
+        "failures": [{"step": "a", "error": {"kind": "boom"}}],
+        "results": {"s": "results.s", "b": "results.b"},
+    }
+
+
+@pytest.mark.parametrize(("policy", "status"), [("fail", "failed"), ("partial", "partial")])
+def test_a_final_step_that_fails_counts_as_the_policy_says(policy: str, status: str):
+    execution = run(
+        f"""
+        executor: {{spec: {{final_step: report, policy: {{final_step_failure: {policy}}}}}}}
+        workflow: [{{step: s}}, {{step: report, tool: {{kind: compute}}}}]
+        """
+    )
+    execution.fail(execution.open[0].task, {"kind": "boom"})
+    assert execution.status == status
+
+
+@pytest.mark.parametrize(("policy", "status"), [("wait", "waiting"), ("discard", "success"), ("fail", "failed")])
+def test_pending_tokens_count_as_the_policy_says(policy: str, status: str):
+    execution = run(
+        f"""
+        executor: {{spec: {{policy: {{pending: {{on_quiescence: {policy}}}}}}}}}
+        workflow:
+        - {{step: s, next: {{arcs: [{{step: gate}}]}}}}
+        - {{step: gate, spec: {{policy: {{admit: {{rules: [{{when: ctx.open, then: {{allow: true}}}}]}}}}}}}}
+        """
+    )
+    assert execution.status == status
+
+
+def test_a_cycle_ends_at_the_limits():
+    execution = run(
+        """
+        executor: {spec: {policy: {limits: {max_runs_per_step: 5}}}}
+        workflow: [{step: s, next: {arcs: [{step: s}]}}]
+        """
+    )
+    assert execution.status == "failed"
+    (error,) = errors_of(execution)
+    assert isinstance(error, dict)
+    assert error["kind"] == "visit_limit"
+
+
+def test_a_failed_run_is_restarted_with_its_args_and_nothing_else_is():
+    execution = run(
+        """
+        workflow:
+        - {step: s, next: {spec: {mode: inclusive}, arcs: [{step: a, args: {n: 1}}, {step: b}]}}
+        - {step: a, tool: {kind: compute}}
+        - {step: b, tool: {kind: compute}}
+        """
+    )
+    a, b = execution.open
+    execution.complete(b.task)
+    execution.fail(a.task, {"kind": "boom"})
+    assert execution.status == "failed"
+    assert execution.restart()
+    assert [each.step for each in execution.open] == ["a"]
+    assert execution.open[0].input["args"] == {"n": 1}
+    execution.complete(execution.open[0].task)
+    assert execution.status == "success"
+    assert not execution.restart()
+
+
+def test_an_execution_that_was_cancelled_takes_no_more_events():
+    execution = run("workflow: [{step: s, tool: {kind: compute}}]")
+    (open_run,) = execution.open
+    execution.cancel("enough")
+    log = len(execution.log)
+    execution.complete(open_run.task)
+    execution.patch({"a": 1})
+    assert (execution.status, len(execution.log), execution.open) == ("cancelled", log, ())
+
+
+# Other playbooks that are awaited.
+
+PARENT = """
+    workflow:
+    - {step: s, tool: {kind: playbook, path: other, args: {n: '{{ ctx.n }}'}}, next: {arcs: [
+        {step: ko, when: "event.name == 'step.failed'"}]}}
+    - {step: ko}
+    """
+
+
+def test_another_playbook_is_awaited():
+    execution = run(PARENT, ctx={"n": 3})
+    ((run_id, given),) = execution.children.items()
+    assert isinstance(given, dict)
+    assert given["child"]["path"] == "other"  # type: ignore[call-overload, index]
+    assert given["depth"] == 1
+    execution.end_child(run_id, {"total": 1})
+    assert execution.marking.data[RESULTS] == {"s": {"total": 1}}
+
+
+def test_an_awaited_playbook_that_fails_is_a_failure_of_the_step():
+    execution = run(PARENT)
+    (run_id,) = execution.children
+    execution.end_child(run_id, error={"kind": "child", "message": "failed"})
+    assert execution.status == "success"
+    assert execution.marking.attempts["ko"] == 1  # type: ignore[index]
+
+
+def test_playbooks_run_within_each_other_only_so_deep():
+    assert run(PARENT, depth=7).children
+    execution = run(PARENT, depth=8)
+    assert not execution.children
+    assert find_event(execution, "step.failed")[0]["error"]["kind"] == "depth_limit"  # type: ignore[call-overload, index]
+
+
+# What is stored, and how long.
+
+
+def test_ctx_has_a_limit():
+    execution = run(
+        """
+        executor: {spec: {policy: {limits: {max_ctx_bytes: 100}}}}
+        workflow: [{step: s, tool: {kind: compute}}]
+        """
+    )
+    for _ in range(20):
+        execution.report(execution.open[0].task, {"a": "x" * 40})  # written again and again, it stays short
+    assert execution.status == "running"
+    execution.patch({"b": "x" * 90})  # refused: nothing happens
+    assert execution.marking.data[CTX] == {"a": "x" * 40}
+    execution.report(execution.open[0].task, {"b": "x" * 90})
+    assert execution.status == "failed"
+    (error,) = errors_of(execution)
+    assert isinstance(error, dict)
+    assert error["kind"] == "ctx_limit"
+
+
+def test_null_from_outside_removes_a_member():
+    data: JsonObject = {CTX: {"a": {"b": 1, "c": 2}, "d": 3}}
+    changed = change_context(data, describe_patch({"a.b": None, "d": None, "e.f": None, "g.h": 4}), 1_000)
+    assert isinstance(changed, dict)
+    assert changed[CTX] == {"a": {"c": 2}, "g": {"h": 4}}
+    assert data[CTX] == {"a": {"b": 1, "c": 2}, "d": 3}
+
+
+def test_an_execution_is_stored_and_goes_on():
+    execution = run(LOOP.format(spec="{mode: parallel, max_in_flight: 2}"))
+    execution.report(execution.open[0].task, {"k": 1})
+    while execution.open:
+        marking = execution.marking
+        execution.marking = marking_from_document(marking_to_document(marking), marking.data)
+        execution.complete(execution.open[0].task, 1)
+    assert execution.marking.data[CTX] == {"k": 1}
+    assert execution.status == "success"
+
+
+def test_an_entry_of_the_log_says_which_and_when():
+    execution = run("workflow: [{step: s}]", execution_id="e1")
+    documents = [event_to_document(event, "e1", seq, 0) for seq, event in enumerate(execution.log, 1)]
+    assert len({document["event_id"] for document in documents}) == len(documents)
+    assert documents[0]["event_type"] == "playbook.execution.requested"
+    assert [document["event_type"] for document in documents][-3:] == [
+        "workflow.finished",
+        "playbook.finished",
+        "playbook.processed",
+    ]
+
+
+# What a condition looks at.
+
+
+@pytest.mark.parametrize(
+    ("condition", "parts"),
+    [
+        ("ctx.open", {"ctx.open"}),
+        ("{{ ctx['open'] and not ctx.shut.deep }}", {"ctx.open", "ctx.shut"}),
+        ("ctx[args.name]", {"ctx"}),
+        ("ctx.items() | length > 0", {"ctx"}),
+        ("results.a.total > fetch.n", {"results.a", "results.fetch"}),
+        ("workload.a == 1", set()),
+    ],
+)
+def test_what_a_condition_looks_at_is_known(condition: str, parts: set[str]):
+    assert find_watched([compile_condition(condition)]).parts == parts
+
+
+def test_whether_a_condition_differs_between_tokens_is_known():
+    assert find_watched([compile_condition("args.n")]).sees_token
+    assert find_watched([compile_condition("event.name")]).sees_event
+    assert not find_watched([compile_condition("ctx.n")]).sees_token
+
+
+def test_what_has_changed_is_known():
+    compiled = compile_text("workflow: [{step: s}]")
+    before = build_data(compiled.playbook, "e", {}, {"a": 1, "b": {"c": 1}})
+    after = change_context(before, describe_patch({"b.c": 2, "a": None, "d": 1}), 1_000)
+    assert isinstance(after, dict)
+    assert find_changed_parts(before, after) == {"ctx", "ctx.a", "ctx.b", "ctx.d"}
+    assert find_changed_parts(before, before) == frozenset()
+
+
+def test_tools_are_called_with_what_a_pipeline_makes_of_their_fields():
+    asked: list[JsonObject] = []
+
+    def tool(call: Any, dispatch: Any) -> Outcome:
+        asked.append(call.fields)
+        return succeed(2) if call.attempt > 1 else fail("busy", "try again")
+
+    execution = run(
+        """
+        workflow:
+        - step: s
+          loop: {in: '{{ [5] }}', iterator: x}
+          tool: {kind: compute, n: '{{ iter.x }}', spec: {policy: {rules: [
+            {when: "outcome.status == 'error'", then: {do: retry, attempts: 2, set_ctx: {busy: true}}}]}}}
+        """
+    )
+    execution.run(tool)
+    assert asked == [{"n": 5}, {"n": 5}]
+    assert execution.marking.data[CTX] == {"busy": True}
+    assert execution.status == "success"
