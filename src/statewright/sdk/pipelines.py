@@ -11,28 +11,21 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from statewright.jsonval.codec import decode, encode
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject
 from statewright.playbooks.dispatch import JOB_PREFIX, Dispatch, MalformedDispatch, dispatch_from_document
 from statewright.playbooks.http_tasks import HTTP
-from statewright.playbooks.masking import list_secrets, mask
 from statewright.playbooks.outcomes import Outcome, fail, succeed
-from statewright.playbooks.patches import Patch
 from statewright.playbooks.pipeline import PipelineEnd, PipelineState, ToolCall, Turn, begin, prepare, settle
+from statewright.playbooks.run_record import RunRecord
 from statewright.sdk.functions import Function, describe_error
 from statewright.sdk.http_tool import send_http
 from statewright.sdk.jobs import NonRetryable
 from statewright.sdk.outcomes import NotJson, encode_json
-
-MAX_LOG_ENTRIES: Final = 1_000
-"""Of one run; what comes after them is counted."""
-MAX_LOGGED_BYTES: Final = 64 * 1024
-"""Of one outcome in the log."""
 
 Report: TypeAlias = Callable[[JsonObject], Awaitable[None]]
 
@@ -90,43 +83,33 @@ class _Run:
         self._kinds = kinds
         self._threads = threads
         self._report = report
-        self._secrets = list_secrets(dispatch.keychain)
-        self._log: list[JsonValue] = []
-        self._left_out = 0
-        self._patches: list[JsonValue] = []
+        self._record = RunRecord(dispatch)
 
     async def run(self) -> JsonObject:
         """Run it to its end."""
         state = begin(self._dispatch)
         if isinstance(state, PipelineEnd):
-            return self._complete(state, {})
+            return self._record.complete(state, {})
         while True:
             turn = await self._execute(state)
             state = turn.state
             if turn.end is not None:
-                return self._complete(turn.end, state.results)
+                return self._record.complete(turn.end, state.results)
             await asyncio.sleep(turn.wait_ms / 1000)
 
     async def _execute(self, state: PipelineState) -> Turn:
         """One execution of the task that is next, and what it leads to."""
-        label, attempt = self._dispatch.tasks[state.counter].label, state.attempts + 1
-        if attempt == 1:
-            self._note("task.started", label)
-        self._note("task.attempt.started", label, attempt=attempt)
+        self._record.begin_attempt(state)
         begun = time.monotonic()
         prepared = prepare(self._dispatch, state)
         outcome = prepared if isinstance(prepared, Outcome) else await self._call(prepared)
         duration_ms = int((time.monotonic() - begun) * 1000)
-        meta: JsonObject = {"attempt": attempt, "duration_ms": duration_ms, "ts": datetime.now(UTC).isoformat()}
-        outcome = replace(outcome, meta=meta)
-        status = "done" if outcome.is_ok else "failed"
-        self._note(f"task.attempt.{status}", label, attempt=attempt, outcome=_shorten(outcome))
+        ts = datetime.now(UTC).isoformat()
+        outcome = self._record.end_attempt(state, outcome, duration_ms=duration_ms, ts=ts)
         turn = settle(self._dispatch, state, outcome)
-        problems: list[JsonValue] = [problem.to_document() for problem in turn.problems]
-        self._note("policy.task.evaluated", label, rule=turn.rule, action=turn.do, errors=problems)
-        await self._take_patches(turn.patches)
-        if turn.do != "retry" or turn.end is not None:
-            self._note(f"task.{status}", label)
+        progress = self._record.take_turn(state, outcome, turn)
+        if progress is not None:
+            await self._report(progress)
         return turn
 
     async def _call(self, call: ToolCall) -> Outcome:
@@ -160,43 +143,8 @@ class _Run:
             element=None if dispatch.element is None else dispatch.element.index,
         )
 
-    async def _take_patches(self, patches: tuple[Patch, ...]) -> None:
-        if not patches:
-            return
-        before, at = len(self._patches), len(self._log)
-        new = [mask({**patch.to_document(), "at": at}, self._secrets) for patch in patches]
-        self._patches += new
-        await self._report({"patches": new, "from": before})
-
-    def _note(self, event: str, label: str, **known: JsonValue) -> None:
-        if len(self._log) < MAX_LOG_ENTRIES:
-            self._log.append({"event": event, "task": label, **known})
-        else:
-            self._left_out += 1
-
-    def _complete(self, end: PipelineEnd, results: JsonObject) -> JsonObject:
-        document: JsonObject = {"status": "ok" if end.is_ok else "error", "result": end.result}
-        if end.error is not None:
-            document["error"] = end.error
-        document |= {"patches": self._patches, "results": results, "log": self._log}
-        if self._left_out:
-            document["logEntriesLeftOut"] = self._left_out
-        masked = mask(document, self._secrets)
-        assert isinstance(masked, dict)  # noqa: S101 - an object stays one
-        return masked
-
 
 def _read_timeout(spec: JsonObject) -> float | None:
     """``spec.timeout_s``, if it is a number above 0."""
     value = spec.get("timeout_s")
     return float(value) if isinstance(value, int | Decimal) and not isinstance(value, bool) and value > 0 else None
-
-
-def _shorten(outcome: Outcome) -> JsonObject:
-    """An outcome as the log has it: without what is said twice, and without a result that is too large."""
-    document = outcome.to_document()
-    del document["data"]
-    if len(encode(document["result"])) > MAX_LOGGED_BYTES:
-        document["result"] = None
-        document["resultLeftOut"] = True
-    return document
