@@ -31,11 +31,13 @@ from statewright.compute.members import Members
 from statewright.egress import Egress
 from statewright.engine.metrics import RunMetrics
 from statewright.histogram import Histogram
+from statewright.incidents import INCIDENT_KINDS
 from statewright.rpc.server import PortLoad
 from statewright.services.auth.identity import Administration, Identity
 from statewright.services.idempotency.requests import OUTCOMES, IdempotentRequests
 from statewright.services.idempotency.sweeping import IdempotencySweeper
 from statewright.services.ops.audit import OpsAuditSweeper
+from statewright.services.ops.incidents import IncidentSweeper
 from statewright.services.ops.metrics import OpsMetrics
 from statewright.services.ops.suspensions import SuspensionEnder
 from statewright.services.ops.waiting import OUTCOMES as WAIT_OUTCOMES
@@ -346,6 +348,17 @@ class OpsCollector(Collector):
         yield build_counters("statewright_checks", "Checks of workflows", "result", self._metrics.checks.items())
         yield build_counters("statewright_swept_rows", "Rows removed after their retention", "table", swept)
         yield from self._collect_suspensions()
+        yield from self._collect_incidents()
+
+    def _collect_incidents(self) -> Iterator[Metric]:
+        reports, sweeper = self._runtime.incidents, self._runtime.extensions.get(IncidentSweeper)
+        unresolved = GaugeMetricFamily("statewright_incidents_open", "Open incidents", labels=["tenant", "kind"])
+        for labels, count in sweeper.open.items():
+            unresolved.add_metric(labels, count)
+        yield unresolved
+        totals = [(kind, reports.totals[kind]) for kind in INCIDENT_KINDS]
+        yield build_counters("statewright_incidents", "Failures that were reported", "kind", totals)
+        yield build_counter("statewright_incidents_dropped", "Failures that were not stored", reports.dropped)
 
     def _collect_suspensions(self) -> Iterator[Metric]:
         active, commits = self._runtime.suspensions, self._runtime.commits.metrics
@@ -500,10 +513,15 @@ class Metrics:
         self._registry.register(StepCollector(find_steps(runtime).metrics))
         self._registry.register(LanguageCollector(runtime.extensions.get(ProcessHosts)))
         ops, sweeper = runtime.extensions.get(OpsMetrics), runtime.extensions.get(OpsAuditSweeper)
+        incidents = runtime.extensions.get(IncidentSweeper)
         ender = runtime.extensions.get(SuspensionEnder)
         removed = runtime.extensions.get(IdempotencySweeper)
         self._registry.register(
-            OpsCollector(runtime, ops, [("ops_audit", sweeper), ("idempotency", removed), ("suspension", ender)])
+            OpsCollector(
+                runtime,
+                ops,
+                [("ops_audit", sweeper), ("idempotency", removed), ("suspension", ender), ("incident", incidents)],
+            )
         )
         self._registry.register(WaitCollector(runtime.extensions.get(EntityWaits)))
         self._registry.register(IdempotencyCollector(runtime.extensions.get(IdempotentRequests), removed))

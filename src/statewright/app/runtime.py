@@ -25,9 +25,11 @@ from statewright.services.auth.identity import Administration
 from statewright.services.definitions import DefinitionCache, Refresher
 from statewright.services.idempotency.requests import IdempotentRequests
 from statewright.services.idempotency.sweeping import IdempotencySweeper
+from statewright.services.incident_reports import IncidentReports
 from statewright.services.index_builder import IndexBuilder
 from statewright.services.ops.audit import OpsAuditSweeper
 from statewright.services.ops.checking import CheckConfig
+from statewright.services.ops.incidents import IncidentSweeper
 from statewright.services.ops.members import ConnectedMembers
 from statewright.services.ops.metrics import OpsMetrics
 from statewright.services.ops.queues import JobCounts
@@ -48,6 +50,7 @@ from statewright.storage.commit.traced import TracedGroupCommit
 from statewright.storage.connections import DatabaseUrl
 from statewright.storage.entities import EntityReader
 from statewright.storage.idempotency.parts import KEYS
+from statewright.storage.ops.incidents import INCIDENTS
 from statewright.storage.ops.suspensions import CHANNEL as SWITCH_CHANNEL
 from statewright.storage.processes.jobs import CHANNEL, build_listener
 from statewright.storage.processes.parts import PROCESS_PARTS
@@ -91,13 +94,16 @@ def _assemble(
     transactions = OpenTransactions(tokens)
     builtin = list_builtin_models()
     suspensions = ActiveSuspensions()
+    incidents = IncidentReports(
+        pools.shared, system_clock, is_on=settings.incidents == "on", max_payload=settings.incident_max_payload
+    )
     definitions = DefinitionCache(pools.shared, system_clock, builtin=builtin, lease=settings.model_cache_lease)
     jobs = SearchJobs(pools.shared, pools.jobs, retention=settings.search_snapshot_ttl)
     indexes = SearchIndexes(pools.shared, database)
     runtime = Runtime(
         pool=pools.shared,
         reader=EntityReader(pools.reads),
-        commits=_build_group_commit(pools, tracer),
+        commits=_build_group_commit(settings, pools, tracer),
         tasks=tasks,
         definitions=definitions,
         engine=_build_engine(
@@ -108,6 +114,7 @@ def _assemble(
                 ids=ids,
                 metrics=_build_run_metrics(settings),
                 suspensions=suspensions,
+                report_swallowed=incidents.report_swallowed,
             ),
             tasks,
             tracer,
@@ -124,6 +131,7 @@ def _assemble(
         builtin=builtin,
         builtin_transitions=list_builtin_transitions(),
         suspensions=suspensions,
+        incidents=incidents,
         extensions=Extensions(),
         max_stats_groups=settings.stats_group_max,
         max_sort_keys=settings.search_max_sort_keys,
@@ -138,6 +146,9 @@ def _assemble(
     runtime.extensions.add(SuspensionEnder(runtime))
     runtime.extensions.add(CheckConfig(settings.scheduler_scan_interval))
     runtime.extensions.add(_build_simulation_limits(settings))
+    runtime.extensions.add(
+        IncidentSweeper(pools.shared, interval=settings.incident_sweep_interval, retention=settings.incident_retention)
+    )
     runtime.extensions.add(JobCounts(pools.shared))
     runtime.extensions.add(
         IdempotentRequests(
@@ -165,10 +176,11 @@ PARTS: Final = (*PROCESS_PARTS, KEYS)
 """Of the commit statement, beside those of entities."""
 
 
-def _build_group_commit(pools: Pools, tracer: Tracer | None) -> GroupCommit:
+def _build_group_commit(settings: Settings, pools: Pools, tracer: Tracer | None) -> GroupCommit:
+    parts = (*PARTS, INCIDENTS) if settings.incidents == "on" else PARTS
     if tracer is None:
-        return GroupCommit(pools.commits, parts=PARTS)
-    return TracedGroupCommit(pools.commits, tracer, parts=PARTS)
+        return GroupCommit(pools.commits, parts=parts)
+    return TracedGroupCommit(pools.commits, tracer, parts=parts)
 
 
 def _build_engine(
@@ -182,6 +194,7 @@ def _build_engine(
             ids=dispatcher.ids,
             metrics=dispatcher.metrics,
             suspensions=dispatcher.suspensions,
+            report_swallowed=dispatcher.report_swallowed,
             tracer=tracer,
         )
     return build(
@@ -252,6 +265,8 @@ def _build_maintenance(
     work: dict[str, Coroutine[object, object, None]] = {
         "announcements": follow,
         "suspensions": suspensions.run(),
+        "incidents": runtime.incidents.run(),
+        "incident-sweep": runtime.extensions.get(IncidentSweeper).run(),
         "suspension-ends": runtime.extensions.get(SuspensionEnder).run(),
         "definition-refresh": Refresher(runtime.pool, definitions, system_clock).run(),
         "search-jobs": runtime.search_runner.run(),

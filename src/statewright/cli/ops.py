@@ -6,7 +6,7 @@ from urllib.parse import quote
 import typer
 
 from statewright.cli.client import with_client
-from statewright.cli.documents import AsJson, format_document, print_document, print_table
+from statewright.cli.documents import AsJson, format_document, print_document, print_table, read_document
 
 if TYPE_CHECKING:
     from statewright.sdk import Client
@@ -21,6 +21,12 @@ SIGNS: Final = {True: "yes", False: "no", None: "unknown"}
 ops = typer.Typer(
     help="Look into a running service: why something waits, who works, what was done.", no_args_is_help=True
 )
+
+
+incidents = typer.Typer(help="Look at failed work, do it again, close it.", no_args_is_help=True)
+ops.add_typer(incidents, name="incidents")
+
+IncidentId = Annotated[str, typer.Argument(help="The id of the incident.", metavar="ID")]
 
 
 @ops.command()
@@ -253,6 +259,63 @@ def suspensions(
         for each in found
     ]
     print_table(("id", "scope", "target", "since", "by", "reason"), rows)
+
+
+@incidents.command("list")
+@with_client
+def list_incidents(
+    client: "Client",
+    kind: Annotated[str | None, typer.Option(help="Such as RUN_FAILED.", show_default=False)] = None,
+    model: Annotated[str | None, typer.Option(help="Name, or name/version.", show_default=False)] = None,
+    groups: Annotated[bool, typer.Option("--groups", help="One line for each cause.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List failed work that is open, the last first."""
+    if groups:
+        found = _list(client, "/incident-groups", {})
+        rows = [[each[name] for name in ("open", "occurrences", "lastAt", "title")] for each in found]
+        headers: tuple[str, ...] = ("open", "occurrences", "last", "what")
+    else:
+        found = _list(client, "/incidents", {"kind": kind, "model": model})
+        rows = [[each[name] for name in ("id", "kind", "occurrences", "lastAt", "title")] for each in found]
+        headers = ("id", "kind", "occurrences", "last", "what")
+    if as_json:
+        print_document(found)
+    else:
+        print_table(headers, rows)
+
+
+@incidents.command("show")
+@with_client
+def show_incident(client: "Client", incident: IncidentId) -> None:
+    """Show an incident, with what was asked for."""
+    print_document(_get(client, f"/incidents/{quote(incident, safe='')}", {}))
+
+
+@incidents.command("retry")
+@with_client
+def retry_incident(
+    client: "Client",
+    incident: IncidentId,
+    document: Annotated[
+        str | None, typer.Option(help="JSON to use in place of what was kept.", show_default=False)
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Also when the entity was written since.")] = False,
+) -> None:
+    """Do again what failed."""
+    body: dict[str, Json] = {"force": force} | ({} if document is None else {"document": read_document(document)})
+    print_document(_post(client, f"/incidents/{quote(incident, safe='')}/retry", body)["result"])
+
+
+@incidents.command("resolve")
+@with_client
+def resolve_incident(
+    client: "Client",
+    incident: IncidentId,
+    reason: Annotated[str, typer.Option(help="Why it needs nobody any more.", show_default=False)],
+) -> None:
+    """Close an incident."""
+    typer.echo(_post(client, f"/incidents/{quote(incident, safe='')}/resolve", {"reason": reason})["status"])
 
 
 def _print_suspension(suspension: Json, as_json: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import UNSET, Struct, UnsetType
 
 from statewright.entity import Principal
-from statewright.failures import ComputeMemberDisconnected, DispatchTimeout, NoComputeMember
+from statewright.failures import ComputeMemberDisconnected, DispatchTimeout, FailedAttempt, NoComputeMember
 from statewright.ids import TenantId
 from statewright.jsonval.values import JsonValue
 from statewright.tracing import TraceContext
@@ -54,7 +54,7 @@ class CalloutResult(Struct, frozen=True, kw_only=True):
     ``data`` is the JSON text of a processor's new document, not validated yet; ``UNSET`` when it changes nothing.
     ``matches`` and ``reason`` are a criterion's, ``result`` and ``result_kind`` a function's. ``error`` is the member's
     own text, None when it gave none; ``retryable`` is false when the member says that a retry is useless.
-    ``member_id`` is known of failures only.
+    ``member_id`` is known of failures only, and ``attempts`` of those that were tried several times.
     """
 
     success: bool
@@ -67,6 +67,7 @@ class CalloutResult(Struct, frozen=True, kw_only=True):
     result: JsonValue = None
     result_kind: str | None = None
     member_id: str = ""
+    attempts: tuple[FailedAttempt, ...] = ()
 
 
 class CalloutTimeout(DispatchTimeout):

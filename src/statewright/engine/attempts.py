@@ -11,12 +11,14 @@ from collections.abc import Awaitable, Collection
 from typing import Protocol, assert_never
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from statewright import logs
 from statewright.compute.callout import CalloutKind, CalloutResult
 from statewright.engine.metrics import RetryOutcome, RunMetrics
 from statewright.engine.run import Run
-from statewright.failures import ComputeMemberDisconnected, DispatchTimeout, NoComputeMember
+from statewright.failures import ComputeMemberDisconnected, DispatchTimeout, FailedAttempt, NoComputeMember
+from statewright.ids import system_clock
 from statewright.workflow.retries import RetryCause, RetryRule
 
 log = logs.logger(__name__)
@@ -48,6 +50,7 @@ class RepeatedCallout(Struct, frozen=True, kw_only=True):
         rule, loop = self.rule, asyncio.get_running_loop()
         until = None if rule.total_s is None else loop.time() + rule.total_s
         tried: list[str] = []
+        failed: list[FailedAttempt] = []
         repeated: RetryCause | None = None
         number = 0
         while True:
@@ -55,6 +58,9 @@ class RepeatedCallout(Struct, frozen=True, kw_only=True):
             asked = await self._try(run, tried if rule.failover else (), until)
             cause = find_cause(asked)
             self._count(repeated, "succeeded" if cause is None else "failed")
+            if cause is not None:
+                told = asked.error or "" if isinstance(asked, CalloutResult) else asked.message
+                failed.append(FailedAttempt(system_clock(), asked.member_id, told))
             if cause is None or number == rule.attempts or not _may_follow(rule, cause, asked):
                 break
             tried += [member] if (member := asked.member_id) else []
@@ -73,7 +79,8 @@ class RepeatedCallout(Struct, frozen=True, kw_only=True):
                 break
             repeated = cause
         if isinstance(asked, CalloutResult):
-            return asked
+            return asked if asked.success else replace(asked, attempts=tuple(failed))
+        asked.attempts = tuple(failed)
         raise asked
 
     async def _try(self, run: Run, avoiding: Collection[str], until: float | None) -> _Asked:

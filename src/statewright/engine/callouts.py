@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from statewright.compute.callout import Callout, CalloutKind, CalloutResult
 from statewright.conditions import Function
+from statewright.engine.failed_runs import SwallowedFailureReport
 from statewright.engine.metrics import RunMetrics
 from statewright.engine.run import EntityDraft, Run
 from statewright.engine.unit import Unit
@@ -104,6 +105,7 @@ class CalloutDispatcher(Struct, frozen=True, kw_only=True):
     ids: IdSource
     metrics: RunMetrics = msgspec.field(default_factory=RunMetrics)
     suspensions: ActiveSuspensions = msgspec.field(default_factory=ActiveSuspensions)
+    report_swallowed: SwallowedFailureReport = lambda _unit, _failure: None
 
     async def ask(
         self,

@@ -7,24 +7,25 @@ and stages. A run that fails raises; its unit of work is then dropped, and nothi
 
 from difflib import get_close_matches
 from functools import partial
-from typing import Final, assert_never
+from typing import Final, TypeVar, assert_never
 
 from msgspec import Struct
 
 from statewright import logs
 from statewright.background import run_in_thread
-from statewright.conditions import EvaluationError, Visits
+from statewright.conditions import EvaluationError, Function, Visits
 from statewright.engine import criteria, events
 from statewright.engine.callouts import CalloutDispatcher
 from statewright.engine.cascade import Abort, Ask, Fire, Move, Position, Settled, decide_next_move
 from statewright.engine.criteria import CriterionEvaluator, CriterionResult
+from statewright.engine.failed_runs import note_failed_run
 from statewright.engine.models import Model
 from statewright.engine.processors import ProcessorRunner, RetryPolicy
 from statewright.engine.run import EntityDraft, EntityWriter, Run, record
 from statewright.engine.schedules import Reconciler, TaskReader
 from statewright.engine.unit import Unit
 from statewright.entity import Entity, ScheduledTask
-from statewright.failures import TransitionNotFound, WorkflowFailed
+from statewright.failures import Failure, TransitionNotFound, WorkflowFailed
 from statewright.ids import EntityId
 from statewright.jsonval.values import JsonValue
 from statewright.turns import TurnExceeded
@@ -32,6 +33,7 @@ from statewright.workflow import (
     DEFAULT_WORKFLOW,
     MAX_NAME_BYTES,
     SUBSTITUTION_WARNINGS,
+    Criterion,
     Selection,
     Transition,
     Workflow,
@@ -39,6 +41,8 @@ from statewright.workflow import (
     list_candidates,
     substitute_default,
 )
+
+F = TypeVar("F", bound=Failure)
 
 log = logs.logger(__name__)
 
@@ -113,7 +117,7 @@ class Engine:
             transition="",
             transaction_id=unit.id,
         )
-        writer = EntityWriter(request.id, model)
+        writer = EntityWriter(request.id, model, submitted=request.text)
         record(unit, request.id, events.build_started_event("State machine started", None))
         selection = await self._select_workflow(unit, model, draft, writer)
         workflow = selection.workflow
@@ -141,7 +145,7 @@ class Engine:
             transaction_id=unit.id,
         )
         name, if_match = request.transition, request.if_match
-        writer = EntityWriter(entity.id, model, base=entity, transition=name, if_match=if_match)
+        writer = EntityWriter(entity.id, model, base=entity, transition=name, if_match=if_match, submitted=request.text)
         workflow = find_governing(model.workflows, entity.state, entity.workflow)
         await self._refuse_suspended(unit, model, entity.id, workflow)
         if workflow is None:
@@ -172,7 +176,7 @@ class Engine:
             transition=entity.transition,
             transaction_id=unit.id,
         )
-        writer = EntityWriter(entity.id, model, base=entity, transition=entity.transition)
+        writer = EntityWriter(entity.id, model, base=entity, transition=entity.transition, submitted=entity.document)
         run = Run(
             unit=unit, model=model, workflow=request.workflow, stored_workflow_name=entity.workflow, writer=writer
         )
@@ -221,7 +225,11 @@ class Engine:
         try:
             return await self._evaluator.evaluate(run, draft, run.workflow.criterion, None)
         except EvaluationError as error:
-            raise WorkflowFailed(f'failed to evaluate workflow criterion for "{run.workflow.name}": {error}') from error
+            told = f'failed to evaluate workflow criterion for "{run.workflow.name}": {error}'
+            raise self._note(WorkflowFailed(told), run, draft, run.workflow.criterion, None) from error
+        except Failure as failure:
+            self._note(failure, run, draft, run.workflow.criterion, None)
+            raise
 
     async def _run_loopback(self, run: Run, draft: EntityDraft) -> EntityDraft:
         run.record(events.build_started_event("Loopback started", draft.state))
@@ -270,7 +278,7 @@ class Engine:
                         run.record(_build_declined_event(run, draft, transition, result))
                     position = position.with_answer(transition.name, matches=result.matches)
                 case Abort(reason):
-                    raise WorkflowFailed(f"state machine aborted: {reason}")
+                    raise note_failed_run(WorkflowFailed(f"state machine aborted: {reason}"), run, draft, None)
                 case _:
                     assert_never(move)
 
@@ -323,7 +331,19 @@ class Engine:
         try:
             return await self._evaluator.evaluate(run, draft, transition.criterion, transition)
         except EvaluationError as error:
-            raise _to_workflow_failed(error) from error
+            raise self._note(_to_workflow_failed(error), run, draft, transition.criterion, transition) from error
+        except Failure as failure:
+            self._note(failure, run, draft, transition.criterion, transition)
+            raise
+
+    @staticmethod
+    def _note(
+        failure: F, run: Run, draft: EntityDraft, criterion: Criterion | None, transition: Transition | None
+    ) -> F:
+        """What a member could not judge is an incident; what cannot be evaluated at all is the author's fault."""
+        if criterion is None or not isinstance(criterion.condition, Function):
+            return failure
+        return note_failed_run(failure, run, draft, transition, criterion.condition.name)
 
     async def _fire_transition(self, run: Run, draft: EntityDraft, transition: Transition) -> EntityDraft:
         draft = await self._processors.run_processors(run, draft, transition)

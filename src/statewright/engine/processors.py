@@ -11,6 +11,7 @@ from statewright.compute.callout import CalloutResult
 from statewright.engine import events
 from statewright.engine.attempts import RepeatedCallout
 from statewright.engine.callouts import CalloutDispatcher, build_processor_spec
+from statewright.engine.failed_runs import note_failed_run
 from statewright.engine.run import EntityDraft, Run
 from statewright.failures import (
     ComputeMemberDisconnected,
@@ -64,7 +65,11 @@ class ProcessorRunner(Struct, frozen=True, kw_only=True):
             return draft
         run.record(events.build_paused_event([processor.name for processor in transition.processors], draft.state))
         for processor in transition.processors:
-            draft = await self._run_processor(run, draft, transition, processor)
+            try:
+                draft = await self._run_processor(run, draft, transition, processor)
+            except Failure as failure:
+                note_failed_run(failure, run, draft, transition, processor.name)
+                raise
         return draft
 
     async def _run_processor(
@@ -117,6 +122,9 @@ class ProcessorRunner(Struct, frozen=True, kw_only=True):
                 raise
             except Failure as failure:
                 run.unit.warnings += savepoint.warnings
+                self.dispatcher.report_swallowed(
+                    run.unit, note_failed_run(failure, run, draft, transition, processor.name)
+                )
                 log.warning(
                     "processor_rolled_back",
                     processor=processor.name,
@@ -212,7 +220,7 @@ def _require_success(run: Run, processor: Processor, reply: CalloutResult) -> Ca
     if not reply.success:
         reason = f"processor dispatch failed: {reply.error or 'processor returned failure'}"
         failure = _build_failure(processor, reason)
-        failure.warnings = reply.warnings
+        failure.warnings, failure.attempts = reply.warnings, reply.attempts
         raise failure
     return reply
 

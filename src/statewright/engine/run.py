@@ -98,12 +98,21 @@ class EntityWriter:
         base: Entity | None = None,
         transition: str | None = None,
         if_match: str | None = None,
+        submitted: str = "",
     ) -> None:
+        self.submitted = submitted
+        """The document that the run began with."""
+        self.requested = transition
         self.id = entity_id
         self._model = model
         self._base = base
         self._transition = transition or LOOPBACK
         self._if_match = if_match
+
+    @property
+    def base_transaction(self) -> TransactionId | None:
+        """The version that is stored; None when nothing is."""
+        return None if self._base is None else self._base.transaction_id
 
     @property
     def is_new(self) -> bool:

@@ -17,10 +17,11 @@ from statewright.compute.callout import CalloutResult
 from statewright.engine import events
 from statewright.engine.callouts import CalloutDispatcher, build_function_spec
 from statewright.engine.events import Event
+from statewright.engine.failed_runs import note_failed_run
 from statewright.engine.models import Model
 from statewright.engine.run import EntityDraft, Run
 from statewright.entity import Arming, Entity, ScheduledTask, TaskKey
-from statewright.failures import NoComputeMember, ScheduleFunctionInvalidResult, WorkflowFailed
+from statewright.failures import Failure, NoComputeMember, ScheduleFunctionInvalidResult, WorkflowFailed
 from statewright.ids import EntityId, TenantId, TransactionId
 from statewright.jsonval.values import JsonValue
 from statewright.workflow import Schedule, ScheduleFunction, Transition, Workflow, find_governing
@@ -176,7 +177,11 @@ class Reconciler(Struct, frozen=True, kw_only=True):
         assert schedule is not None, "only scheduled transitions get here"  # noqa: S101
         if schedule.function is None:
             return compute_delay_timing(schedule, now)
-        return await self._ask_function(run, draft, transition, schedule.function, now)
+        try:
+            return await self._ask_function(run, draft, transition, schedule.function, now)
+        except Failure as failure:
+            note_failed_run(failure, run, draft, transition, schedule.function.name)
+            raise
 
     async def _ask_function(
         self, run: Run, draft: EntityDraft, transition: Transition, function: ScheduleFunction, now: int

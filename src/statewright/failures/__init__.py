@@ -6,6 +6,7 @@ module turns a failure into a response.
 """
 
 from statewright.failures.entities import Conflict, EntityModified, EntityNotFound, HistoryPruned, VersionNotFound
+from statewright.failures.failed_runs import FailedAttempt, FailedRun
 from statewright.failures.failure import Failure, Property, list_kinds
 from statewright.failures.idempotency import (
     IdempotencyClaimLost,
@@ -30,6 +31,7 @@ from statewright.failures.identity import (
     UnsupportedAlgorithm,
     UnsupportedKeyType,
 )
+from statewright.failures.incidents import IncidentClosed, IncidentNotFound, IncidentNotRetryable, IncidentStale
 from statewright.failures.members import ComputeMemberDisconnected, DispatchTimeout, ForwardFailed, NoComputeMember
 from statewright.failures.models import (
     IncompatibleType,
@@ -120,6 +122,8 @@ __all__ = [
     "DuplicateGroupBy",
     "EntityModified",
     "EntityNotFound",
+    "FailedAttempt",
+    "FailedRun",
     "Failure",
     "FeatureDisabled",
     "Forbidden",
@@ -134,6 +138,10 @@ __all__ = [
     "IdempotencyInterrupted",
     "IdempotencyKeyNotFound",
     "IdempotencyKeyTaken",
+    "IncidentClosed",
+    "IncidentNotFound",
+    "IncidentNotRetryable",
+    "IncidentStale",
     "IncompatibleType",
     "InstanceTooLarge",
     "InvalidAggregationField",

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
+from statewright.failures.failed_runs import FailedAttempt, FailedRun
+
 Property = str | int | bool | Sequence[str]
 
 MAX_MESSAGE_CHARS: Final = 16_384
@@ -15,6 +17,11 @@ class Failure(Exception):
     code: ClassVar[str] = "SERVER_ERROR"
     status: ClassVar[int] = 500
     retryable: ClassVar[bool] = False
+
+    failed_run: FailedRun | None = None
+    """Where a run failed, when it was by something outside it."""
+    attempts: tuple[FailedAttempt, ...] = ()
+    """At a callout that was tried several times."""
     retry_after_s: ClassVar[int | None] = None
     """After how many seconds to try again, where that is known."""
     names_its_code: ClassVar[bool] = False

@@ -15,6 +15,7 @@ from statewright.ids import Clock, IdSource, ModelId, TenantId, TransactionId
 from statewright.services.builtin import BuiltinModels, FireRequest
 from statewright.services.definitions import DefinitionCache, ModelDefinition
 from statewright.services.idempotency.keyed import KeyedRequest
+from statewright.services.incident_reports import IncidentReports
 from statewright.services.index_builder import IndexBuilder
 from statewright.services.search_runner import SearchRunner
 from statewright.services.transactions import OpenTransactions
@@ -120,6 +121,7 @@ class Runtime(Struct, frozen=True, kw_only=True):
     builtin_transitions: Mapping[ModelId, BuiltinTransition]
     """For each built-in model that has transitions open to clients."""
     suspensions: ActiveSuspensions
+    incidents: IncidentReports
     extensions: Extensions
     """What stands on the use cases, and is found by those who have a runtime."""
     max_stats_groups: int = 10_000

@@ -192,6 +192,8 @@ class Scheduler:
             except Exception as error:  # whatever it is, the task is taken again after its back-off
                 self.metrics.record_failure()
                 cause = error.detail if isinstance(error, Failure) else repr(error)
+                if isinstance(error, Failure):
+                    self._runtime.incidents.report_timer(system_principal(task.tenant), task, error)
                 log.error("scheduled_fire_failed", error=cause, attempt=task.attempts)  # noqa: TRY400
             else:
                 self.metrics.record_outcome(outcome, late_ms=late_ms)

@@ -166,6 +166,8 @@ async def run_and_commit(
             await caller.commit(unit, saved)
         except Failure as failure:
             failure.warnings = tuple(unit.warnings)
+            if unit.parent is None:
+                runtime.incidents.report_run(caller.principal, failure)
             if unit.parent is None and unit.id != unit.label:  # a segment is durable: repeating it is no repetition
                 failure.properties = {"transactionId": unit.label, **failure.properties}
                 if keyed is not None and keyed.must_record(failure):

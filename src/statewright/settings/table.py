@@ -452,6 +452,18 @@ class Table(Struct, frozen=True, kw_only=True):
         timedelta, _ours(_ops)(_DURATION, "pause between looks for what other nodes did to awaited entities")
     ] = span("250ms")
     waiters_per_node: Annotated[int, _ours(_ops)(integer(1, 1_000_000), "requests that may wait at a time")] = 5000
+    incidents: Annotated[
+        Literal["on", "off"], _ours(_ops)(choice("on", "off"), "whether failed work is kept as incidents")
+    ] = "on"
+    incident_retention: Annotated[timedelta, _ours(_ops)(period(), "how long resolved incidents are kept")] = span(
+        "720h"
+    )
+    incident_max_payload: Annotated[
+        int, _ours(_ops)(integer(0, 10_485_760), "bytes of what was asked for that an incident keeps")
+    ] = 65_536
+    incident_sweep_interval: Annotated[
+        timedelta, _ours(_ops)(_DURATION, "pause between looks for incidents that took care of themselves")
+    ] = span("30s")
     ops_audit_retention: Annotated[
         timedelta, _ours(_ops)(period(), "how long the audit trail of operators is kept")
     ] = span("9600h")

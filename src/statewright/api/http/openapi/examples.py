@@ -72,7 +72,10 @@ PARAMETER_EXAMPLES: Final[Mapping[str, object]] = {
 }
 """By name, wherever the parameter stands."""
 
-OPERATION_EXAMPLES: Final[Mapping[str, Mapping[str, object]]] = {"importEntityModel": {"converter": "SAMPLE_DATA"}}
+OPERATION_EXAMPLES: Final[Mapping[str, Mapping[str, object]]] = {
+    "importEntityModel": {"converter": "SAMPLE_DATA"},
+    "listIncidents": {"severity": ["ERROR"]},
+}
 """By operation, where the example of a parameter would not go with that of the body."""
 
 SCHEMA_EXAMPLES: Final[Mapping[str, object]] = {

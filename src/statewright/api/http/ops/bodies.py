@@ -7,7 +7,10 @@ import msgspec
 from msgspec import Struct
 
 from statewright.api.http.request import Request
+from statewright.background import run_by_size
 from statewright.failures import BadRequest
+from statewright.jsonval.codec import MalformedJson, decode
+from statewright.jsonval.values import JsonObject
 
 MAX_BYTES: Final = 10 * 1024 * 1024
 
@@ -40,3 +43,15 @@ def _find_pointer(text: str) -> str:
     pointer = re.sub(r"\.|\[", "/", path[1].replace("]", "")) if path else ""
     named = _UNKNOWN.search(text) or _MISSING.search(text)
     return f"{pointer}/{named[1]}" if named else pointer
+
+
+async def read_json_body(request: Request) -> JsonObject:
+    """The body as an object whose numbers keep their digits; none is an empty one. Raises ``BadRequest``."""
+    raw = await request.body(MAX_BYTES)
+    try:
+        value = await run_by_size(len(raw), lambda: decode(raw)) if raw else {}
+    except MalformedJson as malformed:
+        raise BadRequest(f"the body is not JSON: {malformed}") from malformed
+    if not isinstance(value, dict):
+        raise refuse_member("", "not an object")
+    return value

@@ -5,6 +5,7 @@ from typing import Final
 from statewright.api.http.ops.audit import AUDIT
 from statewright.api.http.ops.explain import EXPLAIN
 from statewright.api.http.ops.idempotency import IDEMPOTENCY
+from statewright.api.http.ops.incidents import INCIDENTS
 from statewright.api.http.ops.queues import QUEUES
 from statewright.api.http.ops.route import OpsRoute
 from statewright.api.http.ops.simulations import SIMULATIONS
@@ -21,6 +22,7 @@ FEATURES: Final = (
     "audit",
     "explain",
     "idempotency",
+    "incidents",
     "members",
     "queues",
     "simulations",
@@ -54,6 +56,7 @@ OPS_ROUTES: Final[tuple[OpsRoute, ...]] = (
     *AUDIT,
     *EXPLAIN,
     *IDEMPOTENCY,
+    *INCIDENTS,
     *QUEUES,
     *SUSPENSIONS,
     *VERSIONS,

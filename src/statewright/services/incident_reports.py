@@ -1,0 +1,228 @@
+"""Failures on their way to the incidents, behind the back of the requests that failed
+(docs/reference/operations.md#incidents).
+
+A report costs its request a hash and a look into a dictionary. Equal ones are counted together until they are written,
+at most a second later. What has no room, or cannot be written, is dropped and counted: a request fails the same way.
+"""
+
+import asyncio
+from collections import Counter
+from contextlib import suppress
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from statewright import logs
+from statewright.background import repeat
+from statewright.engine.unit import Unit
+from statewright.entity import Principal, ScheduledTask
+from statewright.failures import FailedRun, Failure, StorageUnavailable
+from statewright.ids import Clock, TenantId, make_uuid7
+from statewright.incidents import (
+    IncidentKind,
+    IncidentRow,
+    Severity,
+    build_title,
+    compute_fingerprint,
+    hash_subject,
+    trim_message,
+)
+from statewright.jsonval.codec import decode_stored, encode
+from statewright.storage.ops.incidents import write_incidents
+from statewright.storage.pool import Pool
+from statewright.tracing import get_trace_id
+
+MAX_WAITING: Final = 1_000
+"""Different incidents that wait to be written."""
+
+WRITE_INTERVAL: Final = timedelta(milliseconds=500)
+
+LAST_WRITE_S: Final = 2.0
+
+_encode = msgspec.json.Encoder().encode
+
+log = logs.logger(__name__)
+
+
+class RunPayload(Struct, frozen=True, kw_only=True):
+    """What a run was asked for, as it is kept."""
+
+    document: msgspec.Raw
+    transition: str | None
+    ifMatch: str | None = None  # noqa: N815 - as clients read it
+
+
+class IncidentReports:
+    """What is to be written. ``max_payload`` are bytes; ``is_on`` False: nothing is."""
+
+    def __init__(self, pool: Pool, clock: Clock, *, is_on: bool, max_payload: int) -> None:
+        self._pool = pool
+        self._clock = clock
+        self._is_on = is_on
+        self._max_payload = max_payload
+        self._waiting: dict[tuple[str, str, str], IncidentRow] = {}
+        self.totals: Counter[IncidentKind] = Counter()
+        """Reported failures, by kind."""
+        self.dropped = 0
+        """Failures that were not stored."""
+
+    def report_run(self, principal: Principal, failure: Failure) -> None:
+        """A run failed, if it was by something outside it."""
+        if failure.failed_run is not None:
+            self._add(self._build_run(principal, failure, failure.failed_run, kind="RUN_FAILED"))
+
+    def report_swallowed(self, unit: Unit, failure: Failure) -> None:
+        """A processor failed whose run goes on."""
+        if failure.failed_run is not None:
+            row = self._build_run(unit.principal, failure, failure.failed_run, kind="RUN_FAILED", severity="WARNING")
+            self._add(replace(row, payload=None))
+
+    def report_timer(self, principal: Principal, task: ScheduledTask, failure: Failure) -> None:
+        """A scheduled transition failed; it is tried again."""
+        run = failure.failed_run
+        self._add(
+            self._build(
+                tenant=task.tenant,
+                principal=principal,
+                kind="TIMER_FAILED",
+                subject_id=task.entity,
+                state=task.key.state,
+                transition=task.key.transition,
+                component=run.component if run else None,
+                model=f"{run.model}/{run.version}" if run else "",
+                workflow=run.workflow if run else None,
+                failure=failure,
+            )
+        )
+
+    async def run(self) -> None:
+        """Write what comes until cancelled."""
+        try:
+            await repeat(self.write_once, WRITE_INTERVAL, log=log, failure="incidents_not_written", waits_first=True)
+        finally:
+            with suppress(Exception):  # the last words of a service that stops
+                async with asyncio.timeout(LAST_WRITE_S):
+                    await self.write_once()
+
+    async def write_once(self) -> int:
+        """Write what waits; how many incidents. Raises ``StorageUnavailable``, ``TimeoutError``: it waits on then."""
+        rows, self._waiting = list(self._waiting.values()), {}
+        if not rows:
+            return 0
+        try:
+            written = await write_incidents(self._pool, rows)
+        except (StorageUnavailable, TimeoutError, asyncio.CancelledError):
+            for row in rows:
+                self._add_counted(row)
+            raise
+        except Exception:
+            self.dropped += sum(row.occurrences for row in rows)
+            raise
+        if written < len(rows):
+            self.dropped += len(rows) - written
+        return written
+
+    def _build_run(
+        self,
+        principal: Principal,
+        failure: Failure,
+        run: FailedRun,
+        *,
+        kind: IncidentKind,
+        severity: Severity = "ERROR",
+    ) -> IncidentRow:
+        model = f"{run.model}/{run.version}"
+        is_new = run.base_transaction is None
+        row = self._build(
+            tenant=principal.tenant,
+            principal=principal,
+            kind=kind,
+            severity=severity,
+            subject_id=hash_subject(model, run.document) if is_new else run.entity_id,
+            is_new=is_new,
+            state=run.state,
+            transition=run.transition or None,
+            component=run.component or None,
+            model=model,
+            workflow=run.workflow,
+            failure=failure,
+        )
+        payload = _encode(RunPayload(document=msgspec.Raw(run.document.encode()), transition=run.requested)).decode()
+        fits = len(payload.encode()) <= self._max_payload
+        return replace(
+            row,
+            entity_transaction=run.base_transaction,
+            payload=payload if fits else None,
+            payload_omitted=not fits,
+            attempts=_encode(run.attempts).decode(),
+        )
+
+    def _build(
+        self,
+        *,
+        tenant: TenantId,
+        principal: Principal,
+        kind: IncidentKind,
+        subject_id: str,
+        state: str,
+        transition: str | None,
+        component: str | None,
+        model: str,
+        workflow: str | None,
+        failure: Failure,
+        severity: Severity = "ERROR",
+        is_new: bool = False,
+    ) -> IncidentRow:
+        cause = failure.properties.get("cause")
+        at = self._clock()
+        return IncidentRow(
+            tenant=tenant,
+            id=make_uuid7(at),
+            kind=kind,
+            severity=severity,
+            fingerprint=compute_fingerprint(
+                kind, severity, model, workflow, state, transition, component, failure.code, message=failure.message
+            ),
+            title=build_title(" ".join(part for part in (model, transition, component) if part), failure.message),
+            at=at,
+            occurrences=1,
+            subject_kind="NEW_ENTITY" if is_new else "ENTITY",
+            subject_id=subject_id,
+            model=model,
+            state=state,
+            code=failure.code,
+            message=trim_message(failure.message),
+            principal_id=principal.id,
+            principal_kind=principal.kind,
+            workflow=workflow,
+            transition=transition,
+            component=component,
+            cause=cause if isinstance(cause, str) else None,
+            trace_id=get_trace_id(),
+        )
+
+    def _add(self, row: IncidentRow) -> None:
+        if self._is_on:
+            self.totals[row.kind] += 1
+            self._add_counted(row)
+
+    def _add_counted(self, row: IncidentRow) -> None:
+        known = self._waiting.get(row.key)
+        if known is not None:
+            newer = row if row.at >= known.at else known
+            self._waiting[row.key] = replace(newer, occurrences=known.occurrences + row.occurrences)
+        elif len(self._waiting) < MAX_WAITING:
+            self._waiting[row.key] = row
+        else:
+            self.dropped += row.occurrences
+
+
+def read_run_payload(text: str) -> tuple[bytes, str | None]:
+    """The document and the transition of a kept payload."""
+    payload = decode_stored(text)
+    assert isinstance(payload, dict)  # noqa: S101 - as it was encoded
+    transition = payload.get("transition")
+    return encode(payload["document"]), transition if isinstance(transition, str) else None

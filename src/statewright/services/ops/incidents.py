@@ -1,0 +1,228 @@
+"""Looking at failed work, doing it again, and closing what needs nobody any more
+(docs/reference/operations.md#incidents).
+"""
+
+import time
+from datetime import timedelta
+from typing import Annotated, Final
+from uuid import UUID
+
+from msgspec import Meta, Struct
+
+from statewright import logs
+from statewright.background import repeat
+from statewright.entity import Actor, ModelKey
+from statewright.failures import (
+    IncidentClosed,
+    IncidentNotFound,
+    IncidentNotRetryable,
+    IncidentStale,
+)
+from statewright.ids import EntityId
+from statewright.incidents import Resolution
+from statewright.jsonval.codec import encode
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net import uuid_to_ulid
+from statewright.operator_acts import Act
+from statewright.services import entities
+from statewright.services.incident_reports import read_run_payload
+from statewright.services.ops.lists import Page, PageRequest, build_page
+from statewright.services.runtime import Caller, Runtime
+from statewright.services.steps import instances
+from statewright.storage.ops import incidents as stored
+from statewright.storage.ops.incidents import Incident as Incident
+from statewright.storage.ops.incidents import IncidentFilter as IncidentFilter
+from statewright.storage.ops.incidents import IncidentGroup as IncidentGroup
+from statewright.storage.pool import Pool
+
+RETRY_LEASE: Final = timedelta(minutes=15)
+"""After so long another may retry an incident whose retry was lost with its node."""
+
+REMOVAL_INTERVAL_S: Final = 3600.0
+
+log = logs.logger(__name__)
+
+
+class IncidentKey(Struct, frozen=True, array_like=True):
+    """The place of an incident in its list."""
+
+    at: Annotated[int, Meta(ge=0, le=2**63 - 1)]
+    id: UUID
+
+
+class GroupKey(Struct, frozen=True, array_like=True):
+    """The place of a group in its list."""
+
+    open: Annotated[int, Meta(ge=0, le=2**63 - 1)]
+    fingerprint: str
+
+
+class RetryRequest(Struct, frozen=True, kw_only=True):
+    """What is done otherwise than before. ``force``: also when the entity was written since."""
+
+    document: JsonValue = None
+    variables: "JsonObject | None" = None
+    force: bool = False
+
+
+class RetryResult(Struct, frozen=True, kw_only=True):
+    """The incident afterwards, and what the retry came to, in the words of clients."""
+
+    incident: Incident
+    result: dict[str, object]
+
+
+async def list_incidents(
+    runtime: Runtime, caller: Caller, wanted: IncidentFilter, page: PageRequest[IncidentKey]
+) -> Page[Incident, IncidentKey]:
+    """The incidents of the tenant, the one that occurred last first."""
+    after = (page.after.at, str(page.after.id)) if page.after else None
+    pool, tenant = runtime.pool, caller.tenant
+    found = await stored.list_incidents(pool, tenant, wanted, limit=page.size + 1, after=after)
+    total = await stored.count_incidents(pool, tenant, wanted, limit=page.count_up_to) if page.counts else None
+    return build_page(page, found, lambda each: IncidentKey(each.last_at, UUID(each.id)), total)
+
+
+async def list_groups(runtime: Runtime, caller: Caller, page: PageRequest[GroupKey]) -> Page[IncidentGroup, GroupKey]:
+    """Open incidents by their cause, that of most of them first."""
+    after = (page.after.open, page.after.fingerprint) if page.after else None
+    found = await stored.list_groups(runtime.pool, caller.tenant, limit=page.size + 1, after=after)
+    return build_page(page, found, lambda each: GroupKey(each.open, each.fingerprint))
+
+
+async def get_incident(runtime: Runtime, caller: Caller, id_: str) -> Incident:
+    """One, with its payload. Raises ``IncidentNotFound``."""
+    found = await stored.find_incident(runtime.pool, caller.tenant, id_)
+    if found is None:
+        raise IncidentNotFound
+    return found
+
+
+async def resolve(runtime: Runtime, caller: Caller, id_: str, reason: str) -> Incident:
+    """Close an incident that needs nobody any more. Raises ``IncidentNotFound``, ``IncidentClosed``."""
+    incident = await get_incident(runtime, caller, id_)
+    if not await _close(runtime, caller, incident, "RESOLVED", "incident.resolve", reason):
+        raise IncidentClosed("RESOLVED")
+    return await get_incident(runtime, caller, id_)
+
+
+async def retry(runtime: Runtime, caller: Caller, id_: str, request: RetryRequest) -> RetryResult:
+    """Do again, as the caller, what was asked for; what comes of it is told as it is, and success closes the incident.
+
+    Raises ``IncidentNotFound``, ``IncidentClosed``, ``IncidentStale``, ``IncidentNotRetryable``, and what the run does.
+    """
+    incident = await get_incident(runtime, caller, id_)
+    if incident.status != "OPEN":
+        raise IncidentClosed(incident.status)
+    pool, lease_us = runtime.pool, RETRY_LEASE // timedelta(microseconds=1)
+    if not await stored.claim_incident(pool, caller.tenant, id_, for_us=lease_us):
+        raise IncidentClosed("RETRYING")
+    try:
+        result = await _repeat(runtime, caller, incident, request)
+    except BaseException:
+        await runtime.run_to_completion(stored.unclaim_incident(pool, caller.tenant, id_))
+        raise
+    await _close(runtime, caller, incident, "RETRIED", "incident.retry", None)
+    return RetryResult(incident=await get_incident(runtime, caller, id_), result=result)
+
+
+async def _close(
+    runtime: Runtime, caller: Caller, incident: Incident, how: Resolution, action: str, reason: str | None
+) -> bool:
+    by = Actor(caller.principal.id, caller.principal.kind)
+    details = {"kind": incident.kind, "subject": incident.subject_id, "fingerprint": incident.fingerprint}
+    act = Act(action=action, target_kind="INCIDENT", target_id=incident.id, reason=reason, details=details)
+    return await stored.resolve_incident(runtime.pool, caller.tenant, incident.id, by, how, act=act, reason=reason)
+
+
+async def _repeat(runtime: Runtime, caller: Caller, incident: Incident, request: RetryRequest) -> dict[str, object]:
+    match incident.kind:
+        case "RUN_FAILED":
+            return await _repeat_run(runtime, caller, incident, request)
+        case "TIMER_FAILED":
+            return await _repeat_timer(runtime, caller, incident)
+        case _:
+            return await _repeat_step(runtime, caller, incident, request)
+
+
+async def _repeat_run(runtime: Runtime, caller: Caller, incident: Incident, request: RetryRequest) -> dict[str, object]:
+    document, transition = (b"", None) if incident.payload is None else read_run_payload(incident.payload)
+    if request.document is not None:
+        document = encode(request.document)
+    elif not document:
+        raise IncidentNotRetryable("its document was not kept; give one")
+    if incident.severity == "WARNING":
+        raise IncidentNotRetryable("the run went on")
+    if incident.subject_kind == "NEW_ENTITY":
+        name, _, version = incident.model.rpartition("/")
+        key = ModelKey(name, int(version))
+        saved = await entities.create(runtime, caller, key=key, media="JSON", body=document)
+    else:
+        entity_id = EntityId(incident.subject_id)
+        current = await entities.read(runtime, caller, entity_id)
+        if current.transaction_id != incident.entity_transaction and not request.force:
+            raise IncidentStale(current.transaction_id)
+        saved = await entities.update(
+            runtime,
+            caller,
+            entity_id,
+            media="JSON",
+            body=document,
+            transition=transition,
+            if_match=None if request.force else incident.entity_transaction,
+        )
+    return {"transactionId": saved.transaction_id, "entityIds": list(saved.entity_ids)}
+
+
+async def _repeat_timer(runtime: Runtime, caller: Caller, incident: Incident) -> dict[str, object]:
+    found = await stored.make_timer_due(
+        runtime.pool,
+        caller.tenant,
+        incident.subject_id,
+        state=incident.state,
+        transition=incident.transition or "",
+        now_ms=runtime.clock() // 1000,
+    )
+    if not found:
+        raise IncidentNotRetryable("the timer is gone")
+    return {"timer": incident.transition, "due": True}
+
+
+async def _repeat_step(
+    runtime: Runtime, caller: Caller, incident: Incident, request: RetryRequest
+) -> dict[str, object]:
+    if incident.language != "steps" or incident.step is None:
+        raise IncidentNotRetryable("instances of this language have no retry of a step")
+    ulid = uuid_to_ulid(incident.subject_id)
+    instance = await instances.retry(runtime, caller, ulid, incident.step, request.variables)
+    return {"instanceId": instance.id, "status": instance.status}
+
+
+class IncidentSweeper:
+    """Closes incidents that took care of themselves, and removes what was closed long ago; every node does so."""
+
+    def __init__(self, pool: Pool, *, interval: timedelta, retention: timedelta) -> None:
+        self._pool = pool
+        self._interval = interval
+        self._retention_us = retention // timedelta(microseconds=1)
+        self._removes_at = 0.0
+        self.removed = 0
+        """Rows since the start of the process."""
+        self.open: dict[tuple[str, str], int] = {}
+        """Open incidents by tenant and kind, as last counted."""
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await repeat(self.run_once, self._interval, log=log, failure="incident_sweep_failed", waits_first=True)
+
+    async def run_once(self) -> bool:
+        """One round; whether there may be more to close. Raises ``StorageUnavailable``."""
+        closed = await stored.close_settled(self._pool)
+        if closed:
+            log.info("incidents_closed", count=closed)
+        self.open = await stored.count_open(self._pool)
+        if time.monotonic() >= self._removes_at:
+            removed = await stored.remove_resolved(self._pool, older_than_us=self._retention_us)
+            self.removed += removed
+            self._removes_at = time.monotonic() + (0 if removed == stored.MAX_BATCH else REMOVAL_INTERVAL_S)
+        return closed == stored.MAX_BATCH

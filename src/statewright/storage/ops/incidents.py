@@ -1,0 +1,345 @@
+"""Incidents in the database: written, listed, grouped, closed."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import asyncpg
+import msgspec
+from msgspec import Struct
+
+from statewright.entity import Actor
+from statewright.ids import TenantId
+from statewright.incidents import IncidentRow, Resolution
+from statewright.operator_acts import Act
+from statewright.storage.commit.statement import build_staged_part, read_sections
+from statewright.storage.commit.submission import StagedPart
+from statewright.storage.ops.audit import record_act
+from statewright.storage.pool import Pool
+
+MAX_PER_FINGERPRINT: Final = 1_000
+"""Open incidents of one cause; of further subjects none is stored."""
+
+MAX_BATCH: Final = 1_000
+
+STATEMENT_TIMEOUT_S: Final = 5.0
+"""Nobody waits for what is written behind; a table that is locked must not keep a connection for ever."""
+
+_encode = msgspec.json.Encoder().encode
+_SECTIONS: Final = read_sections("statewright.storage.ops", "incidents.sql")
+
+
+class StagedIncidents(StagedPart, frozen=True, kw_only=True):
+    """The incidents that one transaction writes with their cause."""
+
+    rows: tuple[IncidentRow, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(len(row.payload or "") for row in self.rows)
+
+    @property
+    def names(self) -> Sequence[str]:
+        return [f"{row.subject_id}/{row.fingerprint}" for row in self.rows]
+
+
+INCIDENTS: Final = build_staged_part("incidents", _SECTIONS)
+
+WRITE: Final = f"""
+    WITH applied AS (SELECT 0 AS t),
+    asked AS (
+        SELECT 0 AS t, json_build_object('rows', coalesce(json_agg(item), '[]')) AS part
+          FROM json_array_elements($1::json) AS item
+         WHERE EXISTS (SELECT FROM incident
+                        WHERE tenant = item ->> 'tenant' AND subject_id = item ->> 'subject_id'
+                          AND fingerprint = item ->> 'fingerprint' AND status = 'OPEN')
+            OR (SELECT count(*) FROM (SELECT FROM incident
+                                       WHERE tenant = item ->> 'tenant' AND fingerprint = item ->> 'fingerprint'
+                                         AND status = 'OPEN' LIMIT {MAX_PER_FINGERPRINT}) AS counted)
+               < {MAX_PER_FINGERPRINT}
+    ),
+    {_SECTIONS["writes"].replace("json_to_recordset($incidents::json) AS batch (t int, part json)", "asked AS batch")}
+    ended AS (SELECT)
+    SELECT json_array_length(part -> 'rows') FROM asked
+"""  # noqa: S608 - constants
+
+
+async def write_incidents(pool: Pool, rows: Sequence[IncidentRow]) -> int:
+    """Store failures that have no commit of their own; how many. No two of ``rows`` are one incident."""
+    async with pool.connection() as connection:
+        written: int = await connection.fetchval(WRITE, _encode(rows).decode(), timeout=STATEMENT_TIMEOUT_S)
+    return written
+
+
+class Incident(Struct, frozen=True, kw_only=True):
+    """A stored incident. The fields are the columns."""
+
+    tenant: str
+    id: str
+    kind: str
+    severity: str
+    status: str
+    fingerprint: str
+    title: str
+    first_at: int
+    last_at: int
+    occurrences: int
+    subject_kind: str
+    subject_id: str
+    model: str
+    state: str
+    entity_transaction: str | None
+    language: str | None
+    workflow: str | None
+    transition: str | None
+    step: str | None
+    component: str | None
+    code: str
+    cause: str | None
+    message: str
+    attempts: str
+    principal_id: str
+    principal_kind: str
+    trace_id: str | None
+    payload_omitted: bool
+    resolved_at: int | None
+    resolved_by_id: str | None
+    resolved_by_kind: str | None
+    resolution: str | None
+    resolution_reason: str | None
+    payload: str | None = None
+
+
+_LISTED: Final = ", ".join(Incident.__struct_fields__[:-1])
+
+
+class IncidentFilter(Struct, frozen=True, kw_only=True):
+    """Which incidents are wanted: of several values any; None: whatever it is. Instants in epoch microseconds."""
+
+    statuses: Sequence[str] | None = None
+    kinds: Sequence[str] | None = None
+    severities: Sequence[str] | None = None
+    fingerprints: Sequence[str] | None = None
+    models: Sequence[str] | None = None
+    subjects: Sequence[str] | None = None
+    components: Sequence[str] | None = None
+    codes: Sequence[str] | None = None
+    first_from: int | None = None
+    first_to: int | None = None
+    last_from: int | None = None
+    last_to: int | None = None
+
+
+_MATCHING: Final = """
+      FROM incident
+     WHERE tenant = $1
+       AND ($2::text[] IS NULL OR status = ANY ($2))
+       AND ($3::text[] IS NULL OR kind = ANY ($3))
+       AND ($4::text[] IS NULL OR severity = ANY ($4))
+       AND ($5::text[] IS NULL OR fingerprint = ANY ($5))
+       AND ($6::text[] IS NULL OR model = ANY ($6) OR split_part(model, '/', 1) = ANY ($6))
+       AND ($7::text[] IS NULL OR subject_id = ANY ($7))
+       AND ($8::text[] IS NULL OR component = ANY ($8))
+       AND ($9::text[] IS NULL OR code = ANY ($9))
+       AND first_at >= coalesce($10::bigint, 0) AND first_at < coalesce($11::bigint, 9223372036854775807)
+       AND last_at >= coalesce($12::bigint, 0) AND last_at < coalesce($13::bigint, 9223372036854775807)
+"""
+
+LIST: Final = f"""
+    SELECT {_LISTED} {_MATCHING} AND ($14::bigint IS NULL OR (last_at, id) < ($14, $15::uuid))
+     ORDER BY last_at DESC, id DESC
+     LIMIT $16
+"""
+
+COUNT: Final = f"SELECT count(*) FROM (SELECT {_MATCHING} LIMIT $14) AS counted"  # noqa: S608 - constants
+
+
+async def list_incidents(
+    pool: Pool, tenant: TenantId, wanted: IncidentFilter, *, limit: int, after: tuple[int, str] | None
+) -> list[Incident]:
+    """Up to ``limit``, the one that occurred last first, without payload; those behind a key."""
+    at, id_ = after or (None, None)
+    async with pool.connection() as connection:
+        rows = await connection.fetch(LIST, tenant, *_list_arguments(wanted), at, id_, limit)
+    return [_to_incident(row) for row in rows]
+
+
+async def count_incidents(pool: Pool, tenant: TenantId, wanted: IncidentFilter, *, limit: int) -> int:
+    """How many there are, counted up to ``limit``."""
+    async with pool.connection() as connection:
+        count: int = await connection.fetchval(COUNT, tenant, *_list_arguments(wanted), limit)
+    return count
+
+
+def _list_arguments(wanted: IncidentFilter) -> list[object]:
+    return [getattr(wanted, name) for name in IncidentFilter.__struct_fields__]
+
+
+FIND: Final = f"SELECT {_LISTED}, payload FROM incident WHERE tenant = $1 AND id = $2"  # noqa: S608 - constants
+
+
+async def find_incident(pool: Pool, tenant: TenantId, id_: str) -> Incident | None:
+    """One, with its payload."""
+    async with pool.connection() as connection:
+        row = await connection.fetchrow(FIND, tenant, id_)
+    return None if row is None else _to_incident(row)
+
+
+class IncidentGroup(Struct, frozen=True, kw_only=True):
+    """Open incidents of one cause."""
+
+    fingerprint: str
+    title: str
+    kind: str
+    open: int
+    occurrences: int
+    first_at: int
+    last_at: int
+    sample_ids: list[str]
+
+
+GROUPS: Final = """
+    SELECT fingerprint, max(title) AS title, max(kind) AS kind, count(*) AS open,
+           sum(occurrences)::bigint AS occurrences, min(first_at) AS first_at, max(last_at) AS last_at,
+           (array_agg(id::text ORDER BY last_at DESC))[1:3] AS sample_ids
+      FROM incident
+     WHERE tenant = $1 AND status = 'OPEN'
+     GROUP BY fingerprint
+    HAVING $2::bigint IS NULL OR (count(*), fingerprint) < ($2, $3)
+     ORDER BY count(*) DESC, fingerprint DESC
+     LIMIT $4
+"""
+
+
+async def list_groups(
+    pool: Pool, tenant: TenantId, *, limit: int, after: tuple[int, str] | None
+) -> list[IncidentGroup]:
+    """Up to ``limit`` causes, that of most incidents first; those behind a key."""
+    count, fingerprint = after or (None, None)
+    async with pool.connection() as connection:
+        rows = await connection.fetch(GROUPS, tenant, count, fingerprint, limit)
+    return [IncidentGroup(**dict(row)) for row in rows]
+
+
+CLAIM: Final = """
+    UPDATE incident SET retried_until = now_us() + $3
+     WHERE tenant = $1 AND id = $2 AND status = 'OPEN' AND retried_until <= now_us()
+ RETURNING 1
+"""
+
+UNCLAIM: Final = "UPDATE incident SET retried_until = 0 WHERE tenant = $1 AND id = $2"
+
+
+async def claim_incident(pool: Pool, tenant: TenantId, id_: str, *, for_us: int) -> bool:
+    """Keep others from retrying an incident; whether it is open and nobody does."""
+    async with pool.connection() as connection:
+        return await connection.fetchval(CLAIM, tenant, id_, for_us) is not None
+
+
+async def unclaim_incident(pool: Pool, tenant: TenantId, id_: str) -> None:
+    """Let others retry it."""
+    async with pool.connection() as connection:
+        await connection.execute(UNCLAIM, tenant, id_)
+
+
+RESOLVE: Final = """
+    UPDATE incident
+       SET status = 'RESOLVED', resolved_at = now_us(), resolved_by_id = $3, resolved_by_kind = $4, resolution = $5,
+           resolution_reason = $6, retried_until = 0
+     WHERE tenant = $1 AND id = $2 AND status = 'OPEN'
+ RETURNING 1
+"""
+
+
+async def resolve_incident(
+    pool: Pool, tenant: TenantId, id_: str, by: Actor, how: Resolution, *, act: Act, reason: str | None = None
+) -> bool:
+    """Close an incident, and record the act; whether it was open."""
+    async with pool.connection() as connection, connection.transaction():
+        done = await connection.fetchval(RESOLVE, tenant, id_, by.id, by.kind, how, reason) is not None
+        if done:
+            await record_act(connection, tenant, by, act)
+    return done
+
+
+MAKE_DUE: Final = """
+    UPDATE scheduled_task SET fire_at = least(fire_at, $5), not_before = 0, attempts = 0
+     WHERE tenant = $1 AND entity = $2 AND state = $3 AND transition = $4
+"""
+
+
+async def make_timer_due(
+    pool: Pool, tenant: TenantId, entity: str, *, state: str, transition: str, now_ms: int
+) -> bool:
+    """Have a timer taken by the next scan; whether it is there."""
+    async with pool.connection() as connection:
+        status: str = await connection.execute(MAKE_DUE, tenant, entity, state, transition, now_ms)
+    return not status.endswith(" 0")
+
+
+CLOSE_SETTLED: Final = """
+    -- What has taken care of itself. Suspended subjects are left alone.
+    WITH settled AS (
+        SELECT incident.tenant, incident.id,
+               CASE WHEN entity.id IS NULL THEN 'GONE'
+                    WHEN entity.state <> incident.state THEN 'MOVED'
+                    ELSE 'SUCCEEDED' END AS resolution
+          FROM incident
+          LEFT JOIN entity ON entity.tenant = incident.tenant AND entity.id = incident.subject_id::uuid
+         WHERE incident.status = 'OPEN' AND incident.subject_kind IN ('ENTITY', 'INSTANCE')
+           AND incident.retried_until <= now_us()
+           AND (entity.id IS NULL OR (NOT entity.suspended AND (
+                entity.state <> incident.state
+                OR (incident.kind = 'RUN_FAILED' AND entity.valid_from > incident.last_at
+                    AND entity.transition = coalesce(incident.transition, entity.transition)))))
+         LIMIT $1
+    )
+    UPDATE incident
+       SET status = 'RESOLVED', resolved_at = now_us(), resolved_by_id = 'system', resolved_by_kind = 'system',
+           resolution = settled.resolution
+      FROM settled
+     WHERE incident.tenant = settled.tenant AND incident.id = settled.id AND incident.status = 'OPEN'
+"""
+
+REMOVE_RESOLVED: Final = """
+    -- Uses incident_resolved.
+    WITH old AS MATERIALIZED (
+        SELECT ctid AS place FROM incident
+         WHERE status = 'RESOLVED' AND resolved_at < now_us() - $1::bigint LIMIT $2 FOR UPDATE SKIP LOCKED
+    ),
+    removed AS (
+        DELETE FROM incident USING old WHERE incident.ctid = old.place RETURNING 1
+    )
+    SELECT count(*) FROM removed
+"""
+
+COUNT_OPEN: Final = """
+    SELECT tenant, kind, count(*) AS open FROM incident WHERE status = 'OPEN' GROUP BY tenant, kind LIMIT 1000
+"""
+
+
+async def close_settled(pool: Pool) -> int:
+    """Close incidents whose cause is gone, of all tenants; how many."""
+    async with pool.connection() as connection:
+        status: str = await connection.execute(CLOSE_SETTLED, MAX_BATCH)
+    return int(status.rsplit(" ", 1)[1])
+
+
+async def remove_resolved(pool: Pool, *, older_than_us: int) -> int:
+    """Remove up to ``MAX_BATCH`` incidents that were closed so long ago; how many."""
+    async with pool.connection() as connection:
+        removed: int = await connection.fetchval(REMOVE_RESOLVED, older_than_us, MAX_BATCH)
+    return removed
+
+
+async def count_open(pool: Pool) -> dict[tuple[str, str], int]:
+    """Open incidents by tenant and kind."""
+    async with pool.connection() as connection:
+        rows = await connection.fetch(COUNT_OPEN)
+    return {(row["tenant"], row["kind"]): row["open"] for row in rows}
+
+
+def _to_incident(row: asyncpg.Record) -> Incident:
+    fields = dict(row)
+    for name in ("id", "entity_transaction"):
+        fields[name] = None if fields[name] is None else str(fields[name])
+    return Incident(**fields)

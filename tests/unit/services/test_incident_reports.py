@@ -1,0 +1,59 @@
+"""What waits to be written as incidents."""
+
+from typing import cast
+
+from statewright.entity import Principal
+from statewright.failures import FailedRun, WorkflowFailed
+from statewright.ids import TenantId
+from statewright.incidents import compute_fingerprint
+from statewright.services.incident_reports import MAX_WAITING, IncidentReports
+from statewright.storage.pool import Pool
+
+ADA = Principal(id="ada", name="Ada", kind="user", tenant=TenantId("t"))
+
+
+def reports(*, is_on: bool = True) -> IncidentReports:
+    return IncidentReports(cast("Pool", None), lambda: 1_000_000, is_on=is_on, max_payload=100)
+
+
+def a_failure(entity: str) -> WorkflowFailed:
+    failure = WorkflowFailed("processor charge failed: no")
+    failure.failed_run = FailedRun(
+        entity_id=entity,
+        model="prize",
+        version=1,
+        workflow="w",
+        state="NEW",
+        transition="GO",
+        component="charge",
+        base_transaction="a",
+        document="{}",
+        requested="GO",
+    )
+    return failure
+
+
+def test_what_has_no_room_is_dropped_and_counted():
+    waiting = reports()
+    for number in range(MAX_WAITING + 5):
+        waiting.report_run(ADA, a_failure(f"e-{number}"))
+    waiting.report_run(ADA, a_failure("e-0"))  # is there already
+    assert (waiting.totals["RUN_FAILED"], waiting.dropped) == (MAX_WAITING + 6, 5)
+
+
+def test_refusals_and_what_is_switched_off_are_not_reported():
+    waiting, off = reports(), reports(is_on=False)
+    waiting.report_run(ADA, WorkflowFailed("criterion not matched"))
+    off.report_run(ADA, a_failure("e"))
+    assert not waiting.totals
+    assert not off.totals
+
+
+def test_a_cause_is_recognised_whatever_is_quoted_or_numbered():
+    def fingerprint(message: str, component: str = "c") -> str:
+        return compute_fingerprint("RUN_FAILED", component, message=message)
+
+    told = fingerprint('order "A-1" of 00000000-0000-1000-8000-000000000000 failed after 3.5 s')
+    assert told == fingerprint('order "B" of 91b2a0c4-0000-1000-8000-000000000000 failed after 12 s')
+    assert told != fingerprint('order "A-1" was refused after 3.5 s')
+    assert told != fingerprint('order "B" of 91b2a0c4-0000-1000-8000-000000000000 failed after 12 s', "d")
