@@ -92,7 +92,8 @@ def _take_back(run: KernelRun, token: Token) -> list[Move]:
 
 def _go_on(run: KernelRun) -> None:
     run.result = None
-    run.tally = replace(run.tally, verdict=None)
+    if run.tally.verdict is not None:  # an equal one would be written: defaults are told by identity
+        run.tally = replace(run.tally, verdict=None)
     change_phase(run, "RUNNING")
     if run.net.on_failure == "HOLD":
         run.emit(ReleaseWork())
