@@ -156,7 +156,8 @@ class TaskKey(Struct, frozen=True):
 class Arming(Struct, frozen=True, kw_only=True):
     """When a scheduled transition fires, and for whom.
 
-    Times in epoch milliseconds. ``timeout_ms`` is the tolerated lateness, None = any.
+    Times in epoch milliseconds. ``timeout_ms`` is the tolerated lateness, None = any. ``trace`` is the place in a trace
+    at which it was armed, as a ``traceparent``; None outside all traces.
     """
 
     model: ModelId
@@ -164,6 +165,7 @@ class Arming(Struct, frozen=True, kw_only=True):
     timeout_ms: int | None
     armed_at: int
     principal: Actor
+    trace: str | None = None
 
 
 class ScheduledTask(Struct, frozen=True, kw_only=True):

@@ -24,6 +24,7 @@ from statewright.entity import Arming, Entity, ScheduledTask, TaskKey
 from statewright.failures import Failure, NoComputeMember, ScheduleFunctionInvalidResult, WorkflowFailed
 from statewright.ids import EntityId, TenantId, TransactionId
 from statewright.jsonval.values import JsonValue
+from statewright.tracing import get_trace
 from statewright.workflow import Schedule, ScheduleFunction, Transition, Workflow, find_governing
 
 MAX_INSTANT_MS: Final = 2**63 - 1
@@ -202,12 +203,14 @@ RECONCILE_FAILED: Final = "failed to reconcile scheduled tasks"
 
 
 def _build_arming(due: Due, run: Run, now: int) -> Arming:
+    trace = get_trace()
     return Arming(
         model=run.model.id,
         fire_at=due.fire_at,
         timeout_ms=due.timeout_ms,
         armed_at=now,
         principal=run.unit.origin,
+        trace=None if trace is None else trace.traceparent,
     )
 
 

@@ -20,7 +20,7 @@ as there are slots.
 
 import asyncio
 from collections import Counter
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import timedelta
 from typing import Final, Literal, TypeAlias, assert_never
 
@@ -38,6 +38,7 @@ from statewright.ids import EntityId, TenantId
 from statewright.jsonval.codec import decode_stored
 from statewright.services.runtime import Caller, Runtime
 from statewright.storage.commit.unit_of_work import UnitOfWork
+from statewright.tracing import NO_SPAN, Attributes, Span, parse_trace
 
 MAX_BATCHES_UNDER_WAY: Final = 3
 
@@ -182,9 +183,27 @@ class Scheduler:
         self.metrics.under_way = len(self._under_way)
         self._completions.release()
 
+    def _begin_span(self, task: ScheduledTask) -> "Span | AbstractContextManager[None]":
+        """A trace of its own, which links to the one in which the timer was armed."""
+        tracer = self._runtime.tracer
+        if tracer is None:
+            return NO_SPAN
+        cause = parse_trace(task.arming.trace or "")
+        attributes: Attributes = {
+            "tenant": task.tenant,
+            "entity.id": task.entity,
+            "state.from": task.key.state,
+            "transition.name": task.key.transition,
+            "timer.attempt": task.attempts,
+        }
+        return tracer.begin("timer", "consumer", attributes, parent=None, links=() if cause is None else (cause,))
+
     async def _fire(self, task: ScheduledTask) -> None:
-        with logs.bind_keys(
-            tenant=task.tenant, entity=task.entity, state=task.key.state, transition=task.key.transition
+        with (
+            logs.bind_keys(
+                tenant=task.tenant, entity=task.entity, state=task.key.state, transition=task.key.transition
+            ),
+            self._begin_span(task),
         ):
             late_ms = self._now - task.arming.fire_at
             try:

@@ -123,6 +123,7 @@ class ScheduledTaskRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     armed_in: TransactionId | None = None
     principal_id: str | None = None
     principal_kind: str | None = None
+    trace: str | None = None
 
 
 def _build_row(
@@ -144,6 +145,7 @@ def _build_row(
         armed_in=transaction,
         principal_id=arming.principal.id,
         principal_kind=arming.principal.kind,
+        trace=arming.trace,
     )
 
 
@@ -211,7 +213,7 @@ class StoredTasks:
 
 
 COLUMNS: Final = """tenant, entity, state, transition, model, fire_at, timeout_ms, armed_at, armed_in, principal_id,
-             principal_kind, attempts"""
+             principal_kind, attempts, trace"""
 
 OF_ENTITY: Final = f"SELECT {COLUMNS} FROM scheduled_task WHERE tenant = $1 AND entity = $2"  # noqa: S608 - a constant
 
@@ -271,7 +273,7 @@ HOLD: Final = """
 
 def to_task(row: Iterable[Any]) -> ScheduledTask:
     """A task from a row with ``COLUMNS`` in order."""
-    tenant, entity, state, transition, model, fire_at, timeout, armed_at, armed_in, by, by_kind, attempts = row
+    tenant, entity, state, transition, model, fire_at, timeout, armed_at, armed_in, by, by_kind, attempts, trace = row
     return ScheduledTask(
         tenant=tenant,
         entity=EntityId(str(entity)),
@@ -282,6 +284,7 @@ def to_task(row: Iterable[Any]) -> ScheduledTask:
             timeout_ms=timeout,
             armed_at=armed_at,
             principal=Actor(by, by_kind),
+            trace=trace,
         ),
         armed_in=TransactionId(str(armed_in)),
         attempts=attempts,

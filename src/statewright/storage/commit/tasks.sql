@@ -11,7 +11,7 @@ tasks AS MATERIALIZED (
       FROM json_to_recordset($tasks::json) AS batch (t int, tasks json)
      CROSS JOIN LATERAL json_to_recordset(batch.tasks)
         AS task (tenant text, entity uuid, state text, transition text, expected uuid, arms boolean, model uuid, fire_at bigint,
-                 timeout_ms bigint, armed_at bigint, armed_in uuid, principal_id text, principal_kind text)
+                 timeout_ms bigint, armed_at bigint, armed_in uuid, principal_id text, principal_kind text, trace text)
 ),
 awaited AS MATERIALIZED (
     SELECT wanted.t, wanted.entity, wanted.state, wanted.transition, stored.armed_in
@@ -46,14 +46,14 @@ withdrawn AS (
 ),
 armed AS (
     INSERT INTO scheduled_task (tenant, entity, state, transition, model, fire_at, timeout_ms, armed_at, armed_in, principal_id,
-                                principal_kind)
+                                principal_kind, trace)
     SELECT tasks.tenant, tasks.entity, tasks.state, tasks.transition, tasks.model, tasks.fire_at, tasks.timeout_ms, tasks.armed_at,
-           tasks.armed_in, tasks.principal_id, tasks.principal_kind
+           tasks.armed_in, tasks.principal_id, tasks.principal_kind, tasks.trace
       FROM tasks JOIN applied USING (t)
      WHERE tasks.arms
      ORDER BY tasks.tenant, tasks.entity, tasks.state, tasks.transition
         ON CONFLICT (tenant, entity, state, transition) DO UPDATE
        SET model = excluded.model, fire_at = excluded.fire_at, timeout_ms = excluded.timeout_ms, armed_at = excluded.armed_at,
            armed_in = excluded.armed_in, principal_id = excluded.principal_id, principal_kind = excluded.principal_kind,
-           not_before = 0, attempts = 0
+           trace = excluded.trace, not_before = 0, attempts = 0
 ),
