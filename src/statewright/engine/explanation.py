@@ -4,10 +4,11 @@ Pure: nothing is fired, asked or written. Which workflow governs and which trans
 decide it (``cascade``); a criterion is judged by the predicates that runs use.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from statewright.conditions import Function
 from statewright.conditions.explaining import ConditionExplainer
@@ -19,9 +20,11 @@ from statewright.workflow import DEFAULT_WORKFLOW, Criterion, Processor, Transit
 
 Kind: TypeAlias = Literal["AUTOMATED", "MANUAL", "SCHEDULED"]
 Rule: TypeAlias = Literal["REMEMBERED", "FIRST_WITH_STATE", "DEFAULT", "NONE"]
-Block: TypeAlias = Literal["CRITERION", "DISABLED", "NO_MEMBER", "NOT_DUE", "SHADOWED", "UNKNOWN"]
+Block: TypeAlias = Literal["CRITERION", "DISABLED", "NO_MEMBER", "NOT_DUE", "SHADOWED", "SUSPENDED", "UNKNOWN"]
 Tags: TypeAlias = tuple[str, ...]
 Verdict: TypeAlias = Literal[
+    "SUSPENDED",
+    "FAILED",
     "STATE_UNKNOWN",
     "TERMINAL",
     "READY",
@@ -88,6 +91,18 @@ class Explanation(Struct, frozen=True, kw_only=True):
     verdict: Verdict
     summary: str
     transitions: tuple[TransitionOutlook, ...]
+
+
+def hold_transitions(explanation: Explanation, names: Collection[str] | None) -> Explanation:
+    """The explanation where transitions are suspended: those of these ``names``, None: all of them."""
+    held = [each for each in explanation.transitions if names is None or each.name in names]
+    if not held:
+        return explanation
+    transitions = tuple(
+        replace(each, would_fire=False, blocked_by=(*each.blocked_by, "SUSPENDED")) if each in held else each
+        for each in explanation.transitions
+    )
+    return replace(explanation, transitions=transitions)
 
 
 def explain_entity(situation: Situation) -> Explanation:

@@ -300,3 +300,34 @@ def test_a_locked_table_delays_no_request(
         service.loop.call_soon_threadsafe(release.set)
         holding.result(PATIENCE_S)
     eventually(lambda: sum(each["occurrences"] for each in listed(ops)) == 3)
+
+
+def test_an_explanation_tells_of_suspensions_first_and_then_of_failures(
+    service: RunningService, tenant: str, api: Api, ops: Api, node: Node, clients: ThreadPoolExecutor
+) -> None:
+    entity = api.create(model=api.a_model(going())).id
+    admin = ops_api(service, tenant, "ROLE_ADMIN")
+
+    def explain() -> Json:
+        return done(ops.get(f"/entities/{entity}/explain"))
+
+    plain = explain()
+    assert (plain["verdict"], plain["suspensions"], plain["incidents"]) == ("WAITS_FOR_MANUAL", [], [])
+    fail_to_go(api, node, clients, entity)
+    [incident] = listed(ops)
+    failed = explain()
+    assert (failed["verdict"], [each["id"] for each in failed["incidents"]]) == ("FAILED", [incident["id"]])
+    assert failed["transitions"] == plain["transitions"]
+    body = {"scope": "ENTITY", "id": entity, "reason": "bank is down"}
+    suspension = admin.post("/suspensions", body).json()
+    held = explain()
+    assert (held["verdict"], held["summary"]) == ("SUSPENDED", "Suspended: bank is down")
+    assert [each["id"] for each in held["suspensions"]] == [suspension["id"]]
+    assert all(each["blockedBy"] == ["SUSPENDED"] and each["wouldFire"] is False for each in held["transitions"])
+    done(admin.post(f"/suspensions/{suspension['id']}/resume", {}))
+    model = {"name": "prize", "version": 1}
+    body = {"scope": "TRANSITION", "model": model, "transition": "GO", "reason": "x"}
+    assert admin.post("/suspensions", body).status_code == 201
+    verdicts = {each["name"]: each["blockedBy"] for each in explain()["transitions"]}
+    assert verdicts == {"GO": ["SUSPENDED"], "STOP": []}
+    assert explain()["verdict"] == "FAILED"

@@ -3,9 +3,16 @@
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from statewright.background import MAX_INLINE_BYTES, run_by_size
-from statewright.engine.explanation import Explanation, Situation, explain_entity, list_needed_tags
+from statewright.engine.explanation import (
+    Explanation,
+    Situation,
+    explain_entity,
+    hold_transitions,
+    list_needed_tags,
+)
 from statewright.entity import Entity, ModelKey, ScheduledTask
 from statewright.failures import EntityNotFound
 from statewright.ids import EntityId
@@ -16,6 +23,11 @@ from statewright.services.ops.metrics import OpsMetrics
 from statewright.services.runtime import Caller, Runtime
 from statewright.storage import entities
 from statewright.storage.ops.explaining import observe_entity
+from statewright.storage.ops.incidents import Incident, list_open_of
+from statewright.suspensions import Suspension
+
+MAX_INCIDENTS: Final = 10
+"""Of the entity that are told."""
 
 IN_A_THREAD: Final = MAX_INLINE_BYTES + 1
 """The size of an explanation as ``run_by_size`` takes it: conditions may have hundreds of leaves, whatever the size of
@@ -25,7 +37,7 @@ the document.
 
 class EntityExplanation(Struct, frozen=True, kw_only=True):
     """An explanation with what it is about. ``since`` is when the entity came into its state, None when that is not
-    known; ``timers`` are None for an instant of the past.
+    known; ``timers`` are None for an instant of the past, and so are ``suspensions`` and open ``incidents``.
     """
 
     entity: Entity
@@ -34,6 +46,8 @@ class EntityExplanation(Struct, frozen=True, kw_only=True):
     since: int | None
     timers: tuple[ScheduledTask, ...] | None
     explanation: Explanation
+    suspensions: tuple[Suspension, ...] | None = None
+    incidents: tuple[Incident, ...] | None = None
 
 
 async def explain(
@@ -49,12 +63,39 @@ async def explain(
         if observed is None:
             raise _build_not_found(entity_id)
         definition = await _get_definition(runtime, caller, observed.entity)
-        return await _explain(runtime, definition, observed.entity, since=observed.state_since, timers=observed.timers)
+        explained = await _explain(
+            runtime, definition, observed.entity, since=observed.state_since, timers=observed.timers
+        )
+        return await _add_obstacles(runtime, caller, explained)
     entity = await entities.fetch_entity_at(runtime.pool, caller.tenant, entity_id, instant)
     if entity is None:
         raise _build_not_found(entity_id)
     definition = await _get_definition(runtime, caller, entity)
     return await _explain(runtime, definition, entity, instant=instant)
+
+
+async def _add_obstacles(runtime: Runtime, caller: Caller, explained: EntityExplanation) -> EntityExplanation:
+    """With what operators have suspended, and what has failed: both come before all other verdicts."""
+    entity, model, found = explained.entity, explained.model, explained.explanation
+    suspensions, workflow = runtime.suspensions, found.workflow or ""
+    whole = suspensions.list_entity(caller.tenant, entity.id, model, workflow)
+    single = {
+        each.name: held
+        for each in found.transitions
+        if (held := suspensions.find_transition(caller.tenant, model, workflow, each.name)) is not None
+    }
+    incidents = await list_open_of(runtime.pool, caller.tenant, entity.id, limit=MAX_INCIDENTS)
+    if whole or single:
+        found = hold_transitions(found, None if whole else single)
+    if whole:
+        found = replace(found, verdict="SUSPENDED", summary=f"Suspended: {whole[0].reason}")
+    elif single and found.verdict == "READY":
+        found = replace(found, verdict="SUSPENDED", summary=f"Suspended: {next(iter(single.values())).reason}")
+    elif any(each.severity == "ERROR" for each in incidents):
+        found = replace(found, verdict="FAILED", summary=f"Failed: {incidents[0].title}")
+    return replace(
+        explained, explanation=found, suspensions=(*whole, *dict.fromkeys(single.values())), incidents=tuple(incidents)
+    )
 
 
 async def _explain(

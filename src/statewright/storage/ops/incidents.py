@@ -174,6 +174,22 @@ def _list_arguments(wanted: IncidentFilter) -> list[object]:
     return [getattr(wanted, name) for name in IncidentFilter.__struct_fields__]
 
 
+OPEN_OF: Final = f"""
+    -- Uses incident_open.
+    SELECT {_LISTED} FROM incident
+     WHERE tenant = $1 AND subject_id = $2 AND status = 'OPEN'
+     ORDER BY last_at DESC, id DESC
+     LIMIT $3
+"""  # noqa: S608 - constants
+
+
+async def list_open_of(pool: Pool, tenant: TenantId, subject: str, *, limit: int) -> list[Incident]:
+    """Up to ``limit`` open ones of an entity or instance, the one that occurred last first."""
+    async with pool.connection() as connection:
+        rows = await connection.fetch(OPEN_OF, tenant, subject, limit)
+    return [_to_incident(row) for row in rows]
+
+
 FIND: Final = f"SELECT {_LISTED}, payload FROM incident WHERE tenant = $1 AND id = $2"  # noqa: S608 - constants
 
 

@@ -91,12 +91,18 @@ OPS_SCHEMAS: Final[Document] = {
         verdict={
             "type": "string",
             "enum": [
-                *("READY", "STATE_UNKNOWN", "TERMINAL", "WAITS_FOR_WORKER"),
+                *("SUSPENDED", "FAILED", "READY", "STATE_UNKNOWN", "TERMINAL", "WAITS_FOR_WORKER"),
                 *("WAITS_FOR_TIMER", "WAITS_FOR_CRITERION", "WAITS_FOR_MANUAL"),
             ],
         },
         summary=TEXT,
         transitions=define_array(ref("OpsTransition")),
+        suspensions=define_array(
+            define_open_object("id scope reason since", id=UUID, scope=_SCOPE, reason=TEXT, since=INSTANT)
+        ),
+        incidents=define_array(
+            define_open_object("id kind lastAt message", id=UUID, kind=TEXT, lastAt=INSTANT, message=TEXT)
+        ),
         timers=define_array(_TIMER),
     ),
     "OpsTransition": define_open_object(
@@ -109,7 +115,7 @@ OPS_SCHEMAS: Final[Document] = {
         blockedBy=define_array(
             {
                 "type": "string",
-                "enum": ["CRITERION", "DISABLED", "NO_MEMBER", "NOT_DUE", "SHADOWED", "UNKNOWN"],
+                "enum": ["CRITERION", "DISABLED", "NO_MEMBER", "NOT_DUE", "SHADOWED", "SUSPENDED", "UNKNOWN"],
             }
         ),
         criterion={"type": ["object", "null"], "additionalProperties": True},

@@ -39,6 +39,16 @@ def _describe(found: EntityExplanation) -> dict[str, object]:
     }
     if found.since is not None:
         shown["since"] = to_rfc3339(found.since)
+    if found.suspensions is not None:
+        shown["suspensions"] = [
+            {"id": each.id, "scope": each.scope, "reason": each.reason, "since": to_rfc3339(each.since)}
+            for each in found.suspensions
+        ]
+    if found.incidents is not None:
+        shown["incidents"] = [
+            {"id": each.id, "kind": each.kind, "lastAt": to_rfc3339(each.last_at), "message": each.message}
+            for each in found.incidents
+        ]
     if found.timers is not None:
         shown["timers"] = [{"transition": each.key.transition} | _describe_timer(each) for each in found.timers]
     return shown
