@@ -7,14 +7,16 @@ A request is sent again, after growing pauses with chance in them,
 
 - when the service itself says that it may: ``retryable`` in a problem document, ``Retry-After`` with 429 and 503;
 - when it could not even be sent;
-- if it only asks, also when the connection broke, or a proxy answered in the service's place.
+- if it only asks, or has an idempotency key, also when the connection broke, or a proxy answered in place of the
+  service.
 
 What creates is not sent again when the refusal names a transaction: then a part of its run is durable, and another
 entity would be made. A write of which it is not known whether it was carried out is not sent again either: that is
-``Unreachable``, and its caller knows best how to find out.
+``Unreachable``, and its caller knows best how to find out; an idempotency key saves the question.
 """
 
 import random
+import uuid
 from collections.abc import Callable, Generator
 from http import HTTPStatus
 from typing import Final, Protocol, TypeAlias, TypeVar
@@ -25,7 +27,7 @@ from msgspec.structs import replace
 
 from statewright.jsonval.codec import MalformedJson
 from statewright.sdk.errors import Refused, Unreachable, build_error
-from statewright.sdk.operations.calls import Call, HttpResponse, Operation, Pause, Script, read_warnings
+from statewright.sdk.operations.calls import KEY_HEADER, Call, HttpResponse, Operation, Pause, Script, read_warnings
 
 ResultT = TypeVar("ResultT")
 
@@ -54,12 +56,14 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
     ``first_pause_s`` to ``max_pause_s``, each shortened by up to a half at random.
 
     ``repeats_writes``: also what may have been carried out is sent again, for callers to whom twice is as good as once.
+    ``adds_keys``: what creates is sent with an idempotency key of its own, unless it has one, and so may be sent again.
     """
 
     deadline_s: float = 30.0
     first_pause_s: float = 0.1
     max_pause_s: float = 5.0
     repeats_writes: bool = False
+    adds_keys: bool = False
 
 
 ONCE: Final = RetryPolicy(deadline_s=0.0)
@@ -98,6 +102,8 @@ def exchange(
 ) -> "Exchange[ResultT]":
     """The result of an operation. Raises what its request came to, as an exception of ``errors``."""
     call, started, pause = _add_token(operation.call, tx_token), clock(), policy.first_pause_s
+    if policy.adds_keys and call.creates and not call.has_key:
+        call = replace(call, headers={**call.headers, KEY_HEADER: str(uuid.uuid4())})
     while True:
         failure, wanted_pause = yield from _attempt(call)
         if isinstance(failure, HttpResponse):
@@ -129,6 +135,8 @@ def _may_repeat(call: Call, failure: Refused | Unreachable, policy: RetryPolicy)
     repeats = call.is_repeatable or policy.repeats_writes
     if isinstance(failure, Unreachable):
         return failure.retryable and (repeats or not failure.was_sent)
+    if call.has_key:  # the service knows it again
+        return failure.retryable or failure.status in PROXY_STATUSES
     if call.creates and "transactionId" in failure.properties:  # part of the run is durable: the entity may be there
         return False
     return failure.retryable or (repeats and failure.status in PROXY_STATUSES and not failure.code)

@@ -181,3 +181,35 @@ def test_a_refusal_has_the_warnings_of_the_run_that_failed() -> None:
     with pytest.raises(Refused) as refused:
         Conversation().hold(WRITE, [warned])
     assert refused.value.warnings == ("processor price: no tariff today",)
+
+
+KEYED = entities.create("order", 1, {}, idempotency_key="k")
+CREATED = HttpResponse(200, b'[{"transactionId": "t", "entityIds": ["e"]}]')
+
+
+@pytest.mark.parametrize("fault", [LOST, HttpResponse(502, b""), problem(503, "STORAGE_UNAVAILABLE")])
+def test_a_write_with_a_key_is_sent_again_whatever_became_of_it(fault: HttpResponse | Unreachable) -> None:
+    talk = Conversation()
+    talk.hold(KEYED, [fault, CREATED])
+    assert [call.headers["Idempotency-Key"] for call in talk.calls] == ["k", "k"]
+
+
+def test_creates_are_given_keys_where_the_policy_says_so() -> None:
+    talk = Conversation(RetryPolicy(adds_keys=True))
+    talk.hold(entities.create("order", 1, {}), [LOST, CREATED])
+    keys = {call.headers["Idempotency-Key"] for call in talk.calls}
+    assert (len(talk.calls), len(keys)) == (2, 1)
+    talk.hold(KEYED, [CREATED])
+    assert talk.calls[-1].headers["Idempotency-Key"] == "k"
+
+
+def test_every_write_takes_a_key() -> None:
+    operations = [
+        entities.create_many("order", 1, [{}], idempotency_key="k"),
+        entities.update("e", {}, idempotency_key="k"),
+        entities.patch("e", {}, idempotency_key="k"),
+        entities.transition("e", "GO", idempotency_key="k"),
+        entities.delete("e", idempotency_key="k"),
+        steps.start("d", idempotency_key="k"),
+    ]
+    assert all(operation.call.is_repeatable for operation in operations)

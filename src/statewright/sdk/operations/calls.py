@@ -18,6 +18,8 @@ ItemT = TypeVar("ItemT")
 Instant: TypeAlias = str | datetime
 """An RFC 3339 text, or a datetime; one without an offset is UTC."""
 
+KEY_HEADER: Final = "Idempotency-Key"
+
 Query: TypeAlias = tuple[tuple[str, str], ...]
 
 
@@ -45,7 +47,12 @@ class Call(Struct, frozen=True, kw_only=True):
     @property
     def is_repeatable(self) -> bool:
         """Whether sending it twice is the same as sending it once."""
-        return self.only_asks or self.method == "GET"
+        return self.only_asks or self.method == "GET" or self.has_key
+
+    @property
+    def has_key(self) -> bool:
+        """Whether the service knows it again, and carries it out once (docs/reference/operations.md)."""
+        return KEY_HEADER in self.headers
 
 
 class HttpResponse(Struct, frozen=True):
@@ -92,6 +99,11 @@ class Page(Struct, Generic[ItemT], frozen=True):
 
     items: Sequence[ItemT]
     next: "Callable[[], Script[Page[ItemT]]] | None" = None
+
+
+def build_key_header(key: str | None) -> dict[str, str]:
+    """The header that lets a write be repeated."""
+    return {KEY_HEADER: key} if key else {}
 
 
 def ask(operation: Operation[ResultT]) -> Script[ResultT]:

@@ -21,6 +21,7 @@ from statewright.sdk.operations.calls import (
     Page,
     Script,
     ask,
+    build_key_header,
     build_model_path,
     build_query,
     quote_segment,
@@ -104,20 +105,26 @@ class Deletion(Struct, frozen=True, kw_only=True):
     ids: tuple[str, ...] = ()
 
 
-def create(model: str, version: int, data: object) -> Operation[WriteResult]:
+# Writes take an ``idempotency_key``: sent again with the same one they have their effect once.
+
+
+def create(model: str, version: int, data: object, *, idempotency_key: str | None = None) -> Operation[WriteResult]:
     """Create an entity and let its workflow run. ``data`` is a JSON object or a ``msgspec.Struct``."""
     call = Call(
         name="create",
         target=(model, str(version)),
         method="POST",
         path=f"/entity/JSON/{build_model_path(model, version)}",
+        headers=build_key_header(idempotency_key),
         body=encode_json(data),
         creates=True,
     )
     return _Write(call, _read_creation)
 
 
-def create_many(model: str, version: int, documents: Sequence[object]) -> Operation[WriteResult]:
+def create_many(
+    model: str, version: int, documents: Sequence[object], *, idempotency_key: str | None = None
+) -> Operation[WriteResult]:
     """Create up to a thousand entities, all or none. Raises ``ValueError`` for more of them."""
     if len(documents) > MAX_BATCH:
         raise ValueError(f"{len(documents)} documents are too many for one transaction, which takes {MAX_BATCH}")
@@ -127,6 +134,7 @@ def create_many(model: str, version: int, documents: Sequence[object]) -> Operat
         method="POST",
         path=f"/entity/JSON/{build_model_path(model, version)}",
         query=(("transactionWindow", str(MAX_BATCH)),),
+        headers=build_key_header(idempotency_key),
         body=encode_json(list(documents)),
         creates=True,
     )
@@ -156,7 +164,12 @@ def page(
 
 
 def update(
-    entity_id: str, data: object, *, transition: str | None = None, if_match: str | None = None
+    entity_id: str,
+    data: object,
+    *,
+    transition: str | None = None,
+    if_match: str | None = None,
+    idempotency_key: str | None = None,
 ) -> Operation[WriteResult]:
     """Replace the document, and fire the transition if one is named. ``if_match`` is a transaction id."""
     call = Call(
@@ -164,17 +177,23 @@ def update(
         target=_build_target(entity_id, transition),
         method="PUT",
         path=f"/entity/JSON/{quote_segment(entity_id)}{_build_suffix(transition)}",
-        headers=_build_if_match(if_match),
+        headers={**_build_if_match(if_match), **build_key_header(idempotency_key)},
         body=encode_json(data),
     )
     return _Write(call, _read_write)
 
 
 def patch(
-    entity_id: str, change: object, *, transition: str | None = None, if_match: str = "*"
+    entity_id: str,
+    change: object,
+    *,
+    transition: str | None = None,
+    if_match: str = "*",
+    idempotency_key: str | None = None,
 ) -> Operation[WriteResult]:
     """Merge a change into the document (RFC 7386), and fire the transition if one is named."""
     headers = {**_build_if_match(if_match), "Content-Type": "application/merge-patch+json"}
+    headers |= build_key_header(idempotency_key)
     path = f"/entity/JSON/{quote_segment(entity_id)}{_build_suffix(transition)}"
     return _Write(
         Call(
@@ -189,7 +208,7 @@ def patch(
     )
 
 
-def transition(entity_id: str, name: str) -> Operation[WriteResult]:
+def transition(entity_id: str, name: str, *, idempotency_key: str | None = None) -> Operation[WriteResult]:
     """Fire a transition; the document stays."""
     query = (("entityId", entity_id), ("transitionName", name))
     return _Write(
@@ -199,17 +218,22 @@ def transition(entity_id: str, name: str) -> Operation[WriteResult]:
             method="PUT",
             path="/platform-api/entity/transition",
             query=query,
+            headers=build_key_header(idempotency_key),
         ),
         _read_write,
     )
 
 
-def delete(entity_id: str) -> Operation[WriteResult]:
+def delete(entity_id: str, *, idempotency_key: str | None = None) -> Operation[WriteResult]:
     """Delete the entity; its history stays."""
-    return Operation(
-        Call(name="delete", target=(entity_id,), method="DELETE", path=f"/entity/{quote_segment(entity_id)}"),
-        _read_deletion,
+    call = Call(
+        name="delete",
+        target=(entity_id,),
+        method="DELETE",
+        path=f"/entity/{quote_segment(entity_id)}",
+        headers=build_key_header(idempotency_key),
     )
+    return Operation(call, _read_deletion)
 
 
 def transitions(entity_id: str, *, at: Instant | None = None) -> Operation[list[str]]:

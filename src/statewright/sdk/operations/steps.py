@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.sdk.operations.calls import (
@@ -20,6 +21,7 @@ from statewright.sdk.operations.calls import (
     Query,
     Script,
     ask,
+    build_key_header,
     build_query,
     quote_segment,
     read_nothing,
@@ -124,6 +126,7 @@ def start(
     *,
     version: int | None = None,
     business_key: str = "",
+    idempotency_key: str | None = None,
 ) -> Operation[StepInstance]:
     """Start an instance; how it stands after all steps that wait for nobody.
 
@@ -135,7 +138,7 @@ def start(
     if business_key:
         given["businessKey"] = business_key
     call = _call("start_instance", "POST", "/instances", target=(definition_id,), body=encode_json(given))
-    return Operation(call, _read_instance)
+    return Operation(replace(call, headers={**call.headers, **build_key_header(idempotency_key)}), _read_instance)
 
 
 def instance(instance_id: str) -> Operation[StepInstance]:
