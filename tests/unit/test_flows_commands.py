@@ -97,6 +97,19 @@ def test_run_names_tasks_without_a_function_before_it_begins(tasks: str):
     assert told.stderr.endswith("has no function for what, why\n")
 
 
+def test_run_passes_on_what_a_service_would_wait_for(tasks: str):
+    text = "wait:event (- event: paid -) → double → wait:delay (- duration: 9 -)"
+    told = flows("run", "-", "--tasks", tasks, "--input", '{"x": 2}', text=text)
+    assert json.loads(told.stdout) == json.loads(
+        flows("run", "-", "--tasks", tasks, "--input", '{"x": 2}', text="double").stdout
+    )
+
+
+def test_lint_looks_at_the_parameters_of_built_in_tasks():
+    told = flows("lint", "-", text="A → wait:event")
+    assert (told.exit_code, told.stdout.startswith("-:1:5: ")) == (1, True), told.stdout
+
+
 def test_run_tells_which_nodes_failed_and_why(tasks: str):
     told = flows("run", "-", "--tasks", tasks, text="broken ; broken")
     assert told.exit_code == 1

@@ -46,12 +46,15 @@ def lint(
 ) -> None:
     """Check flows: errors end with code 1, warnings only under `--strict`."""
     from statewright.flows import InvalidFlow, compile_text
+    from statewright.flows.builtin_tasks import find_builtin_tasks
 
     reports: list[dict[str, Any]] = []
     for file in files:
         report: dict[str, Any] = {"file": file, "error": None, "warnings": []}
         try:
-            report["warnings"] = list(compile_text(read_definition(file)).warnings)
+            graph = compile_text(read_definition(file))
+            find_builtin_tasks(graph)  # their parameters, too
+            report["warnings"] = list(graph.warnings)
         except InvalidFlow as refused:
             place = {"line": refused.position.line, "column": refused.position.column}
             report["error"] = {
@@ -221,13 +224,21 @@ def _report_end(instance: "LocalInstance") -> None:
 def _load_functions(file: Path, graph: "FlowGraph") -> dict[str, Callable[..., Any]]:
     """The functions of a file for all tasks of a flow, by their base names."""
     names = run_python_file(file)
+    from statewright.flows.builtin_tasks import BUILTIN_TASKS
+
     listed = names.get(TASKS, {})
     wanted = sorted(_list_tasks(graph))
     found = {name: _find_function(name, names, listed if isinstance(listed, Mapping) else {}) for name in wanted}
+    found |= {name: _pass_on for name in BUILTIN_TASKS if name in found and found[name] is None}
     missing = [name for name, function in found.items() if function is None]
     if missing:
         fail(f"{file} has no function for {', '.join(missing)}")
     return {name: function for name, function in found.items() if function is not None}
+
+
+def _pass_on(given: Any) -> Any:
+    """Stands for tasks that a service does: nothing is waited for here."""
+    return given
 
 
 def _list_tasks(graph: "FlowGraph") -> set[str]:
