@@ -65,6 +65,9 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     uses: Sequence[StateUse] | None = None
     timers: Sequence[StateUse] | None = None
     scan_interval_ms: int = 1_000
+    suspends: Callable[[str, str], bool] | None = None
+    """Whether a workflow, or with a name a transition of it, is suspended; None where that is not known."""
+    suspends_tags: Callable[[Collection[str]], bool] | None = None
 
 
 def list_findings(
@@ -108,6 +111,7 @@ def _review_request(request: ImportRequest, around: Surroundings) -> Iterator[Ch
         yield from _review_criteria(workflow, at, around)
         yield from _review_overlaps(workflow, at, around, pairs)
         yield from _review_work(workflow, at, around)
+        yield from _review_suspensions(workflow, at, around)
 
 
 # What can be told from states and transitions alone.
@@ -247,6 +251,21 @@ def _list_asked(workflow: Workflow, at: str) -> Iterator[tuple[str, tuple[str, .
                 yield point_below(place, "processors", number), processor.config.tags
             if transition.schedule is not None and transition.schedule.function is not None:
                 yield f"{place}/schedule/function", transition.schedule.function.tags
+
+
+def _review_suspensions(workflow: Workflow, at: str, around: Surroundings) -> Iterator[CheckFinding]:
+    message, hint = "it is suspended, and stays so after the import", "resume it"
+    if around.suspends is not None:
+        if around.suspends(workflow.name, ""):
+            yield _warn("SUSPENDED_TARGET", at, message, hint)
+        for state in workflow.states.values():
+            for index, transition in enumerate(state.transitions):
+                if around.suspends(workflow.name, transition.name):
+                    place = point_below(at, "states", state.name, "transitions", index)
+                    yield _warn("SUSPENDED_TARGET", place, message, hint)
+    for place, tags in _list_asked(workflow, at) if around.suspends_tags is not None else ():
+        if around.suspends_tags is not None and around.suspends_tags(tags):
+            yield _warn("SUSPENDED_TARGET", place, f"the tags {', '.join(tags)} are suspended", hint)
 
 
 # What can be told of the list that the import leaves.

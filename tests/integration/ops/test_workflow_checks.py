@@ -83,6 +83,14 @@ def test_tags_are_held_against_the_connected_members(service: RunningService, ap
         assert codes(check(ops, workflow)) == []
 
 
+def test_a_suspended_transition_is_told(service: RunningService, api: Api, ops: Api, tenant: str) -> None:
+    api.a_model()
+    target = {"scope": "TRANSITION", "model": {"name": "prize", "version": 1}, "transition": "GO", "reason": "bank"}
+    assert ops_api(service, tenant, "ROLE_OPERATOR").post("/suspensions", target).status_code == 201
+    [finding] = check(ops, a_workflow(A=[manual("GO", to="B")], B=[]))["findings"]
+    assert (finding["code"], finding["path"]) == ("SUSPENDED_TARGET", "/workflows/0/states/A/transitions/0")
+
+
 def test_what_cannot_be_checked_is_refused(service: RunningService, api: Api, ops: Api, tenant: str) -> None:
     api.a_model()
     refused(ops.post(CHECK, "{"), 400, "BAD_REQUEST")

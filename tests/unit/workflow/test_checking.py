@@ -228,6 +228,19 @@ def test_what_no_member_does_is_a_warning():
     assert not [each for each in checked(workflow).findings if each.code == "TAG_WITHOUT_MEMBER"]
 
 
+def test_what_is_suspended_is_a_warning():
+    workflow = a_workflow(A=[manual("G", to="B", processors=[a_processor(tags="mail")]), manual("H", to="B")], B=[])
+    around = Surroundings(
+        suspends=lambda _workflow, transition: transition in {"", "H"}, suspends_tags=lambda tags: "mail" in tags
+    )
+    found = [each.path for each in checked(workflow, around=around).findings if each.code == "SUSPENDED_TARGET"]
+    assert found == [
+        "/workflows/0",
+        "/workflows/0/states/A/transitions/0/processors/0",
+        "/workflows/0/states/A/transitions/1",
+    ]
+
+
 def test_a_state_that_goes_while_entities_are_in_it_is_a_warning_and_so_are_its_timers():
     before = stored(a_workflow(A=[timed()], B=[], OLD=[timed()]))
     around = Surroundings(

@@ -5,11 +5,12 @@ from datetime import timedelta
 from functools import partial
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from statewright.background import run_in_thread
 from statewright.conditions import KnownFields
 from statewright.entity import ModelKey
-from statewright.ids import model_id
+from statewright.ids import TenantId, model_id
 from statewright.jsonval.codec import decode
 from statewright.schema import flatten_fields, schema_from_stored
 from statewright.services.models import build_not_found
@@ -18,6 +19,7 @@ from statewright.services.ops.metrics import OpsMetrics
 from statewright.services.runtime import Caller, Runtime
 from statewright.storage import models
 from statewright.storage.ops.workflow_use import StateCount, count_use
+from statewright.suspensions import ActiveSuspensions
 from statewright.workflow import Workflow, decode_json, find_governing, workflows_from_stored
 from statewright.workflow.checking import CheckResult, check_import
 from statewright.workflow.review import StateUse, Surroundings
@@ -66,6 +68,8 @@ async def check_workflows(runtime: Runtime, caller: Caller, key: ModelKey, body:
         uses=None if use is None else _to_uses(use[0]),
         timers=None if use is None else _to_uses(use[1]),
         scan_interval_ms=runtime.extensions.get(CheckConfig).scan_interval // timedelta(milliseconds=1),
+        suspends=partial(_is_suspended, runtime.suspensions, caller.tenant, key),
+        suspends_tags=lambda needed: runtime.suspensions.find_tags(caller.tenant, needed) is not None,
     )
     stored_text = found.workflows.text if found.workflows else "[]"
     result = await run_in_thread(partial(_check, body, key, found.model.schema, stored_text, around))
@@ -80,17 +84,15 @@ async def check_workflows(runtime: Runtime, caller: Caller, key: ModelKey, body:
 def _check(body: bytes, key: ModelKey, schema: str, stored_text: str, around: Surroundings) -> CheckResult:
     fields = KnownFields(flatten_fields(schema_from_stored(decode(schema))))
     stored = workflows_from_stored(stored_text.encode())
-    return check_import(decode_json(body), key, stored, _with_fields(around, fields))
+    return check_import(decode_json(body), key, stored, replace(around, fields=fields))
 
 
-def _with_fields(around: Surroundings, fields: KnownFields) -> Surroundings:
-    return Surroundings(
-        fields=fields,
-        has_member=around.has_member,
-        uses=around.uses,
-        timers=around.timers,
-        scan_interval_ms=around.scan_interval_ms,
-    )
+def _is_suspended(
+    suspensions: ActiveSuspensions, tenant: TenantId, key: ModelKey, workflow: str, transition: str
+) -> bool:
+    if transition:
+        return suspensions.find_transition(tenant, key, workflow, transition) is not None
+    return bool(suspensions.list_entity(tenant, "", key, workflow))
 
 
 def _to_uses(counts: Sequence[StateCount]) -> tuple[StateUse, ...]:
