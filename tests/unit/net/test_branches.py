@@ -80,6 +80,15 @@ def test_the_first_failure_discards_what_has_not_begun():
     assert tell(player.play(TaskCompleted(player.task_at("b"))).effects) == ["FAILED"]
 
 
+def test_the_last_node_follows_when_many_tokens_were_discarded():
+    many = [f"n{number}" for number in range(40)]
+    nodes = [a_step(name, activity=WORK) for name in many]
+    net = routed(a_step("s", *many), *nodes, a_step("end"), capacity=1, fails_fast=True, finalizer=NodeId("end"))
+    player = Player(net).start()
+    told = tell(player.play(TaskFailed(player.task_at("n0"), "boom")).effects)
+    assert told == [*(f"-{name}" for name in many[1:]), "+end", "end", "FAILED"]
+
+
 def test_a_node_comes_after_all_others_once():
     net = routed(a_step("s", "a", "b"), a_step("a"), a_step("b"), a_step("end", "a"), finalizer=NodeId("end"))
     player = Player(net, Summing()).start()

@@ -12,6 +12,7 @@ from statewright.net import AllInputs, Many, Marking, Net, Task, Visit, marking_
 from statewright.net.effects import EnqueueTask
 from statewright.net.events import Patched, TaskCompleted
 from tests.unit.net.builders import Letters, Player, a_net, a_node
+from tests.unit.net.routed import a_step, routed
 
 WORK = Task("work")
 
@@ -63,7 +64,20 @@ def count_per_event(build: Callable[[int], Net], size: int) -> int:
     return count_calls(lambda: player.play(TaskCompleted(tasks[3], "done")))
 
 
-@pytest.mark.parametrize("build", [a_wide_loop, a_wide_join])
+def a_long_queue(size: int) -> Net:
+    """All but a few of as many branches wait for their turn."""
+    names = [f"s{number}" for number in range(size)]
+    return routed(a_step("start", *names), *[a_step(name, activity=WORK) for name in names], capacity=5)
+
+
+def a_wide_round(size: int) -> Net:
+    """All but the last of as many branches meet in a round."""
+    sources = tuple(f"s{number}" for number in range(size))
+    steps = [a_step(name, "join", activity=WORK) for name in sources]
+    return routed(a_step("start", *sources), *steps, a_step("join", join=sources), capacity=size)
+
+
+@pytest.mark.parametrize("build", [a_wide_loop, a_wide_join, a_long_queue, a_wide_round])
 def test_an_event_takes_as_many_steps_among_thousands_of_tokens_as_among_hundreds(build: Callable[[int], Net]):
     assert count_per_event(build, 3_000) <= count_per_event(build, 300) + 5
 

@@ -207,7 +207,7 @@ def _make_step(chance: random.Random, name: str, names: list[str]) -> SimStep:
         step.arcs = [_make_arc(chance, names) for _ in range(chance.randint(1, 3))]
     step.flag = chance.choice([None, None, *FLAGS])
     step.noop_fails = chance.random() < 0.2
-    step.items, step.limit, step.goes_on = chance.randint(0, 3), chance.choice([1, 2, 5]), chance.random() < 0.5
+    step.items, step.limit, step.goes_on = chance.choice([0, 1, 3, 3]), chance.choice([1, 2, 5]), chance.random() < 0.5
     return step
 
 

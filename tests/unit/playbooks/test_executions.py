@@ -84,6 +84,21 @@ def test_a_condition_of_admission_sees_the_event_that_made_the_token():
     assert "drop t" in describe_log(execution.log)
 
 
+def test_tokens_of_a_step_are_admitted_each_by_what_it_carries():
+    """The second is asked about with the same data as the first, and what the first was told is not said again."""
+    execution = run(
+        """
+        workflow:
+        - {step: s, next: {spec: {mode: inclusive}, arcs: [
+            {step: gate, args: {n: 1}}, {step: gate, args: {n: 5}}, {step: gate, args: {n: 2}}]}}
+        - step: gate
+          spec: {policy: {admit: {rules: [{when: args.n > 3, then: {allow: true}}]}}}
+          tool: {kind: compute}
+        """
+    )
+    assert [each.input["args"] for each in execution.open] == [{"n": 5}]
+
+
 def test_an_arc_sets_before_args_are_rendered_and_after_guards_are_evaluated():
     execution = run(
         """
