@@ -1,15 +1,24 @@
 """Requests, resources and entities that the service itself does for flows (docs/reference/flows.md#requests)."""
 
+import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_network
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from statewright.egress import Egress
+from statewright.ids import TenantId
+from statewright.net import uuid_to_ulid
+from statewright.services.flows.entity_resources import write_entity
+from statewright.services.processes.background import LeaseSweeper
+from statewright.services.runtime import Caller
+from statewright.services.scheduler import system_principal
 from tests.builders import Json
 from tests.database import Template
 from tests.integration.flows.conftest import Flows, done
@@ -221,6 +230,52 @@ def test_entities_are_read_made_and_updated_without_a_network(flows: Flows, api:
     flows.complete(flows.job("A"), {"total": 9, "note": "third"})
     assert end(flows, updated)["result"] == {"id": made}
     assert api.read(made)["data"]["note"] == "third"
+
+
+def test_a_request_whose_lease_has_ended_is_sent_again_and_counts_once(
+    callers: Flows, calling: RunningService, site: Site
+):
+    let_go, asked = threading.Event(), iter([1, 2])
+    outcomes = calling.parts.runtime.extensions.get(Egress).outcomes
+    before = outcomes["response"]
+
+    def answer() -> tuple[int, str, bytes]:
+        number = next(asked)
+        if number == 1:
+            let_go.wait(30)
+        return 200, "application/json", b'{"n":%d}' % number
+
+    site.answers["/slow"] = answer
+    instance = callers.run(f"request:get (- url: {site.url}/slow -)")
+    eventually(lambda: len(site.asked) == 1)
+    assert callers.poll("request:get") == []
+    runtime = calling.parts.runtime
+
+    async def end_lease() -> int:
+        async with runtime.pool.connection() as connection:
+            await connection.execute("UPDATE process_job SET lock_expires_at = 1 WHERE job_type = 'request:get'")
+        return await LeaseSweeper(runtime, interval=timedelta(seconds=1)).run_once()
+
+    assert asyncio.run_coroutine_threadsafe(end_lease(), calling.loop).result() == 1
+    assert end(callers, instance)["result"]["response"] == {"n": 2}
+    let_go.set()
+    eventually(lambda: outcomes["response"] == before + 2)
+    assert callers.read(instance)["result"]["response"] == {"n": 2}
+
+
+def test_an_entity_is_made_once_however_often_its_job_is_done(
+    flows: Flows, service: RunningService, api: Api, tenant: str
+):
+    api.a_model(model="order/1", sample={"total": 1})
+    instance = flows.run("A → <entity:order/1>")
+    flows.complete(flows.job("A"), {"total": 8})
+    made = end(flows, instance)["result"]["id"]
+    payload: Json = {"uri": "entity:order/1", "input": {"total": 8}, "parameters": {}}
+    caller = Caller(system_principal(TenantId(tenant)))
+    again = write_entity(service.parts.runtime, caller, payload, uuid_to_ulid(made))
+    assert asyncio.run_coroutine_threadsafe(again, service.loop).result() == {"id": made}
+    assert len(done(api.get(f"/entity/{made}/changes"))) == 1
+    assert len(done(api.get("/entity/order/1?pageSize=9"))) == 1
 
 
 def test_without_the_setting_requests_and_resources_are_jobs_for_workers(flows: Flows):
