@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from statewright.storage.ops.events import LAST, RUNS
 from statewright.storage.ops.explaining import OBSERVE
 from statewright.storage.ops.incidents import OPEN_OF
 from tests.service import PATIENCE_S, Api, RunningService
@@ -22,6 +23,9 @@ FILL = """
     ("statement", "arguments", "indexes"),
     [
         pytest.param(OPEN_OF, (10,), {"incident_open"}, id="incidents"),
+        pytest.param(
+            RUNS, (LAST.at, LAST.transaction, LAST.number, None, 51), {"entity_audit_entity", "at <="}, id="events"
+        ),
         pytest.param(OBSERVE, (), {"on entity ", "scheduled_task_pkey", "entity_history_pkey"}, id="entity"),
     ],
 )

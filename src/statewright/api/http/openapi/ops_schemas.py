@@ -240,6 +240,16 @@ OPS_SCHEMAS: Final[Document] = {
     "OpsRetryResult": define_open_object("incident result", incident=ref("OpsIncident"), result=_MAP),
     "OpsIncidentResolution": define_object("reason", reason={**TEXT, "minLength": 1, "maxLength": 500}),
     "OpsSuspensions": _define_list("OpsSuspension"),
+    "OpsEvent": define_open_object(
+        "at transactionId eventType details data",
+        at=INSTANT,
+        transactionId=UUID,
+        eventType=TEXT,
+        state=TEXT,
+        details=TEXT,
+        data=allow_null(_MAP),
+    ),
+    "OpsEvents": _define_list("OpsEvent"),
     "OpsFinding": define_open_object(
         "code severity path message hint",
         code=TEXT,

@@ -3,6 +3,7 @@
 from typing import Final
 
 from statewright.api.http.ops.audit import AUDIT
+from statewright.api.http.ops.events import EVENTS
 from statewright.api.http.ops.explain import EXPLAIN
 from statewright.api.http.ops.idempotency import IDEMPOTENCY
 from statewright.api.http.ops.incidents import INCIDENTS
@@ -20,6 +21,7 @@ VERSION: Final = "1.0"
 
 FEATURES: Final = (
     "audit",
+    "entity-events",
     "explain",
     "idempotency",
     "incidents",
@@ -54,6 +56,7 @@ OPS_ROUTES: Final[tuple[OpsRoute, ...]] = (
         problems=("BAD_REQUEST",),
     ),
     *AUDIT,
+    *EVENTS,
     *EXPLAIN,
     *IDEMPOTENCY,
     *INCIDENTS,
