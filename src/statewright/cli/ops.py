@@ -363,6 +363,6 @@ def _print_criterion(criterion: Json, indent: str) -> None:
         return
     place = criterion.get("path") or criterion.get("field") or criterion.get("name", "")
     found = criterion.get("value", criterion.get("values", "absent" if criterion.get("absent") else ""))
-    parts = (place, criterion.get("operator", ""), criterion.get("operand", ""), f"found {found!r}")
+    parts = (place, criterion.get("operator", ""), criterion.get("operand", ""), f"found {format_document(found)}")
     why = criterion.get("error") or SIGNS[criterion["result"]]
     typer.echo(f"{indent}{' '.join(str(part) for part in parts if part != '')}: {why}")
