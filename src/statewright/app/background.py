@@ -9,7 +9,10 @@ from statewright.cluster.node import ClusterNode
 from statewright.compute.members import Members
 from statewright.flows.process_language import FLOWS
 from statewright.metrics import Metrics
+from statewright.playbooks.process_language import PLAYBOOKS
 from statewright.services.flows.service_tasks import ServiceTasks
+from statewright.services.playbooks.keychain import Keychain
+from statewright.services.playbooks.service_runs import ServiceRuns
 from statewright.services.processes.background import ProcessHostConfig, run_process_services
 from statewright.services.processes.installing import BackgroundService
 from statewright.services.runtime import Runtime
@@ -48,12 +51,20 @@ async def run_step_engine(
         fires_timers=settings.scheduler_enabled,
         scan_interval=settings.scheduler_scan_interval,
         sweep_interval=settings.steps_sweep_interval,
-        retentions={STEPS.name: settings.steps_retention, FLOWS.name: settings.flows_retention},
+        retentions={
+            STEPS.name: settings.steps_retention,
+            FLOWS.name: settings.flows_retention,
+            PLAYBOOKS.name: settings.playbooks_retention,
+        },
     )
     pushes = settings.steps_dispatch == "both"
     tasks = ServiceTasks(runtime, sends_requests=settings.flows_requests)
+    runs = ServiceRuns(runtime, Keychain(settings.playbooks_secrets), sends_requests=settings.playbooks_requests)
     pushers: list[BackgroundService] = (
         [each.build_pusher(runtime, members, node.local) for each in languages.LANGUAGES] if pushes else []
     )
-    async with run_process_services(runtime, pace, pushers), run_in_background({"flow-tasks": tasks.run()}):
+    async with (
+        run_process_services(runtime, pace, pushers),
+        run_in_background({"flow-tasks": tasks.run(), "playbook-runs": runs.run()}),
+    ):
         yield

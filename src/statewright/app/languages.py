@@ -4,8 +4,10 @@ from typing import Final
 
 from statewright.flows.process_language import FLOWS
 from statewright.ids import ModelId
+from statewright.playbooks.process_language import PLAYBOOKS
 from statewright.services.builtin import BuiltinModels
 from statewright.services.flows import entity_api as flow_entity_api
+from statewright.services.playbooks import entity_api as playbooks
 from statewright.services.processes.hosting import ProcessHosts
 from statewright.services.processes.installing import InstalledLanguage, install_language
 from statewright.services.runtime import BuiltinTransition, Runtime
@@ -16,6 +18,7 @@ from statewright.steps.process_language import STEPS
 LANGUAGES: Final[tuple[InstalledLanguage, ...]] = (
     install_language(STEPS, transitions=entity_api.TRANSITIONS, render_job=to_job_record, shares_jobs=True),
     install_language(FLOWS, transitions=flow_entity_api.TRANSITIONS, render_job=to_job_record, shares_jobs=True),
+    install_language(PLAYBOOKS, transitions=playbooks.TRANSITIONS, render_job=to_job_record, shares_jobs=True),
 )
 
 

@@ -19,6 +19,7 @@ from statewright.api.http.dialects import (
     build_entity_dialect,
     build_flow_dialect,
     build_ops_dialect,
+    build_playbook_dialect,
     build_probe_dialect,
     build_step_dialect,
 )
@@ -135,17 +136,17 @@ class Listeners:
             guard=guard,
             observe=lambda method, _path, status, seconds: metrics.requests.observe(method, status, seconds),
         )
-        steps, flows = (
+        steps, flows, playbooks = (
             build_dialect(
                 identity.steps,
                 origins=origins,
                 guard=guard or _build_anonymous_guard(settings),
                 observe=metrics.step_calls.observe_http,
             )
-            for build_dialect in (build_step_dialect, build_flow_dialect)
+            for build_dialect in (build_step_dialect, build_flow_dialect, build_playbook_dialect)
         )
         return HttpApplication(
-            [flows, steps, self._build_ops(origins, guard), build_probe_dialect(ready, guard), entities],
+            [flows, playbooks, steps, self._build_ops(origins, guard), build_probe_dialect(ready, guard), entities],
             self._runtime,
             proxy=self._node.http_proxy,
             verbose_errors=settings.error_response_mode == "verbose",

@@ -33,6 +33,10 @@ EntityType: TypeAlias = Literal["playbook", "workflow", "token", "step", "task",
 EventStatus: TypeAlias = Literal["in_progress", "success", "error", "skipped", "paused"]
 
 
+WORKER_EVENT: Final = "worker.event"
+"""The trace of what a worker reports of a run: its details are the entry."""
+
+
 class LogEvent(Struct, frozen=True, kw_only=True):
     """An entry of the log, without the execution, its number and the instant, which are those of the advance."""
 
@@ -49,8 +53,8 @@ class LogEvent(Struct, frozen=True, kw_only=True):
     payload: JsonObject = {}
 
 
-def event_to_document(event: LogEvent, execution_id: str, seq: int, at: int) -> JsonObject:
-    """The entry as clients read it. ``seq``: from 1, without gaps; ``at``: microseconds of the epoch."""
+def store_event(event: LogEvent) -> JsonObject:
+    """The entry as it is stored."""
     optional: JsonObject = {
         "step": event.step,
         "step_run_id": event.step_run_id,
@@ -58,18 +62,26 @@ def event_to_document(event: LogEvent, execution_id: str, seq: int, at: int) -> 
         "attempt": event.attempt,
     }
     return {
-        "event_id": f"{execution_id}-{seq}",
         "event_type": event.type,
-        "timestamp": format_instant(at),
-        "execution_id": execution_id,
-        "seq": seq,
         "source": event.source,
         "entity_type": event.entity_type,
-        "entity_id": event.entity_id or execution_id,
+        "entity_id": event.entity_id,
         "status": event.status,
         **{name: value for name, value in optional.items() if value is not None},
         "payload": event.payload,
     }
+
+
+def render_event(stored: JsonObject, execution_id: str, seq: int, at: int) -> JsonObject:
+    """The entry as clients read it. ``seq``: from 1, without gaps; ``at``: microseconds of the epoch."""
+    known: JsonObject = {"event_id": f"{execution_id}-{seq}", "timestamp": format_instant(at)}
+    identity: JsonObject = {"execution_id": execution_id, "seq": seq, "entity_id": stored["entity_id"] or execution_id}
+    return {**known, **stored, **identity}
+
+
+def event_to_document(event: LogEvent, execution_id: str, seq: int, at: int) -> JsonObject:
+    """The entry as clients read it."""
+    return render_event(store_event(event), execution_id, seq, at)
 
 
 def list_start_events(compiled: CompiledPlaybook, data: JsonObject) -> list[LogEvent]:
@@ -124,6 +136,9 @@ class _Writer:
     def _write_trace(self, trace: Trace) -> Iterator[LogEvent]:
         if trace.kind == TASK_ENDED:
             yield from _write_task(trace)
+            return
+        if trace.kind == WORKER_EVENT:
+            yield _write_worker_event(trace)
             return
         event_type, entity_type = _TRACES[trace.kind]
         timer = self._timers.get(trace.token or "") if trace.kind == "admission.evaluated" else None
@@ -282,6 +297,24 @@ def _write_task(trace: Trace) -> Iterator[LogEvent]:
         step=trace.node,
         step_run_id=trace.token,
         payload={"task": task, "rule": trace.details.get("rule"), "action": trace.details.get("action")},
+    )
+
+
+def _write_worker_event(trace: Trace) -> LogEvent:
+    known = dict(trace.details)
+    event_type, task = str(known.pop("event", "")), known.pop("task", None)
+    iteration, attempt = known.pop("iteration", None), known.pop("attempt", None)
+    return LogEvent(
+        type=event_type,
+        entity_type="policy" if event_type == "policy.task.evaluated" else "task",
+        entity_id=str(task or ""),
+        status="error" if event_type.endswith("failed") else "success",
+        source="worker",
+        step=trace.node,
+        step_run_id=trace.token,
+        iteration=iteration if isinstance(iteration, int) else None,
+        attempt=attempt if isinstance(attempt, int) else None,
+        payload={"task": task, **known},
     )
 
 

@@ -48,7 +48,8 @@ class RunRecord:
         """What the outcome led to; ``state`` is that of before. A progress report, if there are new patches."""
         label = self._get_label(state)
         problems: list[JsonValue] = [problem.to_document() for problem in turn.problems]
-        self._note("policy.task.evaluated", label, rule=turn.rule, action=turn.do, errors=problems)
+        to = self._get_label(turn.state) if turn.do == "jump" and turn.end is None else None
+        self._note("policy.task.evaluated", label, rule=turn.rule, action=turn.do, to=to, errors=problems)
         before, at = len(self._patches), len(self._log)
         new = [mask({**patch.to_document(), "at": at}, self._secrets) for patch in turn.patches]
         self._patches += new

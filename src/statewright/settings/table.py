@@ -345,6 +345,17 @@ class Table(Struct, frozen=True, kw_only=True):
             FLAG, "the service itself does `request:*` and resources of flows; off: they are jobs for workers"
         ),
     ] = False
+    playbooks_retention: Annotated[
+        timedelta,
+        _ours(_steps)(_DURATION_OR_ZERO, "age at which completed and cancelled executions are removed; 0: never"),
+    ] = span("0s")
+    playbooks_requests: Annotated[
+        bool, _ours(_steps)(FLAG, "the service sends the requests of `http` tasks; off: such tasks fail there")
+    ] = False
+    playbooks_secrets: Annotated[
+        Path | None,
+        _ours(_steps)(PATH, "directory of credentials that playbooks name: a directory for each tenant; empty: none"),
+    ] = None
 
     grpc_port: Annotated[int, _compute(PORT, "port of the gRPC CloudEvents service; 0 lets the system choose")] = 9090
     grpc_max_message_bytes: Annotated[

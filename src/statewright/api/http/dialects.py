@@ -1,4 +1,4 @@
-"""The dialects of a service: the entity API, steps and flows beside it, and the probes of load balancers.
+"""The dialects of a service: the entity API, steps, flows and playbooks beside it, and the probes of load balancers.
 
 The routes of the entity API are one table, which serves routing and the OpenAPI document, so none of them can know a
 route the other does not. Each module has the routes of one tag.
@@ -19,6 +19,7 @@ from statewright.api.http.flows.routes import FLOW_ROUTES
 from statewright.api.http.messages import MESSAGES
 from statewright.api.http.models import MODELS
 from statewright.api.http.ops.routes import OPS_ROUTES
+from statewright.api.http.playbooks.routes import PLAYBOOK_ROUTES
 from statewright.api.http.providers import PROVIDERS
 from statewright.api.http.response import TEXT, Response
 from statewright.api.http.router import PublicRequest, PublicRoute, Route
@@ -130,6 +131,26 @@ def build_flow_dialect(
         base="",
         roots=("/v1/flows",),
         routes=FLOW_ROUTES,
+        authenticator=authenticator,
+        errors=FLOW_ERRORS,
+        observe=observe,
+        cors=None if origins is None else Cors(origins, STEP_PREFLIGHT, ANY_ORIGIN if guard is None else None),
+        guard=guard,
+    )
+
+
+def build_playbook_dialect(
+    authenticator: Authenticator,
+    *,
+    origins: tuple[str, ...] | None,
+    guard: PageGuard | None = None,
+    observe: Observe,
+) -> Dialect:
+    """The REST interface of playbooks, below ``/v1``; who may call is as there."""
+    return Dialect(
+        base="",
+        roots=("/v1/playbooks", "/v1/executions"),
+        routes=PLAYBOOK_ROUTES,
         authenticator=authenticator,
         errors=FLOW_ERRORS,
         observe=observe,

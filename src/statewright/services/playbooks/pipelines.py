@@ -1,4 +1,4 @@
-"""Pipelines that the service runs itself: of ``noop`` and ``http`` tasks alone (docs/reference/playbooks.md#tasks).
+"""Pipelines that the service runs itself: of ``noop``, ``http`` and ``wait`` alone (docs/reference/playbooks.md#tasks).
 
 To be called outside of every transaction, with a lease that is renewed meanwhile: a run takes as long as its requests,
 their retries and the pauses between them.
@@ -16,11 +16,15 @@ from statewright.ids import TenantId
 from statewright.jsonval.values import JsonObject
 from statewright.playbooks.dispatch import Dispatch
 from statewright.playbooks.http_tasks import HTTP, build_call, read_response, report_failure
-from statewright.playbooks.outcomes import Outcome, fail
+from statewright.playbooks.outcomes import Outcome, fail, succeed
 from statewright.playbooks.pipeline import PipelineEnd, PipelineState, ToolCall, Turn, begin, prepare, settle
 from statewright.playbooks.run_record import RunRecord
+from statewright.playbooks.waits import WAIT, find_due
 
 Report: TypeAlias = Callable[[JsonObject], Awaitable[None]]
+
+MAX_WAIT_S: Final = 300
+"""Of a wait among other tasks."""
 
 _REPEATABLE: Final = frozenset(
     {"name_unresolved", "too_many_requests", "connection_failed", "connection_lost", "timed_out", "response_malformed"}
@@ -28,8 +32,10 @@ _REPEATABLE: Final = frozenset(
 """Reasons after which the same request may succeed."""
 
 
-async def run_pipeline(egress: Egress, tenant: TenantId, dispatch: Dispatch, report: Report) -> JsonObject:
-    """The completion of a run, in the form that those of workers have. ``report`` is awaited with new patches."""
+async def run_pipeline(egress: "Egress | None", tenant: TenantId, dispatch: Dispatch, report: Report) -> JsonObject:
+    """The completion of a run, in the form that those of workers have. ``report`` is awaited with new patches.
+    Without ``egress`` requests fail.
+    """
     run = _Run(dispatch)
     state = await asyncio.to_thread(begin, dispatch)
     while not isinstance(state, PipelineEnd):
@@ -65,10 +71,29 @@ class _Run:
         return turn, self.record.take_turn(state, measured, turn)
 
 
-async def _call(egress: Egress, tenant: TenantId, call: ToolCall, dispatch: Dispatch) -> Outcome:
+async def _call(egress: "Egress | None", tenant: TenantId, call: ToolCall, dispatch: Dispatch) -> Outcome:
     if call.kind == HTTP:
+        if egress is None:
+            return report_failure("the service is not set to send requests", retryable=False, code="disabled")
         return await send_task(egress, tenant, call.fields, dispatch.keychain)
+    if call.kind == WAIT:
+        return await _wait(call.fields, is_alone=len(dispatch.tasks) == 1)
     return fail("no_handler", f"the service does no tasks of the kind {call.kind}", retryable=False)
+
+
+async def _wait(fields: JsonObject, *, is_alone: bool) -> Outcome:
+    """A wait among other tasks. One that is alone is over when it comes here: its job has rested for so long."""
+    now = time.time_ns() // 1_000
+    due = find_due(fields, now)
+    if isinstance(due, str):
+        return fail("wait", due, retryable=False)
+    left_s = (due - now) / 1_000_000
+    if not is_alone:
+        if left_s > MAX_WAIT_S:
+            limit = f"among other tasks a wait has {MAX_WAIT_S} s at most; make it a step of its own"
+            return fail("wait", limit, retryable=False)
+        await asyncio.sleep(max(left_s, 0))
+    return succeed(None)
 
 
 async def send_task(egress: Egress, tenant: TenantId, fields: JsonObject, keychain: JsonObject) -> Outcome:

@@ -7,15 +7,18 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from typing import Final
 
-from statewright.background import wait_at_most
+from msgspec import Struct
+
+from statewright.background import run_by_size, wait_at_most
 from statewright.ids import EntityId
+from statewright.jsonval.values import JsonObject
 from statewright.processes.language import I, P
 from statewright.services.processes.advancing import parse_instance_id
+from statewright.services.processes.documents import read_object
 from statewright.services.processes.hosting import ProcessHost
 from statewright.services.processes.instances import build_not_found
 from statewright.services.runtime import Caller
 from statewright.storage.processes import log
-from statewright.storage.processes.log import StoredEvent
 
 MAX_PAGE: Final = 1_000
 POLL_INTERVAL_S: Final = 1.0
@@ -23,18 +26,26 @@ MAX_SILENCE_S: Final = 15.0
 """After so long without an event a follower gets an empty page, to see whether the other side is there."""
 
 
+class LoggedEvent(Struct, frozen=True):
+    """An event of a log, by its number; its instant in epoch microseconds."""
+
+    number: int
+    at: int
+    event: JsonObject
+
+
 async def list_events(
     host: ProcessHost[P, I], caller: Caller, instance_id: str, *, after: int = 0, limit: int = MAX_PAGE
-) -> Sequence[StoredEvent]:
+) -> Sequence[LoggedEvent]:
     """Up to ``limit`` events behind a number, fewer when they are large. Raises ``ProcessNotFound``."""
     entity = parse_instance_id(instance_id, build_not_found(instance_id))
     await _look(host, caller, entity, instance_id)
-    return await log.fetch_events(host.runtime.pool, caller.tenant, entity, after=after, limit=min(limit, MAX_PAGE))
+    return await _fetch(host, caller, entity, after=after, limit=min(limit, MAX_PAGE))
 
 
 async def follow_events(
     host: ProcessHost[P, I], caller: Caller, instance_id: str, *, after: int = 0
-) -> AsyncGenerator[Sequence[StoredEvent]]:
+) -> AsyncGenerator[Sequence[LoggedEvent]]:
     """The events behind a number, and those to come, until the instance has ended; an empty page now and then.
 
     Raises ``ProcessNotFound``, and ``TooManyRequests`` when too many follow already.
@@ -42,11 +53,11 @@ async def follow_events(
     entity = parse_instance_id(instance_id, build_not_found(instance_id))
     clock = asyncio.get_running_loop().time
     with host.shared.log_followers.follow(caller.tenant, entity) as woken:
-        silent_since = clock()
+        silent_since = -MAX_SILENCE_S  # who follows hears at once that it does
         while True:
             woken.clear()
             has_ended = await _look(host, caller, entity, instance_id)
-            found = await log.fetch_events(host.runtime.pool, caller.tenant, entity, after=after, limit=MAX_PAGE)
+            found = await _fetch(host, caller, entity, after=after, limit=MAX_PAGE)
             if found or clock() - silent_since >= MAX_SILENCE_S:
                 silent_since = clock()
                 yield found
@@ -64,3 +75,14 @@ async def _look(host: ProcessHost[P, I], caller: Caller, entity: EntityId, name:
     if has_ended is None:
         raise build_not_found(name)
     return has_ended
+
+
+async def _fetch(
+    host: ProcessHost[P, I], caller: Caller, entity: EntityId, *, after: int, limit: int
+) -> Sequence[LoggedEvent]:
+    found = await log.fetch_events(host.runtime.pool, caller.tenant, entity, after=after, limit=limit)
+
+    def read() -> list[LoggedEvent]:
+        return [LoggedEvent(one.number, one.at, read_object(one.event)) for one in found]
+
+    return await run_by_size(sum(len(one.event) for one in found), read)

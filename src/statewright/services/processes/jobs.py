@@ -71,6 +71,7 @@ class ClaimedJob(Struct, frozen=True, kw_only=True):
     id: str
     instance_id: str
     definition_id: str
+    definition_version: int
     node_id: str
     execution_id: str
     job_type: str
@@ -186,6 +187,17 @@ async def release(queue: JobQueue, caller: Caller, job_id: str, *, worker_id: st
     job = parse_entity_id(job_id)
     if job is not None:
         await _release_jobs(queue, caller.tenant, [job], worker_id)
+
+
+async def rest(queue: JobQueue, caller: Caller, job_id: str, *, worker_id: str, until: int) -> None:
+    """Give a claimed job back that is not to be claimed before an instant, in epoch microseconds. Without effect when
+    the worker does not hold it (any more).
+    """
+    job = parse_entity_id(job_id)
+    if job is not None:
+        await stored.release_jobs(
+            queue.runtime.pool, caller.tenant, queue.languages, [job], worker=worker_id, rests_until=until
+        )
 
 
 def build_not_found(job_id: str) -> ProcessNotFound:
@@ -364,6 +376,7 @@ def _to_claimed_job(job: LockedJob, lease: JobLease, payload: JsonObject) -> Cla
         id=uuid_to_ulid(job.id),
         instance_id=uuid_to_ulid(job.instance),
         definition_id=job.definition_id,
+        definition_version=job.definition_version,
         node_id=job.node_id,
         execution_id=uuid_to_ulid(job.execution),
         job_type=job.job_type,

@@ -360,7 +360,7 @@ async def renew_lease(pool: Pool, tenant: TenantId, job: str, *, worker: str, un
 
 
 RELEASE: Final = """
-    UPDATE process_job SET worker = '', locked_at = NULL, lock_expires_at = NULL
+    UPDATE process_job SET worker = '', locked_at = NULL, lock_expires_at = $5
      WHERE tenant = $1 AND id = ANY ($2::uuid[]) AND worker = $3 AND lock_expires_at IS NOT NULL
        AND language = ANY ($4)
  RETURNING language, job_type
@@ -368,11 +368,17 @@ RELEASE: Final = """
 
 
 async def release_jobs(
-    pool: Pool, tenant: TenantId, languages: Sequence[str], jobs: Sequence[str], *, worker: str
+    pool: Pool,
+    tenant: TenantId,
+    languages: Sequence[str],
+    jobs: Sequence[str],
+    *,
+    worker: str,
+    rests_until: int | None = None,
 ) -> list[Topic]:
-    """Give jobs back that the worker holds; what may be claimed again."""
+    """Give jobs back that the worker holds, to be claimed again at once or later; their types."""
     async with pool.connection() as connection:
-        rows = await connection.fetch(RELEASE, tenant, list(jobs), worker, list(languages))
+        rows = await connection.fetch(RELEASE, tenant, list(jobs), worker, list(languages), rests_until)
     return [(tenant, row["language"], row["job_type"]) for row in rows]
 
 

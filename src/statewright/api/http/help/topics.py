@@ -25,6 +25,7 @@ from statewright.api.http.dialects import ROUTES
 from statewright.api.http.flows.routes import FLOW_ROUTES
 from statewright.api.http.openapi import build_openapi_document
 from statewright.api.http.ops.routes import OPS_ROUTES
+from statewright.api.http.playbooks.routes import PLAYBOOK_ROUTES
 from statewright.api.http.router import Route
 from statewright.api.http.steps.routes import STEP_ROUTES
 from statewright.api.http.workflows import encode_schema_versions
@@ -47,9 +48,9 @@ TAG_TOPICS: Final = {
 }
 """Topics that are not called like the tag of their operations."""
 
-LANGUAGES: Final = {"steps": "the JSON step engine", "flows": "the flow engine"}
+LANGUAGES: Final = {"steps": "the JSON step engine", "flows": "the flow engine", "playbooks": "the playbook engine"}
 """What the topics of process languages are about."""
-_PROCESS_ROUTES: Final = (*STEP_ROUTES, *FLOW_ROUTES)
+_PROCESS_ROUTES: Final = (*STEP_ROUTES, *FLOW_ROUTES, *PLAYBOOK_ROUTES)
 
 SECTION_TOPICS: Final = {
     "Authentication": "auth",

@@ -12,6 +12,7 @@ from statewright.api.http.openapi.flow_schemas import FLOW_SCHEMAS
 from statewright.api.http.openapi.operations import describe_operation
 from statewright.api.http.openapi.ops_schemas import OPS_SCHEMAS
 from statewright.api.http.openapi.page import render_docs_page
+from statewright.api.http.openapi.playbook_schemas import PLAYBOOK_SCHEMAS
 from statewright.api.http.openapi.process_operations import describe_process_paths
 from statewright.api.http.openapi.public_operations import PUBLIC_PATHS
 from statewright.api.http.openapi.shapes import Document
@@ -45,7 +46,7 @@ def build_openapi_document() -> Document:
         "tags": [{"name": name, "description": description} for name, description in TAGS.items()],
         "paths": paths | describe_process_paths(),
         "components": {
-            "schemas": SCHEMAS | STEP_SCHEMAS | FLOW_SCHEMAS | OPS_SCHEMAS,
+            "schemas": SCHEMAS | STEP_SCHEMAS | FLOW_SCHEMAS | PLAYBOOK_SCHEMAS | OPS_SCHEMAS,
             "examples": _collect_problem_examples(paths),
             "securitySchemes": {
                 "bearerAuth": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},

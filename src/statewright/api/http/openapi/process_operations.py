@@ -13,8 +13,14 @@ from statewright.api.http.openapi.flow_examples import (
     FLOW_PARAMETER_EXAMPLES,
     FLOW_TEXT,
 )
+from statewright.api.http.openapi.playbook_examples import (
+    PLAYBOOK_EXAMPLES,
+    PLAYBOOK_PARAMETER_EXAMPLES,
+    PLAYBOOK_TEXT,
+)
 from statewright.api.http.openapi.shapes import INT32, TEXT, Document, ref
 from statewright.api.http.openapi.step_examples import REASON_EXAMPLES, STEP_EXAMPLES, STEP_PARAMETER_EXAMPLES
+from statewright.api.http.playbooks.routes import PLAYBOOK_ROUTES
 from statewright.api.http.process_routes import Parameter, ProcessRoute
 from statewright.api.http.response import JSON
 from statewright.api.http.steps.errors import INTERNAL, KINDS
@@ -59,6 +65,16 @@ _INTERFACES: Final = (
         parameters=FLOW_PARAMETER_EXAMPLES,
         examples=FLOW_EXAMPLES,
         text=FLOW_TEXT,
+    ),
+    _Interface(
+        name="playbooks",
+        routes=PLAYBOOK_ROUTES,
+        error="PlaybookError",
+        definitions="/v1/playbooks/",
+        definition="examples/orders",
+        parameters=PLAYBOOK_PARAMETER_EXAMPLES,
+        examples=PLAYBOOK_EXAMPLES,
+        text=PLAYBOOK_TEXT,
     ),
 )
 

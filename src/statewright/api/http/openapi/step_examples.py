@@ -122,6 +122,7 @@ REASON_EXAMPLES: Final = {
     413: "request body exceeds 10485760 bytes",
     415: "Only JSON workflow definitions are accepted",
     500: "internal error [ticket: 7c9e6679-7425-40de-944b-e07fc1f90ae7]",
+    429: "200 requests of the tenant follow logs already",
     503: "storage is not available",
     504: "the request took too long",
 }

@@ -16,6 +16,8 @@ TAGS: Final = {
     "Step jobs": "JSON step engine: poll, complete and fail jobs",
     "Step user tasks": "JSON step engine: the inbox of people",
     "Flow definitions": "Flows: check, store and look at texts",
+    "Playbook definitions": "Playbooks: check, store and look at documents",
+    "Playbook executions": "Playbooks: start, watch, change and stop executions; their runs are among the jobs above",
     "Flow instances": "Flows: start, watch, stop and restart instances; their tasks are among the jobs above",
     "Ops": "The operations API: what operators and automation need beyond moving entities",
     "Account": "How credentials are understood",

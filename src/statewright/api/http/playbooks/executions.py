@@ -1,0 +1,188 @@
+"""Executions of playbooks over REST (docs/reference/executions.md#rest)."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from statewright.api.http.playbooks.event_stream import EVENT_STREAM, read_last_event_id, stream_events
+from statewright.api.http.playbooks.parameters import read_direction
+from statewright.api.http.request import Request
+from statewright.api.http.response import TEXT, Response, prime_stream
+from statewright.api.http.steps import parameters
+from statewright.api.http.steps.bodies import RequestMembers, read, read_optional, reply_by_size
+from statewright.failures import InvalidParameter, ProcessBadRequest
+from statewright.instants import format_instant
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.playbooks.events import render_event
+from statewright.playbooks.execution import Execution, render_execution
+from statewright.processes import changes
+from statewright.services.playbooks import executions
+from statewright.services.playbooks.executions import ExecutionStart
+from statewright.services.processes.event_log import MAX_PAGE, LoggedEvent
+from statewright.services.processes.instances import AbridgedInstance
+
+DEFAULT_PAGE: Final = 100
+
+
+async def start_execution(request: Request) -> Response:
+    """Start an execution."""
+    body = await read(request)
+    started = ExecutionStart(
+        path=body.text("path"),
+        version=body.number("version"),
+        workload=_read_object(body, "workload"),
+        ctx=_read_object(body, "ctx"),
+        args=_read_object(body, "args"),
+        business_key=body.text("businessKey"),
+    )
+    return await _reply_execution(await executions.start(request.runtime, request.caller, started), 201)
+
+
+async def list_executions(request: Request) -> Response:
+    """A page of executions."""
+    found = await executions.list_executions(
+        request.runtime,
+        request.caller,
+        path=parameters.read_text(request, "path"),
+        state=parameters.read_text(request, "state"),
+        business_key=parameters.read_text(request, "businessKey"),
+        page=parameters.read_number(request, "page"),
+        page_size=parameters.read_number(request, "pageSize"),
+    )
+    items: list[JsonValue] = list(map(_render_item, found.items))
+    return await reply_by_size({"items": items, "total": found.total, "page": found.page, "pageSize": found.page_size})
+
+
+async def get_execution(request: Request) -> Response:
+    """An execution."""
+    return await _reply_execution(
+        await executions.get_execution(request.runtime, request.caller, request.path_params["id"])
+    )
+
+
+async def list_history(request: Request) -> Response:
+    """A page of the runs of steps."""
+    page = await executions.get_history(
+        request.runtime,
+        request.caller,
+        request.path_params["id"],
+        page=parameters.read_number(request, "page"),
+        page_size=parameters.read_number(request, "pageSize"),
+    )
+    items: list[JsonValue] = list(map(_describe_run, page.lines))
+    return await reply_by_size({"items": items, "total": page.total, "page": page.page, "pageSize": page.page_size})
+
+
+async def list_events(request: Request) -> Response:
+    """Events behind a number: a page, or a stream of those that come, by ``Accept: text/event-stream``."""
+    id_, after = request.path_params["id"], _read_after(request)
+    if EVENT_STREAM in (request.header(b"accept") or ""):
+        pages = executions.follow_events(request.runtime, request.caller, id_, after=read_last_event_id(request, after))
+        parts = await prime_stream(stream_events(pages, lambda events: _render_events(id_, events)))
+        return Response(parts, media_type=EVENT_STREAM, headers=((b"cache-control", b"no-store"),))
+    limit = parameters.read_number(request, "limit") or DEFAULT_PAGE
+    if not 1 <= limit <= MAX_PAGE:
+        raise InvalidParameter("limit")
+    found = await executions.list_events(request.runtime, request.caller, id_, after=after, limit=limit)
+    items: list[JsonValue] = [*_render_events(id_, found)]
+    return await reply_by_size({"items": items, "next": found[-1].number if found else after})
+
+
+async def draw_execution(request: Request) -> Response:
+    """The playbook of an execution as a Mermaid flowchart, coloured."""
+    drawn = await executions.get_execution_diagram(
+        request.runtime, request.caller, request.path_params["id"], is_vertical=read_direction(request)
+    )
+    return Response(drawn.encode(), media_type=TEXT)
+
+
+async def patch_execution(request: Request) -> Response:
+    """Change members of ``ctx``."""
+    body = await read(request)
+    ctx = _read_object(body, "ctx")
+    return await _reply_execution(
+        await executions.patch(request.runtime, request.caller, request.path_params["id"], ctx, body.text("reason"))
+    )
+
+
+async def inject_token(request: Request) -> Response:
+    """One more token for a step."""
+    body = await read(request)
+    step, args = body.text("step"), _read_object(body, "args")
+    if not step:
+        raise ProcessBadRequest("step is required")
+    return await _reply_execution(
+        await executions.inject(request.runtime, request.caller, request.path_params["id"], step, args)
+    )
+
+
+async def evaluate_execution(request: Request) -> Response:
+    """Ask about all denied tokens once more."""
+    return await _reply_execution(await executions.evaluate(request.runtime, request.caller, request.path_params["id"]))
+
+
+async def cancel_execution(request: Request) -> Response:
+    """Stop an execution for good."""
+    reason = (await read_optional(request)).text("reason")
+    return await _reply_execution(
+        await executions.cancel(request.runtime, request.caller, request.path_params["id"], reason)
+    )
+
+
+async def restart_execution(request: Request) -> Response:
+    """Begin the runs that failed again."""
+    return await _reply_execution(await executions.restart(request.runtime, request.caller, request.path_params["id"]))
+
+
+async def _reply_execution(execution: Execution, status: int = 200) -> Response:
+    return await reply_by_size(render_execution(execution), status)
+
+
+def _render_events(execution_id: str, events: Sequence[LoggedEvent]) -> list[JsonObject]:
+    return [render_event(one.event, execution_id, one.number, one.at) for one in events]
+
+
+def _read_object(body: RequestMembers, name: str) -> JsonObject:
+    return body.object(name) or {}
+
+
+def _read_after(request: Request) -> int:
+    after = parameters.read_number(request, "after")
+    if after < 0:
+        raise InvalidParameter("after")
+    return after
+
+
+def _render_item(execution: Execution | AbridgedInstance) -> JsonObject:
+    if isinstance(execution, Execution):
+        return render_execution(execution)
+    optional: JsonObject = {
+        "completedAt": None if execution.completed_at is None else format_instant(execution.completed_at),
+        "businessKey": execution.business_key,
+    }
+    return {
+        "id": execution.id,
+        "path": execution.definition_id,
+        "state": execution.status,
+        "startedAt": format_instant(execution.started_at),
+        "abridged": True,
+        **{name: value for name, value in optional.items() if value is not None},
+    }
+
+
+def _describe_run(line: changes.Execution) -> JsonObject:
+    optional: JsonObject = {
+        "element": line.element,
+        "endedAt": None if line.ended_at is None else format_instant(line.ended_at),
+        "failureReason": line.failure_reason,
+        "valuesOmitted": line.are_values_omitted or None,
+        "input": line.input_snapshot,
+        "output": line.output_snapshot,
+    }
+    return {
+        "id": line.id,
+        "step": line.node_id,
+        "attempt": line.attempt_number,
+        "status": line.status,
+        "startedAt": format_instant(line.started_at),
+        **{name: value for name, value in optional.items() if value is not None},
+    }

@@ -1,0 +1,90 @@
+"""What a worker says a run of a pipeline came to (the form is that of ``dispatch``)."""
+
+from typing import Final
+
+from msgspec import Struct
+
+from statewright.jsonval.merging import tidy_numbers
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.playbooks.context import is_key
+
+MAX_PATCHES: Final = 10_000
+MAX_LOG_ENTRIES: Final = 10_000
+LOGGED: Final = frozenset(
+    {
+        "task.started",
+        "task.attempt.started",
+        "task.attempt.done",
+        "task.attempt.failed",
+        "task.done",
+        "task.failed",
+        "policy.task.evaluated",
+        "log.cut",
+    }
+)
+"""The events that a worker can report."""
+
+
+class UnusableCompletion(ValueError):
+    """A result of a job that is no completion of a run; the text names the member."""
+
+
+class Completion(Struct, frozen=True, kw_only=True):
+    """The end of a run."""
+
+    error: "JsonObject | None"
+    """``None``: it ended well."""
+    result: JsonValue
+    patches: tuple[tuple[str, JsonValue], ...]
+    """Keys of ``ctx``, names with dots between them, and their values."""
+    places: tuple[int, ...]
+    """Of each patch, how many entries of the log were made before it."""
+    log: tuple[JsonObject, ...]
+
+
+def read_completion(given: JsonValue) -> Completion:
+    """A completion. Raises :class:`UnusableCompletion`."""
+    if not isinstance(given, dict) or given.get("status") not in ("ok", "error"):
+        raise UnusableCompletion('status must be "ok" or "error"')
+    tidied = tidy_numbers(given)
+    error = tidied.get("error")
+    if tidied["status"] == "error":
+        if not isinstance(error, dict) or not isinstance(error.get("kind"), str):
+            raise UnusableCompletion("error must be an object with a kind")
+    else:
+        error = None
+    patches = [_read_patch(patch) for patch in _read_list(tidied, "patches", MAX_PATCHES)]
+    return Completion(
+        error=error,
+        result=tidied.get("result"),
+        patches=tuple((key, value) for key, value, _ in patches),
+        places=tuple(place for _, _, place in patches),
+        log=tuple(_read_entry(entry) for entry in _read_list(tidied, "log", MAX_LOG_ENTRIES)),
+    )
+
+
+def _read_list(given: JsonObject, name: str, most: int) -> list[JsonValue]:
+    value = given.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise UnusableCompletion(f"{name} must be a list")
+    if len(value) > most:
+        raise UnusableCompletion(f"{name} has {len(value)} entries, of {most} at most")
+    return value
+
+
+def _read_patch(given: JsonValue) -> tuple[str, JsonValue, int]:
+    path = given.get("path") if isinstance(given, dict) else None
+    names = [name for name in path if isinstance(name, str)] if isinstance(path, list) else []
+    key = ".".join(names)
+    if not isinstance(given, dict) or not isinstance(path, list) or len(names) != len(path) or not is_key(key):
+        raise UnusableCompletion("each of patches must have a path, a list of names")
+    place = given.get("at")
+    return key, given.get("value"), place if isinstance(place, int) and place >= 0 else 0
+
+
+def _read_entry(given: JsonValue) -> JsonObject:
+    if not isinstance(given, dict) or given.get("event") not in LOGGED:
+        raise UnusableCompletion("each entry of log must name an event that workers report")
+    return given

@@ -1,0 +1,193 @@
+"""An execution of a playbook: its state as one value, as the document that is stored, and as the record clients read
+(docs/reference/executions.md#rest).
+
+The stored document is the record and, beside it, what the kernel knows.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from statewright.instants import format_instant, parse_instant
+from statewright.jsonval.values import JsonObject
+from statewright.net import Marking, Phase, marking_from_document, marking_to_document
+from statewright.net.effects import ChangePhase, Effect
+from statewright.playbooks.context import CTX, RESULTS, WORKLOAD, get_member
+from statewright.playbooks.events import find_execution_status
+from statewright.playbooks.status import Status
+
+if TYPE_CHECKING:
+    from statewright.jsonval.values import JsonValue
+else:  # Any: msgspec, which reads documents back, cannot resolve an alias that contains itself
+    JsonValue = Any
+
+ENDED: Final[frozenset[Phase]] = frozenset({"COMPLETED", "CANCELLED", "FAILED"})
+"""The states in which an execution has come to an end, from one of which it can be restarted. Its business key is free.
+"""
+SHARED: Final = (WORKLOAD, CTX, RESULTS)
+"""The members of the shared data that clients see as members of the record."""
+
+
+class Execution(Struct, frozen=True, kw_only=True):
+    """One run of one version of a playbook. Instants are microseconds of the epoch."""
+
+    id: str
+    """A ULID; the same 128 bits are the id of the entity."""
+    definition_id: str
+    """The path of the playbook."""
+    definition_version: int
+    marking: Marking
+    started_at: int
+    completed_at: int | None = None
+    """When it ended; ``None`` in flight."""
+    business_key: str | None = None
+    parent_instance_id: str | None = None
+    """The execution whose step is this one."""
+    awaited_by: str | None = None
+
+    @property
+    def status(self) -> Phase:
+        """The state of the entity; what playbooks call status is ``outcome``."""
+        return self.marking.phase
+
+    @property
+    def outcome(self) -> Status:
+        """The status in the words of playbooks."""
+        return find_execution_status(self.marking)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether it has ended. A failed one goes on when it is restarted."""
+        return self.marking.phase in ENDED
+
+    @property
+    def active_steps(self) -> tuple[str, ...]:
+        """The steps of which a run is under way."""
+        working = (str(token.node) for token in self.marking.tokens if token.stage == "WORKING")
+        return tuple(dict.fromkeys(working))
+
+    @property
+    def pending_steps(self) -> tuple[str, ...]:
+        """The steps for which tokens wait that are not admitted."""
+        pending = (str(token.node) for token in self.marking.tokens if token.stage == "PENDING")
+        return tuple(dict.fromkeys(pending))
+
+
+def render_execution(execution: Execution) -> JsonObject:
+    """The record clients read; members that do not apply are left out."""
+    marking = execution.marking
+    tally = marking.tally
+    optional: JsonObject = {
+        "failureReason": marking.reason,
+        "completedAt": None if execution.completed_at is None else format_instant(execution.completed_at),
+        "businessKey": execution.business_key,
+        "parentExecutionId": execution.parent_instance_id,
+    }
+    ended: JsonObject = {"result": marking.result} if execution.is_terminal and marking.result is not None else {}
+    return {
+        "id": execution.id,
+        "path": execution.definition_id,
+        "version": execution.definition_version,
+        "status": execution.outcome,
+        "state": execution.status,
+        **{name: get_member(marking.data, name) for name in SHARED},
+        "activeSteps": list(execution.active_steps),
+        "pendingSteps": list(execution.pending_steps),
+        "branches": {"succeeded": tally.succeeded, "failed": tally.failed},
+        "startedAt": format_instant(execution.started_at),
+        **{name: value for name, value in optional.items() if value is not None},
+        **ended,
+    }
+
+
+def execution_to_document(execution: Execution) -> JsonObject:
+    """The document to store. :func:`execution_from_document` reads it back unchanged."""
+    inner = marking_to_document(execution.marking)
+    for known_otherwise in ("phase", "reason", "result"):
+        inner.pop(known_otherwise, None)
+    data = {name: value for name, value in execution.marking.data.items() if name not in SHARED}
+    optional: JsonObject = {"awaitedBy": execution.awaited_by, "conclusion": execution.marking.result}
+    kept = {name: value for name, value in optional.items() if value is not None}
+    return {**render_execution(execution), **kept, "data": data, "marking": inner}
+
+
+class _StoredDocument(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The members of a stored document. It can only be damaged by a defect of ours."""
+
+    id: str
+    path: str
+    version: int
+    state: Phase
+    workload: dict[str, Any]
+    ctx: dict[str, Any]
+    results: dict[str, Any]
+    started_at: str
+    data: dict[str, Any]
+    marking: dict[str, Any]
+    """Checked where it becomes a marking."""
+    conclusion: JsonValue = None
+    failure_reason: str | None = None
+    completed_at: str | None = None
+    business_key: str | None = None
+    parent_execution_id: str | None = None
+    awaited_by: str | None = None
+
+
+def execution_from_document(document: JsonObject) -> Execution:
+    """The execution that :func:`execution_to_document` wrote. Raises ValueError for anything else."""
+    try:
+        stored = msgspec.convert(document, _StoredDocument)
+    except msgspec.ValidationError as defect:
+        raise ValueError(f"stored execution is damaged: {defect}") from defect
+    outer: JsonObject = {"phase": stored.state, "reason": stored.failure_reason, "result": stored.conclusion}
+    data = {WORKLOAD: stored.workload, CTX: stored.ctx, RESULTS: stored.results, **stored.data}
+    return Execution(
+        id=stored.id,
+        definition_id=stored.path,
+        definition_version=stored.version,
+        marking=marking_from_document({**stored.marking, **outer}, data),
+        started_at=parse_instant(stored.started_at),
+        completed_at=None if stored.completed_at is None else parse_instant(stored.completed_at),
+        business_key=stored.business_key,
+        parent_instance_id=stored.parent_execution_id,
+        awaited_by=stored.awaited_by,
+    )
+
+
+# The states of an execution as a workflow of its entity. It moves by the kernel; the table is what the history shows.
+
+Transition: TypeAlias = Literal["advance", "wait", "resume", "complete", "fail", "cancel", "restart"]
+
+INITIAL: Final[Phase] = "RUNNING"
+
+TRANSITIONS: Final[Mapping[tuple[Phase, Phase], Transition]] = {
+    ("RUNNING", "RUNNING"): "advance",
+    ("RUNNING", "WAITING"): "wait",
+    ("RUNNING", "COMPLETED"): "complete",
+    ("RUNNING", "FAILED"): "fail",
+    ("RUNNING", "CANCELLED"): "cancel",
+    ("WAITING", "WAITING"): "advance",
+    ("WAITING", "RUNNING"): "resume",
+    ("WAITING", "COMPLETED"): "complete",
+    ("WAITING", "FAILED"): "fail",
+    ("WAITING", "CANCELLED"): "cancel",
+    ("FAILED", "FAILED"): "advance",
+    ("FAILED", "RUNNING"): "restart",
+    ("FAILED", "CANCELLED"): "cancel",
+}
+"""All moves."""
+
+
+def list_transitions(before: Phase | None, effects: tuple[Effect, ...]) -> tuple[Transition, ...]:
+    """The moves that one step of the kernel amounts to; ``before`` ``None``: the execution is new."""
+    phases: list[Phase] = [effect.phase for effect in effects if isinstance(effect, ChangePhase)]
+    if not phases and effects and before is not None:
+        return (TRANSITIONS[before, before],)
+    moves: list[Transition] = []
+    current: Phase = before or INITIAL
+    for phase in phases:
+        moves.append(TRANSITIONS[current, phase])
+        current = phase
+    return tuple(moves)

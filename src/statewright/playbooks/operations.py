@@ -1,0 +1,267 @@
+"""What can be done to an execution of a playbook: one function per operation, from a state to a state and effects.
+
+A shell loads the execution, calls one of these, and in the same transaction stores the new execution and carries out
+the effects. No effects means that nothing happened: reports that come late or twice are accepted without effect.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from msgspec.structs import replace
+
+from statewright.jsonval.merging import tidy_numbers
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net import IDS_PER_MOMENT, ExecutionId, KernelResult, Marking, Moment, NodeId, WorkId, advance, start
+from statewright.net.effects import ChangePhase, Effect, Trace
+from statewright.net.events import (
+    Cancelled,
+    ChildEnded,
+    Event,
+    Injected,
+    Patched,
+    Reconsidered,
+    Restarted,
+    TaskCompleted,
+    TaskFailed,
+    TaskPatched,
+    TimerFired,
+)
+from statewright.net.identifiers import TimerId
+from statewright.playbooks.children import direct_children
+from statewright.playbooks.completions import Completion, UnusableCompletion, read_completion
+from statewright.playbooks.context import CTX, RESULTS, WORKLOAD, build_data, describe_patch, get_member, is_key
+from statewright.playbooks.dispatch import Dispatch, Element, dispatch_to_document
+from statewright.playbooks.events import WORKER_EVENT
+from statewright.playbooks.execution import Execution, list_transitions
+from statewright.playbooks.process import PlaybookProcess
+from statewright.processes import language as processes
+from statewright.processes.language import ChildOutcome, JobPlace, NewInstance, Rejection
+from statewright.processes.retries import JOB_FAILED
+
+Applied: TypeAlias = processes.Applied[Execution]
+"""An execution after an operation."""
+
+ARGS: Final = "args"
+DEPTH: Final = "depth"
+MAX_PATCH_KEYS: Final = 1_000
+
+
+def start_execution(process: PlaybookProcess, new: NewInstance, moment: Moment) -> Applied:
+    """A new execution, as far as it comes without any task. The variables have ``workload``, ``ctx``, ``args`` and, of
+    one that others wait for, ``depth``.
+    """
+    given = tidy_numbers(new.variables)
+    depth = given.get(DEPTH)
+    data = build_data(
+        process.playbook,
+        new.id,
+        get_member(given, WORKLOAD),
+        get_member(given, CTX),
+        depth=depth if isinstance(depth, int) else 0,
+    )
+    payloads: tuple[JsonValue, ...] = ({ARGS: get_member(given, ARGS)},)
+    result = start(process.compiled.net, process.create_language(), data, moment, payloads)
+    execution = Execution(
+        id=new.id,
+        definition_id=process.playbook.path,
+        definition_version=process.version,
+        marking=Marking(data=data),
+        started_at=moment.at,
+        business_key=new.business_key or None,
+        parent_instance_id=new.parent_instance_id,
+        awaited_by=new.awaited_by,
+    )
+    return _to_applied(process, None, execution, result.marking, result.effects, moment)
+
+
+def complete_job(
+    process: PlaybookProcess, execution: Execution, job: str, output: JsonValue, moment: Moment
+) -> Applied | Rejection:
+    """What a run of a pipeline came to: the patches in their order, then how it ended."""
+    try:
+        completion = read_completion(output)
+    except UnusableCompletion as unusable:
+        return Rejection("bad-request", str(unusable))
+    work = WorkId(job)
+    token = next((token for token in execution.marking.tokens if token.work == work), None)
+    if token is None:
+        return Applied(instance=execution, effects=(), transitions=())
+    events = _list_job_events(completion, work)
+    traced = [
+        [Trace(kind=WORKER_EVENT, node=token.node, token=token.id, details=_place(entry, token.element))]
+        for entry in completion.log
+    ]
+    return _apply_all(process, execution, events, completion.places, traced, moment)
+
+
+def _place(entry: JsonObject, element: int | None) -> JsonObject:
+    return entry if element is None else {**entry, "iteration": element}
+
+
+def _list_job_events(completion: Completion, work: WorkId) -> list[Event]:
+    events: list[Event] = [TaskPatched(work, {key: value}) for key, value in completion.patches]
+    if completion.error is None:
+        events.append(TaskCompleted(work, completion.result))
+    else:
+        kind, message = completion.error.get("kind", "error"), completion.error.get("message", "")
+        events.append(TaskFailed(work, f"{str(kind).upper()}: {message}", completion.error))
+    return events
+
+
+def fail_job(process: PlaybookProcess, execution: Execution, job: str, reason: str, moment: Moment) -> Applied:
+    """No worker could run the pipeline."""
+    message = reason or JOB_FAILED
+    error: JsonObject = {"kind": "worker", "message": message}
+    return _apply(process, execution, TaskFailed(WorkId(job), f"WORKER: {message}", error), moment)
+
+
+def fire_timer(process: PlaybookProcess, execution: Execution, timer: str, moment: Moment) -> Applied:
+    """The time of a token or a run is over."""
+    return _apply(process, execution, TimerFired(TimerId(timer)), moment)
+
+
+def end_child(
+    process: PlaybookProcess, execution: Execution, run: str, outcome: ChildOutcome, moment: Moment
+) -> Applied:
+    """A playbook that a step waits for has ended."""
+    if outcome.reason is None:
+        return _apply(process, execution, ChildEnded(ExecutionId(run), outcome.output), moment)
+    error: JsonObject = {"kind": "child", "message": outcome.reason}
+    return _apply(process, execution, ChildEnded(ExecutionId(run), None, f"CHILD: {outcome.reason}", error), moment)
+
+
+def patch_context(
+    process: PlaybookProcess, execution: Execution, patch: Mapping[str, JsonValue], moment: Moment
+) -> Applied | Rejection:
+    """Change ``ctx`` from outside; null removes a key. Denied tokens are looked at again."""
+    if execution.is_terminal:
+        return _refuse_ended(execution)
+    if not patch:
+        return Rejection("bad-request", "ctx must have a member")
+    if len(patch) > MAX_PATCH_KEYS:
+        return Rejection("bad-request", f"ctx has {len(patch)} members, of {MAX_PATCH_KEYS} that one patch may have")
+    for key in patch:
+        if not is_key(key):
+            return Rejection("bad-request", f"ctx: {key!r} is no name, or names with dots between them")
+    return _apply(process, execution, Patched(describe_patch(tidy_numbers(dict(patch)))), moment)
+
+
+def inject_token(
+    process: PlaybookProcess, execution: Execution, step: str, args: JsonObject, moment: Moment
+) -> Applied | Rejection:
+    """One more token for a step; it goes through admission."""
+    if execution.is_terminal:
+        return _refuse_ended(execution)
+    if step not in process.playbook.by_name:
+        return Rejection("bad-request", f"step: the playbook has no step {step!r}")
+    return _apply(process, execution, Injected(NodeId(step), ({ARGS: tidy_numbers(args)},)), moment)
+
+
+def reconsider(process: PlaybookProcess, execution: Execution, moment: Moment) -> Applied | Rejection:
+    """Ask about all denied tokens once more."""
+    return _refuse_ended(execution) if execution.is_terminal else _apply(process, execution, Reconsidered(), moment)
+
+
+def cancel_execution(
+    process: PlaybookProcess, execution: Execution, reason: str, moment: Moment
+) -> Applied | Rejection:
+    """Stop for good: tokens are discarded, and runs under way withdrawn."""
+    if execution.status in ("COMPLETED", "CANCELLED"):
+        return _refuse_ended(execution)
+    return _apply(process, execution, Cancelled(reason or "cancelled"), moment)
+
+
+def restart_execution(process: PlaybookProcess, execution: Execution, moment: Moment) -> Applied | Rejection:
+    """Begin the runs that failed again, with the same ``args``."""
+    if execution.status != "FAILED":
+        return Rejection("conflict", f"execution is {execution.outcome}, not failed")
+    applied = _apply(process, execution, Restarted(), moment)
+    return applied if applied.effects else Rejection("conflict", "there is nothing to begin again")
+
+
+def build_payload(process: PlaybookProcess, execution: Execution, job: JobPlace, value: JsonValue) -> JsonObject:
+    """What the worker of a run is given; ``ctx`` and results are those of now."""
+    step = process.playbook.by_name[job.node]
+    data = execution.marking.data
+    given = value if isinstance(value, dict) else {}
+    element = None
+    if step.loop is not None and job.element is not None:
+        element = Element(
+            iterator=step.loop.iterator,
+            value=given.get("item"),
+            index=job.element,
+            is_last=given.get("isLast") is True,
+        )
+    return dispatch_to_document(
+        Dispatch(
+            tasks=step.tasks,
+            step=step.name,
+            execution_id=execution.id,
+            step_run=job.execution,
+            input=step.input,
+            workload=get_member(data, WORKLOAD),
+            ctx=get_member(data, CTX),
+            args=get_member(given, ARGS),
+            results=get_member(data, RESULTS),
+            element=element,
+            max_task_executions=process.playbook.limits.max_task_executions,
+        )
+    )
+
+
+def _refuse_ended(execution: Execution) -> Rejection:
+    return Rejection("conflict", f"execution is {execution.outcome}")
+
+
+def _apply(process: PlaybookProcess, execution: Execution, event: Event, moment: Moment) -> Applied:
+    return _apply_all(process, execution, [event], (), (), moment)
+
+
+def _apply_all(
+    process: PlaybookProcess,
+    execution: Execution,
+    events: Sequence[Event],
+    places: Sequence[int],
+    traced: Sequence[Sequence[Trace]],
+    moment: Moment,
+) -> Applied:
+    """The execution after several events, each decided on what the one before it left. ``traced`` are for the log,
+    ``places`` say of each event but the last how many of them stand before it.
+    """
+    net, language = process.compiled.net, process.create_language()
+    ids = IDS_PER_MOMENT // (len(events) + 1)
+    marking, found = execution.marking, list[Effect]()
+    has_effect, done = False, 0
+    for number, event in enumerate(events):
+        upto = places[number] if number < len(places) else len(traced)
+        for entry in traced[done:upto]:
+            found.extend(entry)
+        done = max(done, upto)
+        part = Moment(at=moment.at, first_id=moment.first_id + number * ids)
+        result: KernelResult = advance(net, language, marking, event, part)
+        marking = result.marking
+        found.extend(result.effects)
+        has_effect = has_effect or bool(result.effects)
+    if not has_effect:
+        return Applied(instance=execution, effects=(), transitions=())
+    return _to_applied(process, execution, execution, marking, tuple(found), moment)
+
+
+def _to_applied(
+    process: PlaybookProcess,
+    before: Execution | None,
+    execution: Execution,
+    marking: Marking,
+    effects: tuple[Effect, ...],
+    moment: Moment,
+) -> Applied:
+    completed_at = execution.completed_at
+    for phase in _list_phases(effects):
+        completed_at = None if phase in ("RUNNING", "WAITING") else moment.at
+    after = replace(execution, marking=marking, completed_at=completed_at)
+    moves = list_transitions(None if before is None else before.status, effects)
+    return Applied(instance=after, effects=direct_children(effects), transitions=moves)
+
+
+def _list_phases(effects: tuple[Effect, ...]) -> Iterator[str]:
+    return (effect.phase for effect in effects if isinstance(effect, ChangePhase))

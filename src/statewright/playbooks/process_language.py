@@ -1,0 +1,195 @@
+"""Playbooks as the host of processes knows them (``statewright.processes.language``)."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net import Moment
+from statewright.net.effects import ChangePhase, CloseHumanTask, Effect, OpenHumanTask, RecordExit
+from statewright.playbooks import operations, process
+from statewright.playbooks.dispatch import JOB_PREFIX
+from statewright.playbooks.events import list_events, list_start_events, store_event
+from statewright.playbooks.execution import Execution, execution_from_document, execution_to_document
+from statewright.playbooks.models import DEFINITION, EXECUTION
+from statewright.playbooks.process import PlaybookProcess
+from statewright.playbooks.source import source_from_text
+from statewright.processes.language import (
+    Applied,
+    AuditEntry,
+    ChildOutcome,
+    JobPlace,
+    LanguageModels,
+    NewInstance,
+    ProcessLanguage,
+    Rejection,
+)
+from statewright.processes.retries import Backoff
+
+_PHASES: Final = {
+    "RUNNING": "execution-resumed",
+    "WAITING": "execution-waiting",
+    "COMPLETED": "execution-completed",
+    "FAILED": "execution-failed",
+    "CANCELLED": "execution-cancelled",
+}
+"""What the audit log says of an execution that has come to a phase."""
+
+
+class PlaybookChildren:
+    """Executions that wait for others."""
+
+    def describe_outcome(self, process: PlaybookProcess, instance: Execution) -> ChildOutcome:
+        """The result of one that ended well, in part at least."""
+        if instance.outcome in ("success", "partial"):
+            concluded = instance.marking.result
+            return ChildOutcome(output=concluded.get("result") if isinstance(concluded, dict) else None)
+        return ChildOutcome(reason=f"{instance.definition_id} {instance.outcome}: {instance.marking.reason or ''}")
+
+    def end_child(
+        self, process: PlaybookProcess, instance: Execution, execution: str, outcome: ChildOutcome, moment: Moment
+    ) -> Applied[Execution]:
+        """A playbook that a step waits for has ended."""
+        return operations.end_child(process, instance, execution, outcome, moment)
+
+
+class PlaybookLog:
+    """The event log (docs/reference/executions.md#event-log)."""
+
+    def list_events(
+        self, process: PlaybookProcess, before: Execution | None, applied: Applied[Execution]
+    ) -> Sequence[JsonObject]:
+        """The events of an operation, without what the host adds."""
+        after = applied.instance.marking
+        if before is None:
+            begun = replace(after, phase="RUNNING")
+            started = list_start_events(process.compiled, after.data)
+            found = [*started, *list_events(process.compiled, begun, after, applied.effects)]
+        else:
+            found = list_events(process.compiled, before.marking, after, applied.effects)
+        return [store_event(event) for event in found]
+
+
+class PlaybookContexts:
+    """Payloads of runs: the data are those of the moment of the claim."""
+
+    def build_payload(
+        self, process: PlaybookProcess, instance: Execution, job: JobPlace, value: JsonValue
+    ) -> JsonObject:
+        """What the worker of a run is given."""
+        return operations.build_payload(process, instance, job, value)
+
+
+class PlaybookProcesses:
+    """The operations that the host calls; those of clients alone are in ``operations``."""
+
+    name = "playbooks"
+    merges_results = True
+    children = PlaybookChildren()
+    log = PlaybookLog()
+    contexts = PlaybookContexts()
+    models = LanguageModels(instance=EXECUTION, definition=DEFINITION, namespace="playbooks/")
+
+    def compile_source(self, source: str, version: int) -> PlaybookProcess:
+        """A definition that was stored by an upload."""
+        return process.compile_source(source_from_text(source), version)
+
+    def limit_to_turn(self, process: PlaybookProcess) -> PlaybookProcess:
+        """The same, but operations whose templates look at much give up."""
+        return replace(process, is_limited_to_turn=True)
+
+    def count_nodes(self, process: PlaybookProcess) -> int:
+        """Steps and their tasks."""
+        return sum(1 + len(step.tasks) for step in process.playbook.steps)
+
+    def start_instance(self, process: PlaybookProcess, new: NewInstance, moment: Moment) -> Applied[Execution]:
+        """A new execution, as far as it comes without any task."""
+        return operations.start_execution(process, new, moment)
+
+    def complete_job(
+        self, process: PlaybookProcess, instance: Execution, job: str, result: JsonValue, moment: Moment
+    ) -> Applied[Execution] | Rejection:
+        """What a run of a pipeline came to."""
+        return operations.complete_job(process, instance, job, result, moment)
+
+    def fail_job(
+        self, process: PlaybookProcess, instance: Execution, job: str, reason: str, moment: Moment
+    ) -> Applied[Execution]:
+        """No worker could run a pipeline."""
+        return operations.fail_job(process, instance, job, reason, moment)
+
+    def fire_timer(
+        self, process: PlaybookProcess, instance: Execution, timer: str, moment: Moment
+    ) -> Applied[Execution]:
+        """The time of a token or a run is over."""
+        return operations.fire_timer(process, instance, timer, moment)
+
+    def instance_to_document(self, instance: Execution) -> JsonObject:
+        """The document to store."""
+        return execution_to_document(instance)
+
+    def instance_from_document(self, document: JsonObject) -> Execution:
+        """The execution in the document of its entity."""
+        return execution_from_document(document)
+
+    def open_task(self, instance: Execution, task: OpenHumanTask, at: int) -> JsonObject:
+        """Never called: playbooks have no user tasks."""
+        raise NotImplementedError
+
+    def close_task(self, document: JsonObject, closing: CloseHumanTask, state: str, at: int) -> JsonObject:
+        """Never called."""
+        raise NotImplementedError
+
+    def list_audit_entries(
+        self, process: PlaybookProcess, before: Execution | None, applied: Applied[Execution]
+    ) -> Sequence[AuditEntry]:
+        """Start, failures and phases; all else is in the event log."""
+        started = [_describe_start(process, applied.instance)] if before is None else []
+        return [*started, *(entry for effect in applied.effects for entry in _describe_effect(effect))]
+
+    def get_definition_name(self, process: PlaybookProcess) -> str:
+        """The name of the playbook."""
+        return process.playbook.name
+
+    def get_node_type(self, process: PlaybookProcess, node: str) -> str:
+        """``loop``, ``step``, or ``route`` for one without tasks."""
+        step = process.playbook.by_name[node]
+        return "loop" if step.loop is not None else "step" if step.tasks else "route"
+
+    def build_payload(self, process: PlaybookProcess, job: JobPlace, value: JsonValue) -> JsonObject:
+        """Never called: payloads show the execution (``contexts``)."""
+        raise NotImplementedError
+
+    def find_member_tags(self, process: PlaybookProcess, job_type: str) -> str | None:
+        """The kind that a member must offer: the job type without its prefix."""
+        return job_type.removeprefix(JOB_PREFIX)
+
+    def find_backoff(self, process: PlaybookProcess, node: str) -> Backoff | None:
+        """Always ``None``: tasks are tried again by their policies, within a run."""
+        return None
+
+
+def _describe_start(process: PlaybookProcess, execution: Execution) -> AuditEntry:
+    return AuditEntry(
+        "execution-started",
+        {
+            "definitionId": process.playbook.path,
+            "definitionName": process.playbook.name,
+            "definitionVersion": process.version,
+            "businessKey": execution.business_key,
+        },
+    )
+
+
+def _describe_effect(effect: Effect) -> Iterator[AuditEntry]:
+    match effect:
+        case RecordExit(status="FAILED", node=node, reason=reason):
+            yield AuditEntry("step-failed", {"stepId": node, "failureReason": reason})
+        case ChangePhase(phase=phase, reason=reason):
+            yield AuditEntry(_PHASES[phase], {} if reason is None else {"failureReason": reason})
+        case _:
+            pass
+
+
+PLAYBOOKS: Final[ProcessLanguage[PlaybookProcess, Execution]] = PlaybookProcesses()
