@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from statewright.sdk import CallFailed as CallFailed
     from statewright.sdk import Client as Client
     from statewright.sdk import ClientCredentials as ClientCredentials
+    from statewright.sdk import ClientKey as ClientKey
     from statewright.sdk import Conflicting as Conflicting
     from statewright.sdk import Invalid as Invalid
     from statewright.sdk import Missing as Missing
@@ -37,6 +38,7 @@ __all__ = [
     "CallFailed",
     "Client",
     "ClientCredentials",
+    "ClientKey",
     "Conflicting",
     "Invalid",
     "Missing",

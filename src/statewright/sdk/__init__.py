@@ -13,6 +13,7 @@
 ``processor``, ``criterion``, ``schedule``, ``job``, ``task`` and ``task_kind`` register with ``default_node``.
 """
 
+from statewright.sdk.assertions import ClientKey
 from statewright.sdk.client import AsyncClient, Client
 from statewright.sdk.context import Caller, Context
 from statewright.sdk.errors import (
@@ -59,6 +60,7 @@ __all__ = [
     "Caller",
     "Client",
     "ClientCredentials",
+    "ClientKey",
     "Conflicting",
     "Context",
     "Entity",

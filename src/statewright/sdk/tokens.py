@@ -16,11 +16,14 @@ import msgspec
 from msgspec import Struct
 
 from statewright.sdk.address import Address
+from statewright.sdk.assertions import ASSERTION_TYPE, ClientKey, sign_assertion
 from statewright.sdk.errors import TokenUnavailable
 from statewright.sdk.tls import NO_FILES, Tls
 
-Token: TypeAlias = "str | Callable[[], str | Awaitable[str]] | ClientCredentials | None"  # noqa: S105  # a type
-"""What users pass: the token, a plain or async function that makes one, client credentials, or None for no token."""
+Token: TypeAlias = "str | Callable[[], str | Awaitable[str]] | ClientCredentials | ClientKey | None"  # noqa: S105  # a type
+"""What users pass: the token, a plain or async function that makes one, a client with its secret or its key, or None
+for no token.
+"""
 
 TOKEN_VARIABLES: Final = (
     "STATEWRIGHT_TOKEN",
@@ -34,6 +37,9 @@ TOKEN_FILE_VARIABLE: Final = "STATEWRIGHT_TOKEN_FILE"  # noqa: S105 - names of v
 CLIENT_ID_VARIABLE: Final = "STATEWRIGHT_CLIENT_ID"
 CLIENT_SECRET_VARIABLE: Final = "STATEWRIGHT_CLIENT_SECRET"  # noqa: S105
 CLIENT_SECRET_FILE_VARIABLE: Final = "STATEWRIGHT_CLIENT_SECRET_FILE"  # noqa: S105
+SIGNING_KEY_FILE_VARIABLE: Final = "STATEWRIGHT_CLIENT_SIGNING_KEY_FILE"
+SIGNING_KEY_ID_VARIABLE: Final = "STATEWRIGHT_CLIENT_SIGNING_KEY_ID"
+AUDIENCE_VARIABLE: Final = "STATEWRIGHT_TOKEN_AUDIENCE"
 
 REFRESH_MARGIN_S: Final = 60
 """Time before its expiry at which a token is renewed (docs/reference/grpc.md#applications-in-the-field)."""
@@ -51,6 +57,9 @@ class ClientCredentials(Struct, frozen=True, kw_only=True):
     client_id: str
     client_secret: str
     token_url: str = ""
+
+    def __repr__(self) -> str:
+        return f"ClientCredentials(client_id={self.client_id!r})"
 
 
 class TokenSource(Protocol):
@@ -73,7 +82,7 @@ def make_token_source(token: Token, *, address: Address | None = None, tls: Tls 
     """The source for what a user passed. ``address`` is the service whose token endpoint is asked when the credentials
     name none.
     """
-    if isinstance(token, ClientCredentials):
+    if isinstance(token, ClientCredentials | ClientKey):
         return OAuthToken(token, token.token_url or (f"{address.api}/oauth/token" if address else ""), tls)
     return ProvidedToken(token)
 
@@ -87,7 +96,7 @@ def read_token(environment: Mapping[str, str]) -> Token:
     file = environment.get(TOKEN_FILE_VARIABLE)
     if file:
         return lambda: Path(file).read_text("utf-8").strip()
-    return text or read_credentials(environment)
+    return text or read_client_key(environment) or read_credentials(environment)
 
 
 def read_credentials(environment: Mapping[str, str]) -> ClientCredentials | None:
@@ -102,6 +111,18 @@ def read_credentials(environment: Mapping[str, str]) -> ClientCredentials | None
         missing = CLIENT_ID_VARIABLE if client_id is None else CLIENT_SECRET_VARIABLE
         raise ValueError(f"{missing} must be set, too")
     return ClientCredentials(client_id=client_id, client_secret=secret)
+
+
+def read_client_key(environment: Mapping[str, str]) -> ClientKey | None:
+    """The client that the environment names and its private key, in a file. Raises ``ValueError``, ``OSError``."""
+    file = environment.get(SIGNING_KEY_FILE_VARIABLE)
+    if not file:
+        return None
+    client_id, key_id = environment.get(CLIENT_ID_VARIABLE), environment.get(SIGNING_KEY_ID_VARIABLE)
+    if not client_id or not key_id:
+        raise ValueError(f"{SIGNING_KEY_ID_VARIABLE if client_id else CLIENT_ID_VARIABLE} must be set, too")
+    audience = environment.get(AUDIENCE_VARIABLE) or "cyoda"
+    return ClientKey(client_id=client_id, key_id=key_id, private_key=Path(file).read_text("utf-8"), audience=audience)
 
 
 class ProvidedToken:
@@ -136,11 +157,11 @@ class ProvidedToken:
 
 
 class OAuthToken:
-    """A token granted for client credentials, renewed shortly before it expires; one that cannot be renewed is used to
+    """A token granted to a client, renewed shortly before it expires; one that cannot be renewed is used to
     its end.
     """
 
-    def __init__(self, credentials: ClientCredentials, token_url: str, tls: Tls) -> None:
+    def __init__(self, credentials: ClientCredentials | ClientKey, token_url: str, tls: Tls) -> None:
         self._credentials = credentials
         self._url = token_url
         self._tls = tls
@@ -203,22 +224,30 @@ class _Grant(Struct, frozen=True):
     expires_in: float = 300
 
 
-def _fetch(credentials: ClientCredentials, url: str, tls: Tls) -> _Grant:
+def _fetch(credentials: ClientCredentials | ClientKey, url: str, tls: Tls) -> _Grant:
     if not url.startswith(("http://", "https://")):
         raise TokenUnavailable(f"not an HTTP address: {url}", was_refused=True)
-    name, secret = quote_plus(credentials.client_id), quote_plus(credentials.client_secret)  # RFC 6749 §2.3.1
-    basic = base64.b64encode(f"{name}:{secret}".encode()).decode()
+    headers, proof = _prove(credentials)
     try:
         reply = httpx.post(
             url,
-            data={"grant_type": "client_credentials"},
-            headers={"Authorization": f"Basic {basic}", "Accept": "application/json"},
+            data={"grant_type": "client_credentials", **proof},
+            headers={"Accept": "application/json", **headers},
             verify=tls.build_context() if url.startswith("https") else False,
             timeout=FETCH_TIMEOUT_S,
         )
     except httpx.HTTPError as error:
         raise TokenUnavailable(f"no token from {url}: {error or type(error).__name__}") from error
     return _read_grant(reply, url)
+
+
+def _prove(credentials: ClientCredentials | ClientKey) -> tuple[dict[str, str], dict[str, str]]:
+    """Headers and members of a form that authenticate the client."""
+    if isinstance(credentials, ClientKey):
+        return {}, {"client_assertion_type": ASSERTION_TYPE, "client_assertion": sign_assertion(credentials)}
+    name, secret = quote_plus(credentials.client_id), quote_plus(credentials.client_secret)  # RFC 6749 §2.3.1
+    basic = base64.b64encode(f"{name}:{secret}".encode()).decode()
+    return {"Authorization": f"Basic {basic}"}, {}
 
 
 def _read_grant(reply: httpx.Response, url: str) -> _Grant:

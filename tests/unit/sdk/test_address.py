@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from statewright.sdk.address import UnusableAddress, parse_address, read_address
+from statewright.sdk.assertions import ClientKey
+from statewright.sdk.errors import TokenUnavailable
 from statewright.sdk.tls import Tls, UnusableTls, read_tls
-from statewright.sdk.tokens import ClientCredentials, read_token
+from statewright.sdk.tokens import ClientCredentials, make_token_source, read_token
 from tests.certificates import Authority
 
 
@@ -57,6 +59,30 @@ def test_a_token_wins_over_credentials() -> None:
 @pytest.mark.parametrize("name", ["STATEWRIGHT_API_TOKEN", "STATEWRIGHT_COMPUTE_TOKEN", "CYODA_COMPUTE_TOKEN"])
 def test_the_older_names_of_the_token_are_still_read(name: str) -> None:
     assert read_token({name: "t"}) == "t"
+
+
+def test_a_client_may_have_a_key_in_place_of_a_secret(tmp_path: Path) -> None:
+    file = tmp_path / "key.pem"
+    file.write_text("pem")
+    named = {"STATEWRIGHT_CLIENT_ID": "me", "STATEWRIGHT_CLIENT_SIGNING_KEY_FILE": str(file)}
+    with pytest.raises(ValueError, match="STATEWRIGHT_CLIENT_SIGNING_KEY_ID must be set, too"):
+        read_token(named)
+    named["STATEWRIGHT_CLIENT_SIGNING_KEY_ID"] = "k"
+    assert read_token(named) == ClientKey(client_id="me", key_id="k", private_key="pem", audience="cyoda")
+    named["STATEWRIGHT_TOKEN_AUDIENCE"] = "https://here"
+    assert read_token(named) == ClientKey(client_id="me", key_id="k", private_key="pem", audience="https://here")
+
+
+def test_no_representation_shows_a_secret() -> None:
+    assert "s3cret" not in repr(ClientCredentials(client_id="me", client_secret="s3cret"))
+    assert "s3cret" not in repr(ClientKey(client_id="me", key_id="k", private_key="s3cret"))
+
+
+def test_a_key_that_is_none_is_told_without_its_text() -> None:
+    tokens = make_token_source(ClientKey(client_id="me", key_id="k", private_key="s3cret", token_url="http://a"))
+    with pytest.raises(TokenUnavailable, match="no RSA key in PEM") as unavailable:
+        tokens.get_token_blocking()
+    assert "s3cret" not in str(unavailable.value)
 
 
 def test_secrets_may_stand_in_files(tmp_path: Path) -> None:
