@@ -24,6 +24,8 @@ from statewright.playbooks.steps import read_step, read_target, strip_spec
 from statewright.playbooks.tasks import WORKBOOK, TaskContext
 
 MAX_STEPS: Final = 1_000
+MAX_TEMPLATE_CHARS: Final = 256 * 1024
+"""Of all templates and conditions of a playbook: some seconds of compiling at most."""
 API_VERSIONS: Final = ("noetl.io/v2", "noetl.io/v10")
 KIND: Final = "Playbook"
 
@@ -51,7 +53,7 @@ def read_playbook(
     """Read a playbook, from YAML or JSON, or from a document that is decoded already.
 
     ``requires_header``: ``apiVersion`` and ``kind`` must be there. ``disabled_kinds``: kinds of tasks that may not be
-    used. The largest document costs some seconds, so a thread should do it beside an event loop.
+    used. The largest document costs up to five seconds, so a thread should do it beside an event loop.
     """
     findings = Findings()
     try:
@@ -103,6 +105,9 @@ class _Reader:
         name = self._read_metadata(metadata)
         spec = self._read_executor(executor)
         workload = root.get("workload").read_mapping()
+        if (found := _count_template_chars(root.value)) > MAX_TEMPLATE_CHARS:
+            root.refuse(f"has {found} characters of templates and conditions; at most {MAX_TEMPLATE_CHARS} are allowed")
+            return None
         context = TaskContext(
             spec=strip_spec(spec, _SPEC), workbook=self._read_workbook(), disabled_kinds=self._disabled_kinds
         )
@@ -221,6 +226,20 @@ class _Reader:
                 fields = {key: member for key, member in item.value.items() if key not in ("name", "kind")}
                 found[name] = Credential(name=name, kind=kind, fields=fields)
         return list(found.values())
+
+
+def _count_template_chars(document: JsonValue) -> int:
+    """The length of all texts that are compiled: a little more than that, where a field is called ``when``."""
+    total, pending = 0, [("", document)]
+    while pending:
+        name, value = pending.pop()
+        if isinstance(value, str):
+            total += len(value) if name == "when" or "{{" in value or "{%" in value else 0
+        elif isinstance(value, dict):
+            pending.extend(value.items())
+        elif isinstance(value, list):
+            pending.extend(("", item) for item in value)
+    return total
 
 
 def _find_sources(named: Mapping[str, Place]) -> dict[str, list[str]]:

@@ -9,7 +9,14 @@ import pytest
 from statewright.jsonval.values import JsonObject
 from statewright.playbooks.templates import InvalidTemplate, Problem, compile_template, render
 
-SCOPE: JsonObject = {"d": {"a": 1}, "l": [3, 1, 2], "s": "text", "big": "x" * 100_000, "wide": list(range(50_000))}
+SCOPE: JsonObject = {
+    "d": {"a": 1},
+    "l": [3, 1, 2],
+    "s": "text",
+    "big": "x" * 100_000,
+    "wide": list(range(50_000)),
+    "many": {str(n): n for n in range(20_000)},
+}
 
 ESCAPES = [
     "{{ ''.__class__.__mro__[1].__subclasses__() }}",
@@ -129,6 +136,12 @@ GREEDY = [
     "{{ '%999999999d' % 1 }}",
     "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}",
     "{% for i in range(100000) %}{{ big }}{% endfor %}",
+    "{% for i in range(9999) %}{% set x = ('9' * 4000) | int %}{% endfor %}",
+    "{% for i in range(9999) %}{% set x = (10 ** 3999) | string %}{% endfor %}",
+    "{% for i in range(9999) %}{% set x = many | first %}{% endfor %}",
+    "{% for i in range(9999) %}{% set x = ('b' ~ 'a' * 98) in big %}{% endfor %}",
+    "{% for i in range(9999) %}{% set x = big.split() %}{% endfor %}",
+    "".join(f"{{% set v{n} = 1 %}}" for n in range(3000)) + "{% for i in range(99999) %}{% endfor %}",
     "{% set ns = namespace(a=[1]) %}{% for i in range(64) %}{% set ns.a = [ns.a, ns.a] %}{% endfor %}{{ ns.a }}",
     "{% set ns = namespace(a=[1]) %}{% for i in range(64) %}{% set ns.a = [ns.a, ns.a] %}{% endfor %}{{ ns.a[0] == ns.a[1] }}",
     "{% set ns = namespace(a=[1]) %}{% for i in range(9999) %}{% set ns.a = [ns.a] %}{% endfor %}{{ ns.a }}",

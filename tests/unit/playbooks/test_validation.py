@@ -149,6 +149,12 @@ def test_a_playbook_has_a_thousand_steps_at_most() -> None:
     assert "has 1001 steps" in list_errors(body)["/workflow"]
 
 
+def test_the_templates_of_a_playbook_come_to_so_much_at_most() -> None:
+    """They would take long to compile in a document as large as one may be."""
+    body = "workflow: [{step: a, tool: {kind: x, list: [" + ", ".join(["'{{ a + b + c + d }}'"] * 15_000) + "]}}]"
+    assert "characters of templates" in list_errors(body)[""]
+
+
 def test_a_kind_can_be_disabled() -> None:
     reading = read_playbook(HEADER + "workflow: [{step: a, tool: {kind: http}}]", disabled_kinds=frozenset({"http"}))
     assert [error.path for error in reading.errors] == ["/workflow/0/tool/kind"]

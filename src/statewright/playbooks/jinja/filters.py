@@ -3,12 +3,13 @@
 import base64
 import binascii
 from collections.abc import Callable, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal, InvalidOperation
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from functools import cmp_to_key
 from typing import Final, TypeAlias
 from urllib.parse import quote
 
 from statewright.jsonval.codec import MalformedJson, decode, encode
+from statewright.jsonval.literals import MAX_DIGITS
 from statewright.jsonval.numbers import parse_number
 from statewright.playbooks.jinja import predicates
 from statewright.playbooks.jinja.failures import EvaluationFailed
@@ -32,6 +33,8 @@ Filter: TypeAlias = Callable[..., object]
 _MAX_NUMBER_CHARS: Final = 4_300
 _MAX_DECIMALS: Final = 100
 _CHARS: Final = 64
+_WIDE: Final = Context(prec=2 * MAX_DIGITS, traps=[InvalidOperation])
+"""To round in: it keeps all digits that a number can have."""
 
 
 def _apply_default(frame: Frame, value: object, default_value: object = "", boolean: object = False) -> object:
@@ -46,6 +49,7 @@ def _to_int(frame: Frame, value: object, default: object = 0, base: object = 10)
         return int(check_number(value.to_integral_value(rounding="ROUND_DOWN")))
     if not isinstance(value, str) or len(value) > _MAX_NUMBER_CHARS:
         return default
+    _spend_digits(frame, value)
     if isinstance(base, int) and base != 10:
         try:
             return check_number(int(value, base))
@@ -55,11 +59,17 @@ def _to_int(frame: Frame, value: object, default: object = 0, base: object = 10)
     return default if number is None else _to_int(frame, check_number(number))
 
 
+def _spend_digits(frame: Frame, text: str) -> None:
+    """Count text that is about to be read as a number: by the square of its length, as Python reads it."""
+    frame.spend(1 + len(text) ** 2 // 16_000)
+
+
 def _to_decimal(frame: Frame, value: object, default: object = 0) -> object:
     if isinstance(value, bool | int | Decimal):
         return int(value) if isinstance(value, bool) else value
     if not isinstance(value, str) or len(value) > _MAX_NUMBER_CHARS:
         return default
+    _spend_digits(frame, value)
     number = parse_number(value.strip())
     return default if number is None else check_number(number)
 
@@ -75,8 +85,10 @@ def _to_bool(frame: Frame, value: object) -> object:
 def _transform(method: Callable[[str], str]) -> Filter:
     def apply(frame: Frame, value: object) -> object:
         text = to_text(value, frame)
-        frame.spend_text(2 * len(text))
-        return method(text)
+        frame.spend_text(len(text))
+        result = method(text)
+        frame.spend_text(len(result))
+        return result
 
     return apply
 
@@ -117,21 +129,21 @@ def _pick(frame: Frame, value: object, attribute: object, default: object = None
 
 
 def _take_first(frame: Frame, value: object) -> object:
-    return _take(value, 0)
+    return _take(frame, value, 0)
 
 
 def _take_last(frame: Frame, value: object) -> object:
-    return _take(value, -1)
+    return _take(frame, value, -1)
 
 
-def _take(value: object, index: int) -> object:
+def _take(frame: Frame, value: object, index: int) -> object:
     if isinstance(value, Undefined):
         return value
     if not isinstance(value, str | list | dict):
         raise EvaluationFailed(f"takes an item of {describe(value)}")
     if not value:
         return Undefined("an item of an empty list")
-    items: Sequence[object] = value if isinstance(value, str | list) else list(value)
+    items: Sequence[object] = value if isinstance(value, str | list) else list_values(frame, value)
     return items[index]
 
 
@@ -155,7 +167,7 @@ def _compare(frame: Frame, left: object, right: object) -> int:
             if not compare_equal(a, b, frame):
                 return _compare(frame, a, b)
         return len(left) - len(right)
-    return -1 if precedes(left, right) else int(precedes(right, left))
+    return -1 if precedes(left, right, frame) else int(precedes(right, left, frame))
 
 
 def _sort(
@@ -277,8 +289,9 @@ def _round(frame: Frame, value: object, precision: object = 0, method: object = 
         raise EvaluationFailed(f"rounds {describe(value)}, or to more than {_MAX_DECIMALS} digits")
     if method not in modes:
         raise EvaluationFailed("rounds by a method that is none of common, ceil and floor")
+    frame.spend_number(value)
     try:
-        rounded = Decimal(value).quantize(Decimal(1).scaleb(-precision), rounding=modes[str(method)])
+        rounded = Decimal(value).quantize(Decimal(1).scaleb(-precision), modes[str(method)], _WIDE)
     except InvalidOperation:  # it has more digits before its point than could be kept
         return value
     return check_number(rounded)
@@ -307,7 +320,7 @@ def _read_json(frame: Frame, value: object) -> object:
 
 def _encode_base64(frame: Frame, value: object) -> object:
     text = to_text(value, frame)
-    frame.spend_text(2 * len(text))
+    frame.spend_text(len(text) * 4 // 3)
     return base64.b64encode(text.encode()).decode()
 
 

@@ -15,8 +15,10 @@ def _apply(method: Callable[..., object]) -> Callable[..., object]:
     def call(frame: Frame, value: str, *arguments: object) -> object:
         if not all(argument is None or isinstance(argument, str) for argument in arguments):
             raise EvaluationFailed(f"calls {method.__name__} with an argument that is no text")
-        frame.spend_text(2 * len(value))
-        return method(value, *arguments)
+        frame.spend_text(len(value))
+        result = method(value, *arguments)
+        frame.spend_text(len(result) if isinstance(result, str) else 0)
+        return result
 
     return call
 
@@ -27,9 +29,11 @@ def _split(method: Callable[..., list[str]]) -> Callable[..., object]:
             raise EvaluationFailed(f"splits at {describe(separator)}")
         if not isinstance(maxsplit, int):
             raise EvaluationFailed(f"splits {describe(maxsplit)} times")
-        frame.spend_text(len(value))
-        frame.spend_items(value.count(separator) if separator else len(value) // 2)
-        return method(value, separator, maxsplit)
+        frame.spend_search(value, separator or " ")
+        frame.spend(len(value) // 8)
+        parts = method(value, separator, maxsplit)
+        frame.spend_items(len(parts))
+        return parts
 
     return call
 
@@ -40,8 +44,10 @@ def _split_lines(frame: Frame, value: str) -> object:
     return value.splitlines()
 
 
-def _find(frame: Frame, value: str, part: str, *bounds: int) -> object:
-    frame.spend_text(len(value))
+def _find(frame: Frame, value: str, part: object, *bounds: int) -> object:
+    if not isinstance(part, str):
+        raise EvaluationFailed(f"looks for {describe(part)} in a text")
+    frame.spend_search(value, part)
     return value.find(part, *bounds)
 
 
@@ -49,7 +55,7 @@ def _count(frame: Frame, value: "str | list[object]", part: object) -> object:
     if isinstance(value, str):
         if not isinstance(part, str):
             raise EvaluationFailed(f"counts {describe(part)} in a text")
-        frame.spend_text(len(value))
+        frame.spend_search(value, part)
         return value.count(part)
     frame.spend_items(len(value))
     return sum(compare_equal(item, part, frame) for item in value)

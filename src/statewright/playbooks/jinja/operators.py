@@ -21,7 +21,7 @@ Operator: TypeAlias = Callable[[object, object, Frame], object]
 PRECISION: Final = 34
 """Significant digits of what is computed with fractions."""
 _CONTEXT: Final = Context(prec=PRECISION, Emax=6144, Emin=-6144, traps=[InvalidOperation, DivisionByZero, Overflow])
-_MAX_POWER_BITS: Final = 13_280
+_MAX_POWER_BITS: Final = 13_288
 
 
 def add(left: object, right: object, frame: Frame) -> object:
@@ -32,13 +32,13 @@ def add(left: object, right: object, frame: Frame) -> object:
     if isinstance(left, list) and isinstance(right, list):
         frame.spend_items(len(left) + len(right))
         return left + right
-    a, b = _read_numbers("+", left, right)
+    a, b = _read_numbers("+", left, right, frame)
     return _compute(lambda: a + b if isinstance(a, int) and isinstance(b, int) else _CONTEXT.add(a, b))
 
 
 def subtract(left: object, right: object, frame: Frame) -> object:
     """The difference of two numbers."""
-    a, b = _read_numbers("-", left, right)
+    a, b = _read_numbers("-", left, right, frame)
     return _compute(lambda: a - b if isinstance(a, int) and isinstance(b, int) else _CONTEXT.subtract(a, b))
 
 
@@ -48,7 +48,7 @@ def multiply(left: object, right: object, frame: Frame) -> object:
         return _repeat(left, right, frame)
     if isinstance(right, str | list):
         return _repeat(right, left, frame)
-    a, b = _read_numbers("*", left, right)
+    a, b = _read_numbers("*", left, right, frame)
     return _compute(lambda: a * b if isinstance(a, int) and isinstance(b, int) else _CONTEXT.multiply(a, b))
 
 
@@ -65,13 +65,13 @@ def _repeat(value: str | list[object], count: object, frame: Frame) -> object:
 
 def divide(left: object, right: object, frame: Frame) -> object:
     """The quotient, whole if it is."""
-    a, b = _read_numbers("/", left, right, divides=True)
+    a, b = _read_numbers("/", left, right, frame, divides=True)
     return _compute(lambda: _CONTEXT.divide(a, b))
 
 
 def divide_floor(left: object, right: object, frame: Frame) -> object:
     """The quotient rounded down."""
-    a, b = _read_numbers("//", left, right, divides=True)
+    a, b = _read_numbers("//", left, right, frame, divides=True)
     if isinstance(a, int) and isinstance(b, int):
         return a // b
     return _compute(lambda: _CONTEXT.subtract(a, _floor_remainder(a, b)) / b)
@@ -79,7 +79,7 @@ def divide_floor(left: object, right: object, frame: Frame) -> object:
 
 def take_remainder(left: object, right: object, frame: Frame) -> object:
     """The remainder, with the sign of the divisor."""
-    a, b = _read_numbers("%", left, right, divides=True)
+    a, b = _read_numbers("%", left, right, frame, divides=True)
     return _compute(lambda: a % b if isinstance(a, int) and isinstance(b, int) else _floor_remainder(a, b))
 
 
@@ -90,7 +90,7 @@ def _floor_remainder(a: Number, b: Number) -> Decimal:
 
 def raise_power(left: object, right: object, frame: Frame) -> object:
     """A power that has no more digits than a number may."""
-    a, b = _read_numbers("**", left, right)
+    a, b = _read_numbers("**", left, right, frame)
     if isinstance(a, int) and isinstance(b, int) and b >= 0:
         if abs(a) > 1 and (abs(a).bit_length() - 1) * b > _MAX_POWER_BITS:
             raise EvaluationFailed("computes a number of more than 4000 digits")
@@ -128,7 +128,7 @@ def contains(container: object, value: object, frame: Frame) -> bool:
             return False
         if not isinstance(value, str):
             raise EvaluationFailed(f"looks for {describe(value)} in a text")
-        frame.spend_text(len(container))
+        frame.spend_search(container, value)
         return value in container
     if isinstance(container, list):
         frame.spend(1 + len(container))
@@ -154,27 +154,31 @@ BINARY: Final[dict[str, Operator]] = {
 COMPARISONS: Final[dict[str, Operator]] = {
     "eq": compare_equal,
     "ne": lambda left, right, frame: not compare_equal(left, right, frame),
-    "lt": lambda left, right, frame: precedes(left, right),
-    "gt": lambda left, right, frame: precedes(right, left),
-    "lteq": lambda left, right, frame: _precedes_or_equals(left, right),
-    "gteq": lambda left, right, frame: _precedes_or_equals(right, left),
+    "lt": lambda left, right, frame: precedes(left, right, frame),
+    "gt": lambda left, right, frame: precedes(right, left, frame),
+    "lteq": lambda left, right, frame: _precedes_or_equals(left, right, frame),
+    "gteq": lambda left, right, frame: _precedes_or_equals(right, left, frame),
     "in": lambda left, right, frame: contains(right, left, frame),
     "notin": lambda left, right, frame: not contains(right, left, frame),
 }
 """By the names of Jinja2's operands."""
 
 
-def _precedes_or_equals(left: object, right: object) -> bool:
+def _precedes_or_equals(left: object, right: object, frame: Frame) -> bool:
     if isinstance(left, Undefined) or isinstance(right, Undefined):
         return isinstance(left, Undefined) and isinstance(right, Undefined)
-    return not precedes(right, left)
+    return not precedes(right, left, frame)
 
 
-def _read_numbers(operator: str, left: object, right: object, *, divides: bool = False) -> tuple[Number, Number]:
+def _read_numbers(
+    operator: str, left: object, right: object, frame: Frame, *, divides: bool = False
+) -> tuple[Number, Number]:
     if not isinstance(left, int | Decimal) or not isinstance(right, int | Decimal):
         raise _refuse(operator, left, right)
     if divides and not right:
         raise EvaluationFailed("divides by zero")
+    frame.spend_number(left)
+    frame.spend_number(right)
     return left, right
 
 

@@ -95,8 +95,9 @@ class StatementCompiler:
             try:
                 if test is not None:
                     visited = [item for item in visited if _passes(frame, outer, bind, test, item, cost)]
+                around = len(outer) // 8
                 for index, item in enumerate(visited):
-                    frame.spend(cost)
+                    frame.spend(cost + around)
                     frame.variables = {**outer, "loop": _describe_loop(visited, index)}
                     bind(frame, item)
                     body(frame, pieces)
@@ -134,7 +135,7 @@ class StatementCompiler:
 
 def _passes(frame: Frame, outer: dict[str, object], bind: Bind, test: Evaluate, item: object, cost: int) -> bool:
     """Whether the ``if`` of a ``for`` takes an item."""
-    frame.spend(cost)
+    frame.spend(cost + len(outer) // 8)
     frame.variables = dict(outer)
     bind(frame, item)
     return is_truthy(test(frame))

@@ -28,7 +28,7 @@ def replace_text(frame: Frame, value: object, old: object, new: object, count: o
         count = -1
     if not isinstance(count, int):
         raise EvaluationFailed(f"replaces {describe(count)} times")
-    frame.spend_text(len(text))
+    frame.spend_search(text, part)
     found = text.count(part)
     times = found if count < 0 else min(found, count)
     frame.spend_text(len(text) + times * max(len(other) - len(part), 0))

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Final
 
-from statewright.jsonval.literals import is_in_range
+from statewright.jsonval.literals import MAX_DIGITS, is_in_range
 from statewright.jsonval.numbers import format_number
 from statewright.jsonval.values import JsonValue
 from statewright.playbooks.jinja.failures import EvaluationFailed
@@ -12,8 +12,8 @@ from statewright.playbooks.jinja.frame import Frame
 
 MAX_DEPTH: Final = 100
 """Containers within each other, in a value that an expression makes or compares."""
-_MAX_INT_BITS: Final = 13_280
-"""Of whole numbers: 4,000 digits have more."""
+_LEAST_LONG: Final = 10**MAX_DIGITS
+"""The smallest whole number with more digits than are allowed."""
 _FALSE_TEXTS: Final = frozenset(("", "false", "0", "no", "none", "null"))
 _MAX_PLAIN_EXPONENT: Final = 16
 _EVENT_ALIASES: Final[dict[str, frozenset[str]]] = {
@@ -99,6 +99,8 @@ def compare_equal(left: object, right: object, frame: Frame, depth: int = 0) -> 
         )
     if isinstance(left, list | dict | Namespace) or isinstance(right, list | dict | Namespace):
         return left is right
+    frame.spend_number(left)
+    frame.spend_number(right)
     return left == right
 
 
@@ -110,13 +112,15 @@ def _compare_text(left: str, right: str) -> bool:
     return left == right
 
 
-def precedes(left: object, right: object) -> bool:
+def precedes(left: object, right: object, frame: Frame) -> bool:
     """Whether one value is smaller than another; false if either is undefined. Raises :class:`EvaluationFailed`."""
     if isinstance(left, Undefined) or isinstance(right, Undefined):
         return False
     if isinstance(left, str) and isinstance(right, str):
         return left < right
     if isinstance(left, int | Decimal) and isinstance(right, int | Decimal):
+        frame.spend_number(left)
+        frame.spend_number(right)
         return left < right
     raise EvaluationFailed(f"cannot order {describe(left)} and {describe(right)}")
 
@@ -124,7 +128,7 @@ def precedes(left: object, right: object) -> bool:
 def check_number(value: int | Decimal) -> int | Decimal:
     """A computed number in the form of JSON: whole ones as ``int``. Raises :class:`EvaluationFailed` out of range."""
     if isinstance(value, int):
-        if value.bit_length() > _MAX_INT_BITS:
+        if not -_LEAST_LONG < value < _LEAST_LONG:
             raise EvaluationFailed("computes a number of more than 4000 digits")
         return value
     if not value.is_finite() or not is_in_range(value):
@@ -157,6 +161,7 @@ def to_text(value: object, frame: Frame) -> str:
         return value if type(value) is str else str.__str__(value)
     if isinstance(value, Undefined):
         return ""
+    frame.spend_number(value)
     if isinstance(value, list | dict):
         pieces: list[str] = []
         _quote(value, frame, pieces, 0)
@@ -194,6 +199,7 @@ def _quote(value: object, frame: Frame, pieces: list[str], depth: int) -> None:
         frame.spend_text(len(value))
         pieces.append(repr(str.__str__(value)))
     else:
+        frame.spend_number(value)
         pieces.append("Undefined" if isinstance(value, Undefined) else _write_scalar(value))
 
 
