@@ -33,6 +33,7 @@ from statewright.services.ops.incidents import IncidentSweeper
 from statewright.services.ops.members import ConnectedMembers
 from statewright.services.ops.metrics import OpsMetrics
 from statewright.services.ops.queues import JobCounts
+from statewright.services.ops.settings import EffectiveSettings
 from statewright.services.ops.suspensions import SuspensionEnder, SuspensionFollower
 from statewright.services.ops.waiting import EntityWaits
 from statewright.services.processes.hosting import ProcessHosts
@@ -146,6 +147,7 @@ def _assemble(
     runtime.extensions.add(SuspensionEnder(runtime))
     runtime.extensions.add(CheckConfig(settings.scheduler_scan_interval))
     runtime.extensions.add(_build_simulation_limits(settings))
+    runtime.extensions.add(EffectiveSettings(settings))
     runtime.extensions.add(
         IncidentSweeper(pools.shared, interval=settings.incident_sweep_interval, retention=settings.incident_retention)
     )

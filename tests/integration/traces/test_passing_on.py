@@ -6,7 +6,10 @@ from contextlib import ExitStack, nullcontext
 
 import pytest
 
+from statewright.engine.callouts import CalloutDispatcher
+from statewright.engine.engine import Engine
 from statewright.ids import TenantId
+from statewright.storage.commit.group_commit import GroupCommit
 from tests.builders import a_processor, a_workflow, manual
 from tests.database import Template
 from tests.integration.node import Node, a_node
@@ -38,6 +41,13 @@ def test_without_a_trace_nothing_is_added(service: RunningService, api: Api, ten
     with a_node(service, tenant, "node") as node:
         attributes = called_out(api, node)
     assert attributes.keys() == {"authtype", "authid", "authclaims", "cyodatxtoken"}
+
+
+def test_what_makes_spans_is_not_there_where_traces_are_off(service: RunningService):
+    runtime = service.parts.runtime
+    assert runtime.tracer is None
+    assert (type(runtime.engine), type(runtime.commits)) == (Engine, GroupCommit)
+    assert type(runtime.engine._evaluator.dispatcher) is CalloutDispatcher
 
 
 def test_malformed_names_are_ignored(service: RunningService, api: Api, tenant: str):

@@ -250,6 +250,19 @@ OPS_SCHEMAS: Final[Document] = {
         data=allow_null(_MAP),
     ),
     "OpsEvents": _define_list("OpsEvent"),
+    "OpsSettings": define_open_object(
+        "items",
+        items=define_array(
+            define_open_object(
+                "name section value variable meaning",
+                name=TEXT,
+                section=TEXT,
+                value=allow_null(TEXT),
+                variable=allow_null(TEXT),
+                meaning=TEXT,
+            )
+        ),
+    ),
     "OpsFinding": define_open_object(
         "code severity path message hint",
         code=TEXT,

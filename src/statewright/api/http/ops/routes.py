@@ -9,6 +9,7 @@ from statewright.api.http.ops.idempotency import IDEMPOTENCY
 from statewright.api.http.ops.incidents import INCIDENTS
 from statewright.api.http.ops.queues import QUEUES
 from statewright.api.http.ops.route import OpsRoute
+from statewright.api.http.ops.settings import EFFECTIVE_SETTINGS
 from statewright.api.http.ops.simulations import SIMULATIONS
 from statewright.api.http.ops.suspensions import SUSPENSIONS
 from statewright.api.http.ops.versions import VERSIONS
@@ -27,6 +28,7 @@ FEATURES: Final = (
     "incidents",
     "members",
     "queues",
+    "settings",
     "simulations",
     "suspensions",
     "versions",
@@ -56,6 +58,7 @@ OPS_ROUTES: Final[tuple[OpsRoute, ...]] = (
         problems=("BAD_REQUEST",),
     ),
     *AUDIT,
+    *EFFECTIVE_SETTINGS,
     *EVENTS,
     *EXPLAIN,
     *IDEMPOTENCY,
