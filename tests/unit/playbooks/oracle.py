@@ -1,59 +1,16 @@
 """A simulator of playbooks, written from the rules and apart from the kernel: plain lists, looked through from the
-beginning every time. It says what an execution decides, in the words of :func:`tell`.
+beginning every time. It says what an execution decides, in the words of ``telling``.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
-from statewright.playbooks.events import LogEvent
 from tests.unit.playbooks.generated import SimArc, SimPlaybook, SimStep, Unevaluable
+from tests.unit.playbooks.oracle_state import SimRun, SimState, SimToken
 
 
-@dataclass
-class SimToken:
-    number: int
-    step: str
-    args: dict[str, Any]
-    source: str | None = None
-    is_pending: bool = False
-    is_final: bool = False
-    event: str | None = None
-
-
-@dataclass
-class SimRun:
-    step: SimStep
-    number: int
-    args: dict[str, Any]
-    is_final: bool
-    serial: int
-    """Among all runs."""
-    results: dict[int, Any] = field(default_factory=dict)
-    errors: dict[int, str] = field(default_factory=dict)
-    held: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
-    """Of the elements that run."""
-    written: dict[str, Any] = field(default_factory=dict)
-    begun: int = 0
-
-
-class Simulator:
+class Simulator(SimState):
     def __init__(self, playbook: SimPlaybook) -> None:
-        self.playbook = playbook
-        self.log: list[str] = []
-        self.status = "running"
-        self.ctx: dict[str, Any] = {}
-        self.results: dict[str, Any] = {}
-        self.tokens: list[SimToken] = []
-        self.waiting: dict[str, list[SimToken]] = {name: [] for name in playbook.steps}
-        self.arrived: dict[str, set[str]] = {}
-        """Of rounds that have fired."""
-        self.runs: list[SimRun] = []
-        self.failed_runs: list[SimRun] = []
-        self.counts: dict[str, int] = dict.fromkeys(playbook.steps, 0)
-        self.well = self.badly = self.made = 0
-        self.final: str | None = None
-        self.has_gaps = self.gives_up = False
+        super().__init__(playbook)
         self._make(playbook.entry, {}, None)
         self._settle()
 
@@ -125,74 +82,6 @@ class Simulator:
 
     def _find(self, where: tuple[str, int, int | None]) -> SimRun:
         return next(run for run in self.runs if (run.step.name, run.number) == where[:2])
-
-    # Tokens.
-
-    @property
-    def _drains(self) -> bool:
-        return self.playbook.failure_mode == "fail_fast" and self.badly > 0
-
-    def _make(
-        self,
-        name: str,
-        args: dict[str, Any],
-        source: str | None,
-        *,
-        goes_past: bool = False,
-        is_final: bool = False,
-        event: str | None = None,
-    ) -> None:
-        step = self.playbook.steps[name]
-        token = SimToken(self.made, name, args, source, is_final=is_final, event=event)
-        self.made += 1
-        self.log.append(f"+{name}{args if not is_final else ''}")
-        if self._drains and not is_final:
-            self._drop(token, "fail_fast")
-        elif step.sources and not goes_past and source in step.sources:
-            self.waiting[name].append(token)
-            self._go_on(step)
-        else:
-            self.tokens.append(token)
-
-    def _drop(self, token: SimToken, reason: str, *, is_well: bool = True) -> None:
-        self.log.append(f"-{token.step} {reason}")
-        self.well += is_well
-
-    def _list_heads(self, step: SimStep) -> list[SimToken]:
-        heads: dict[str | None, SimToken] = {}
-        for token in self.waiting[step.name]:
-            heads.setdefault(token.source, token)
-        return sorted(heads.values(), key=lambda token: token.number)
-
-    def _go_on(self, step: SimStep) -> None:
-        while True:
-            heads = self._list_heads(step)
-            if step.name not in self.arrived:
-                if len(heads) < step.count:
-                    return
-                self._fire(step, heads[: step.count])
-                self.arrived[step.name] = {str(token.source) for token in heads[: step.count]}
-            else:
-                late = [token for token in heads if token.source not in self.arrived[step.name]]
-                if not late:
-                    return
-                for token in late:
-                    self.waiting[step.name].remove(token)
-                    self.arrived[step.name].add(str(token.source))
-                    self.log.append(f"absorb {step.name}")
-            if len(self.arrived[step.name]) == len(step.sources):
-                del self.arrived[step.name]
-
-    def _fire(self, step: SimStep, tokens: list[SimToken]) -> None:
-        for token in tokens:
-            self.waiting[step.name].remove(token)
-        in_order = sorted(tokens, key=lambda token: step.sources.index(str(token.source)))
-        args: dict[str, Any] = {}
-        for token in in_order:
-            args = {**args, **token.args}
-        self.log.append(f"join {step.name} {[token.source for token in in_order]}")
-        self.tokens.append(SimToken(self.made, step.name, args))
-        self.made += 1
 
     # Turns.
 
@@ -304,10 +193,6 @@ class Simulator:
             run.errors[element] = error
             self.log.append(f"[{element}] failed {error}")
         self._begin_elements(run)
-
-    def _set(self, changes: dict[str, Any]) -> None:
-        self.ctx = {**self.ctx, **changes}
-        self.log.append(f"set {changes}")
 
     # The end of a run.
 
@@ -462,65 +347,3 @@ class Simulator:
         if self.badly:
             return "partial" if playbook.failure_mode == "best_effort" and self.well else "failed"
         return "partial" if self.final == "failed" or self.has_gaps else "success"
-
-
-def tell(log: Iterable[LogEvent]) -> list[str]:
-    """The log of an execution in the words of the simulator."""
-    return [line for event in log for line in _tell(event)]
-
-
-def _tell(event: LogEvent) -> Iterator[str]:
-    payload, step = event.payload, event.step
-    match event.type:
-        case "step.scheduled":
-            yield f"run {step}#{payload['run']}"
-        case "loop.iteration.scheduled":
-            yield f"[{event.iteration}]"
-        case "loop.iteration.done":
-            yield f"[{event.iteration}] done"
-        case "loop.iteration.failed":
-            error = payload["error"]
-            assert isinstance(error, dict)
-            yield f"[{event.iteration}] failed {error['kind']}"
-        case "ctx.patched":
-            yield f"set {payload['changes']}"
-        case "ctx.patch.held":
-            yield f"held {payload['changes']}"
-        case "step.done" | "step.failed" | "loop.done":
-            yield f"{step} {event.type.removeprefix('step.')}"
-        case "workflow.waiting":
-            yield "WAITING"
-        case "workflow.finished":
-            summary = payload["summary"]
-            assert isinstance(summary, dict)
-            yield str(summary["status"])
-        case "execution.cancelled":
-            yield "cancelled"
-        case _:
-            yield from _tell_of_tokens(event)
-
-
-def _tell_of_tokens(event: LogEvent) -> Iterator[str]:
-    payload, step = event.payload, event.step
-    match event.type:
-        case "token.created" if payload["cause"] != "join":
-            yield f"+{step}{'' if payload['final'] else payload['args']}"
-        case "token.discarded":
-            yield f"-{step} {payload['reason']}"
-        case "policy.admit.evaluated" if not payload["allow"]:
-            yield f"deny {step}"
-        case "join.fired":
-            yield f"join {step} {payload['sources']}"
-        case "join.absorbed":
-            yield f"absorb {step}"
-        case "join.incomplete":
-            yield f"incomplete {step}/{payload['action']}"
-        case "next.evaluated":
-            selected = payload["selected"]
-            assert isinstance(selected, list)
-            names = [str(arc["target"]) for arc in selected if isinstance(arc, dict)]
-            yield f"next {step}→{','.join(names) or 'none'}"
-        case "branch.failed":
-            yield f"{step} fails its branch"
-        case _:
-            pass

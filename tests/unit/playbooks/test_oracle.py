@@ -12,8 +12,9 @@ from statewright.playbooks import compile_playbook
 from statewright.playbooks.compiling import compile_net
 from statewright.playbooks.running import LocalExecution, OpenRun
 from tests.unit.playbooks.generated import FLAGS, make_playbook
-from tests.unit.playbooks.oracle import Simulator, tell
+from tests.unit.playbooks.oracle import Simulator
 from tests.unit.playbooks.replay import replay, sort_tokens
+from tests.unit.playbooks.telling import tell
 
 PLAYBOOKS = int(os.environ.get("STATEWRIGHT_TEST_PLAYBOOKS", "1500"))
 """10,000 for the full size: half a minute of computing."""
