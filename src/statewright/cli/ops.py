@@ -40,7 +40,10 @@ def explain(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say why an entity is where it is, and what would move it."""
+    """Say why an entity is where it is, and what would move it; of an instance, what it waits for."""
+    if "-" not in entity:  # a ULID
+        _explain_instance(_get(client, f"/instances/{quote(entity, safe='')}/explain", {}), as_json)
+        return
     found = _get(client, f"/entities/{quote(entity, safe='')}/explain", {"pointInTime": at})
     if as_json:
         print_document(found)
@@ -333,6 +336,19 @@ def _name_target(suspension: Json) -> str:
     parts = [f"{model['name']}/{model['version']}"] if model else []
     parts += [suspension[name] for name in ("entityId", "workflow", "transition", "name") if name in suspension]
     return " ".join(parts)
+
+
+def _explain_instance(found: Json, as_json: bool) -> None:
+    if as_json:
+        print_document(found)
+        return
+    typer.echo(f"{found['status']} ({found['definitionId']})")
+    typer.echo(f"{found['verdict']}: {found['summary']}")
+    names = ("stepId", "waitsFor", "since", "jobType", "phase", "worker")
+    print_table(
+        ("step", "waits for", "since", "job type", "phase", "worker"),
+        [[each.get(name, "") for name in names] for each in found["tokens"]],
+    )
 
 
 def _post(client: "Client", path: str, body: dict[str, Json]) -> Json:

@@ -3,14 +3,21 @@
 from typing import Final
 
 from statewright.api.http.ops.route import OpsRoute
+from statewright.api.http.ops.wait import read_instance_id
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import POINT_IN_TIME
 from statewright.engine.explanation import ProcessorOutlook, TransitionOutlook
 from statewright.entity import ScheduledTask
+from statewright.failures import ProcessNotFound
 from statewright.instants import to_rfc3339
-from statewright.services.ops import explaining
+from statewright.jsonval.quoting import quote
+from statewright.net import uuid_to_ulid
+from statewright.services.ops import explaining, instances
 from statewright.services.ops.explaining import EntityExplanation
+from statewright.services.ops.incidents import Incident
+from statewright.services.ops.instances import InstanceExplanation, Place
+from statewright.suspensions import Suspension
 
 
 async def explain_entity(request: Request) -> Response:
@@ -40,15 +47,9 @@ def _describe(found: EntityExplanation) -> dict[str, object]:
     if found.since is not None:
         shown["since"] = to_rfc3339(found.since)
     if found.suspensions is not None:
-        shown["suspensions"] = [
-            {"id": each.id, "scope": each.scope, "reason": each.reason, "since": to_rfc3339(each.since)}
-            for each in found.suspensions
-        ]
+        shown["suspensions"] = [_describe_suspension(each) for each in found.suspensions]
     if found.incidents is not None:
-        shown["incidents"] = [
-            {"id": each.id, "kind": each.kind, "lastAt": to_rfc3339(each.last_at), "message": each.message}
-            for each in found.incidents
-        ]
+        shown["incidents"] = [_describe_incident(each) for each in found.incidents]
     if found.timers is not None:
         shown["timers"] = [{"transition": each.key.transition} | _describe_timer(each) for each in found.timers]
     return shown
@@ -77,7 +78,94 @@ def _describe_timer(task: ScheduledTask) -> dict[str, object]:
     return {"dueAt": to_rfc3339(task.arming.fire_at * 1000), "attempts": task.attempts}
 
 
+async def explain_instance(request: Request) -> Response:
+    """What an instance waits for."""
+    name = request.path_params["instanceId"]
+    unknown = ProcessNotFound(f"instance {quote(name)} not found")
+    found = await instances.explain_instance(request.runtime, request.caller, read_instance_id(name), unknown)
+    return Response(encode_json(_describe_instance(found)))
+
+
+def _describe_instance(found: InstanceExplanation) -> dict[str, object]:
+    observed = found.observed
+    shown: dict[str, object] = {
+        "instanceId": uuid_to_ulid(found.id),
+        "language": observed.language,
+        "definitionId": observed.definition_id,
+        "status": observed.status,
+        "verdict": found.verdict,
+        "summary": found.summary,
+        "suspensions": [_describe_suspension(each) for each in found.suspensions],
+        "incidents": [_describe_incident(each) for each in found.incidents],
+        "tokens": [_describe_place(each) for each in found.places],
+        "timers": [{"timerId": uuid_to_ulid(each.id), "dueAt": to_rfc3339(each.fire_at)} for each in observed.timers],
+    }
+    optional: dict[str, object] = {"businessKey": observed.business_key}
+    if observed.status == "FAILED":
+        optional["failure"] = {"stepId": observed.failed_node, "reason": observed.failure}
+    return shown | {name: value for name, value in optional.items() if value is not None}
+
+
+def _describe_place(place: Place) -> dict[str, object]:
+    execution, job = place.execution, place.execution.job
+    shown: dict[str, object] = {
+        "stepId": execution.node,
+        "stepType": execution.node_type,
+        "attempt": execution.attempt,
+        "since": to_rfc3339(execution.started_at),
+        "waitsFor": place.waits_for,
+    }
+    if execution.task is not None:
+        shown["userTaskId"] = uuid_to_ulid(execution.task)
+    if job is None:
+        return shown
+    until = None if job.lock_expires_at is None else to_rfc3339(job.lock_expires_at)
+    optional: dict[str, object | None] = {
+        "worker": job.worker or None,
+        "leaseUntil": until if place.phase == "LEASED" else None,
+        "availableAt": until if place.phase == "DELAYED" else None,
+    }
+    return (
+        shown
+        | {
+            "jobId": uuid_to_ulid(job.id),
+            "jobType": job.type,
+            "phase": place.phase,
+            "retriesRemaining": job.retries,
+            "workers": place.workers,
+        }
+        | {name: value for name, value in optional.items() if value is not None}
+    )
+
+
+def _describe_suspension(suspension: Suspension) -> dict[str, object]:
+    return {
+        "id": suspension.id,
+        "scope": suspension.scope,
+        "reason": suspension.reason,
+        "since": to_rfc3339(suspension.since),
+    }
+
+
+def _describe_incident(incident: Incident) -> dict[str, object]:
+    return {
+        "id": incident.id,
+        "kind": incident.kind,
+        "lastAt": to_rfc3339(incident.last_at),
+        "message": incident.message,
+    }
+
+
 EXPLAIN: Final = (
+    OpsRoute(
+        method="GET",
+        path="/ops/v1/instances/{instanceId}/explain",
+        endpoint=explain_instance,
+        id="explainInstance",
+        summary="What an instance of a process waits for",
+        reply="OpsInstanceExplanation",
+        problems=("BAD_REQUEST", "STEP_NOT_FOUND"),
+    ),
     OpsRoute(
         method="GET",
         path="/ops/v1/entities/{entityId}/explain",

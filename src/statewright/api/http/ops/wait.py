@@ -53,7 +53,7 @@ async def wait_for_instance(request: Request) -> Response:
     result, entity = await awaiting.wait_for_instance(
         request.runtime,
         request.caller,
-        _read_instance_id(name),
+        read_instance_id(name),
         until=target,
         within=_read_timeout(request),
         unknown=ProcessNotFound(f"instance {quote(name)} not found"),
@@ -84,7 +84,7 @@ def _read_timeout(request: Request) -> timedelta:
     return min(timedelta(microseconds=delay.microseconds), MAX_WAIT)
 
 
-def _read_instance_id(text: str) -> EntityId:
+def read_instance_id(text: str) -> EntityId:
     """From a ULID or a UUID. Raises ``ProcessNotFound`` for what is neither."""
     found = parse_entity_id(text)
     if found is not None:
