@@ -56,7 +56,7 @@ def test_lint_says_what_is_wrong_and_where(tmp_path: Path) -> None:
     told = playbooks("lint", str(good), str(bad))
     assert told.exit_code == 1
     assert f"{good}: fine" in told.stdout
-    assert f"{bad}: error /workflow/0/next/arcs/1/step: must be the name of a step" in told.stdout
+    assert f"{bad}:16:8: error /workflow/0/next/arcs/1/step: must be the name of a step" in told.stdout
 
 
 def test_warnings_fail_only_when_asked_to() -> None:
@@ -64,7 +64,7 @@ def test_warnings_fail_only_when_asked_to() -> None:
     assert playbooks("lint", "-", text=text).exit_code == 0
     assert playbooks("lint", "--strict", "-", text=text).exit_code == 1
     [report] = json.loads(playbooks("lint", "--json", "-", text=text).stdout)
-    assert report["warnings"] == [{"path": "/workflow/3", "message": "is reached by no arc"}]
+    assert report["warnings"] == [{"line": 21, "column": 3, "path": "/workflow/3", "message": "is reached by no arc"}]
 
 
 def test_lint_names_the_line_of_what_is_no_yaml() -> None:

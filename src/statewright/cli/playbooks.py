@@ -57,21 +57,18 @@ def lint(
     """Check playbooks: errors end with code 1, warnings only under `--strict`."""
     from statewright.playbooks import read_playbook
 
-    readings = [(file, read_playbook(read_definition(file))) for file in files]
+    reports: list[dict[str, Any]] = []
+    for file in files:
+        text = read_definition(file)
+        found = read_playbook(text)
+        records = _to_records(text, (*found.errors, *found.warnings))
+        count = len(found.errors)
+        reports.append({"file": file, "errors": records[:count], "warnings": records[count:]})
     if as_json:
-        reports = [
-            {"file": file, "errors": _to_records(found.errors), "warnings": _to_records(found.warnings)}
-            for file, found in readings
-        ]
         sys.stdout.write(json.dumps(reports, ensure_ascii=False, indent=2) + "\n")
     else:
-        console = Console(highlight=False, soft_wrap=True, markup=False)
-        for file, found in readings:
-            for finding in (*found.errors, *found.warnings):
-                console.print(f"{file}: {finding.severity} {finding.path or '/'}: {finding.message}")
-            if not found.errors and not found.warnings:
-                console.print(f"{file}: fine")
-    if any(found.errors or (strict and found.warnings) for _, found in readings):
+        _show_reports(reports)
+    if any(report["errors"] or (strict and report["warnings"]) for report in reports):
         raise typer.Exit(1)
 
 
@@ -223,5 +220,28 @@ def _parse_object(text: str, option: str) -> "JsonObject":
     return value if isinstance(value, dict) else fail(f"{option} is no JSON object")
 
 
-def _to_records(findings: "tuple[Finding, ...]") -> list[dict[str, str]]:
-    return [{"path": finding.path, "message": finding.message} for finding in findings]
+def _to_records(text: str, findings: "tuple[Finding, ...]") -> list[dict[str, str | int]]:
+    """Findings with their places in the text. One about the text as a whole says itself where it is."""
+    from statewright.playbooks.locating import locate
+
+    places = locate(text, [finding.path for finding in findings])
+    return [
+        {
+            "line": places[finding.path].line,
+            "column": places[finding.path].column,
+            "path": finding.path,
+            "message": finding.message,
+        }
+        for finding in findings
+    ]
+
+
+def _show_reports(reports: list[dict[str, Any]]) -> None:
+    console = Console(highlight=False, soft_wrap=True, markup=False)
+    for report in reports:
+        for severity in ("error", "warning"):
+            for found in report[f"{severity}s"]:
+                place = f"{report['file']}:{found['line']}:{found['column']}"
+                console.print(f"{place}: {severity} {found['path'] or '/'}: {found['message']}")
+        if not report["errors"] and not report["warnings"]:
+            console.print(f"{report['file']}: fine")

@@ -21,7 +21,12 @@ run at all. The completion is
 log names them. Patches have been made in this order, each with the place in the log at which it was made (``at``: how
 many entries were before it). While the pipeline runs, a worker may report those it has made by a *progress* report,
 ``{"patches": [only new ones], "from": n}`` with ``from``: how many were reported before; the completion has them all,
-so a service that takes no progress loses nothing, and one that does skips the first ``n``.
+so a service that takes no progress loses nothing, and one that does skips the first ``n``. Over REST a report is
+``POST /v1/jobs/{id}/progress`` with ``{"workerId": …, "progress": {…}}``; 404 says that the service takes none, and
+none is sent again, so a job that is gone must be answered otherwise (409).
+
+A pipeline that :func:`choose_job_type` gives no type is run by the service itself
+(:func:`statewright.services.playbooks.pipelines.run_pipeline`), with a completion of the same form.
 """
 
 from collections.abc import Sequence
