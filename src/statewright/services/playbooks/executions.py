@@ -137,7 +137,7 @@ async def get_execution_diagram(
     found = await get_execution(runtime, caller, execution_id)
     published = await definitions.get_version(runtime, caller, found.definition_id, found.definition_version)
     known = await hosted.fetch_last_statuses(find_playbooks(runtime), caller, execution_id)
-    statuses = {name: _STATUSES[status] for name, status in known.items()}
+    statuses: dict[str, StepStatus] = {name: _STATUSES[status] for name, status in known.items()}
     statuses |= dict.fromkeys(found.pending_steps, "PENDING")
     process = published.process
     draw = partial(render_diagram, process.playbook, statuses, is_vertical=is_vertical)
