@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from statewright.flows.language import INPUT
-from statewright.flows.parts import SavedLoop, SavedLoops, leave_out, list_parts
+from statewright.flows.parts import SavedLoop, SavedLoops, leave_out, list_carriers, list_parts, restore_input
 from statewright.instants import format_instant, parse_instant
 from statewright.jsonval.values import JsonObject
 from statewright.net import ExecutionId, Marking, Phase, marking_from_document, marking_to_document
@@ -123,6 +123,8 @@ def instance_to_document(instance: FlowInstance) -> JsonObject:
     for known_otherwise in ("phase", "reason", "result", "warning"):
         inner.pop(known_otherwise, None)
     document: JsonObject = {**render_instance(instance), "marking": inner}
+    if carriers := list_carriers(instance.marking):
+        document["inputAt"] = carriers
     if saved:
         document["saved"] = cast("JsonObject", msgspec.to_builtins(saved))
         document["parts"] = list_parts(instance.marking, saved)
@@ -148,6 +150,8 @@ class _StoredDocument(Struct, frozen=True, kw_only=True, rename="camel"):
     completed_at: str | None = None
     business_key: str | None = None
     saved: dict[ExecutionId, SavedLoop] = {}
+    input_at: tuple[int, ...] = ()
+    """The tokens that carry the input, by their places."""
 
 
 def instance_from_document(document: JsonObject) -> FlowInstance:
@@ -166,7 +170,9 @@ def instance_from_document(document: JsonObject) -> FlowInstance:
         id=stored.id,
         definition_id=stored.definition_id,
         definition_version=stored.definition_version,
-        marking=marking_from_document({**stored.marking, **outer}, {INPUT: stored.input}),
+        marking=restore_input(
+            marking_from_document({**stored.marking, **outer}, {INPUT: stored.input}), stored.input_at
+        ),
         started_at=parse_instant(stored.started_at),
         failed_nodes=stored.failed_nodes,
         waiting_nodes=stored.waiting_nodes,

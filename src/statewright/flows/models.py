@@ -46,6 +46,7 @@ INSTANCE: Final = BuiltinModel(
         "marking": {},
         "saved": {},
         "parts": [{}],
+        "inputAt": [1],
     },
     states=_build_instance_states(),
     client_transitions=frozenset({"cancel", "terminate", "restart", "change"}),

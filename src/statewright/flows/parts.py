@@ -5,15 +5,16 @@ Each advance writes the whole document. So an iteration over thousands of elemen
 thousands of times. They are stored apart, so many at a time, once each and never changed; the document names them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from statewright.flows.language import INPUT
 from statewright.jsonval.codec import encode_large
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.net import ExecutionId, Loop, Marking
+from statewright.net import ExecutionId, Loop, Marking, Token
 from statewright.net.effects import Effect, StorePart
 
 PART_RESULTS: Final = 256
@@ -59,13 +60,14 @@ def forget_items(saved: SavedLoops, loop: ExecutionId) -> SavedLoops:
 
 
 def leave_out(marking: Marking, saved: SavedLoops) -> Marking:
-    """The marking without what is stored apart."""
-    if not saved:
-        return marking
+    """The marking without what is stored apart, and without the copies of the input."""
     kept = {token for token, known in saved.items() if known.items}
+    kept |= {token.id for token in marking.tokens if _carries_input(marking, token)}
+    if not saved and not kept:
+        return marking
     return replace(
         marking,
-        tokens=tuple(replace(token, payloads=()) if token.id in kept else token for token in marking.tokens),
+        tokens=tuple([replace(token, payloads=()) if token.id in kept else token for token in marking.tokens]),
         loops=tuple(
             replace(loop, results=loop.results[saved[loop.token].results :]) if loop.token in saved else loop
             for loop in marking.loops
@@ -88,11 +90,31 @@ def list_parts(marking: Marking, saved: SavedLoops) -> list[JsonValue]:
     return parts
 
 
+def list_carriers(marking: Marking) -> list[JsonValue]:
+    """The tokens, by their places, that carry the input of the instance, which the document has already."""
+    return [place for place, token in enumerate(marking.tokens) if _carries_input(marking, token)]
+
+
+def restore_input(marking: Marking, carriers: Sequence[int]) -> Marking:
+    """The marking with the input where it was left out."""
+    if not carriers:
+        return marking
+    tokens = list(marking.tokens)
+    for place in carriers:
+        tokens[place] = replace(tokens[place], payloads=(marking.data[INPUT],))
+    return replace(marking, tokens=tuple(tokens))
+
+
+def _carries_input(marking: Marking, token: Token) -> bool:
+    """Whether it is the very same value: equal ones are not looked for."""
+    return len(token.payloads) == 1 and token.payloads[0] is marking.data.get(INPUT)
+
+
 def _save_items(marking: Marking, loop: Loop, known: SavedLoop, effects: list[Effect]) -> SavedLoop:
     if known.items:
         return known
     token = next((token for token in marking.tokens if token.id == loop.token), None)
-    if token is None:
+    if token is None or _carries_input(marking, token):
         return known
     number = known.sequences + 1
     chars = _store(_name_items(loop.token, number), list(token.payloads), effects)
