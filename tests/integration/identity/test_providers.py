@@ -1,17 +1,22 @@
 """Identity providers of tenants: administration, and tokens of theirs (docs/reference/oidc.md)."""
 
+import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from time import time
 from typing import Any
 from uuid import UUID, uuid4
 
+import grpc
+import grpc.aio
 import httpx
 import pytest
 
+from statewright.api.grpc.server import SERVICE_NAME
+from statewright.proto.cloudevents_pb2 import CloudEvent
 from tests.identity_provider import DISCOVERY, KEYS, IdentityProvider, identity_provider, public_jwk, reply
 from tests.integration.identity.conftest import administrator
-from tests.service import Api, RunningService, a_token, done, eventually, refused
+from tests.service import PATIENCE_S, Api, RunningService, a_token, done, eventually, refused
 
 PROVIDERS = "/oauth/oidc/providers"
 
@@ -512,3 +517,47 @@ def test_what_is_no_key_set_is_of_no_use(
     idp.answers[KEYS] = lambda: answer
     register(admin, idp)
     assert status_of(launched, idp.mint()) == 401
+
+
+# gRPC.
+
+
+async def ask_by_grpc(service: RunningService, token: str) -> grpc.StatusCode:
+    """The status of a call whose message says nothing."""
+    async with grpc.aio.insecure_channel(service.grpc) as channel:
+        call = channel.unary_unary(f"/{SERVICE_NAME}/entityManage", CloudEvent.SerializeToString, CloudEvent.FromString)
+        try:
+            await call(CloudEvent(), metadata=(("authorization", f"Bearer {token}"),), timeout=PATIENCE_S)
+        except grpc.aio.AioRpcError as error:
+            return error.code()
+        return grpc.StatusCode.OK
+
+
+async def test_tokens_count_over_grpc_also_when_their_key_has_to_be_looked_for(
+    launched: RunningService, admin: Api, idp: IdentityProvider
+):
+    register(admin, idp)
+    assert await ask_by_grpc(launched, idp.mint()) is not grpc.StatusCode.UNAUTHENTICATED
+    idp.keys["two"] = "idp-two"
+    assert await ask_by_grpc(launched, idp.mint("two")) is not grpc.StatusCode.UNAUTHENTICATED
+    assert await ask_by_grpc(launched, idp.mint("three")) is grpc.StatusCode.UNAUTHENTICATED
+    assert await ask_by_grpc(launched, idp.mint(key="evil")) is grpc.StatusCode.UNAUTHENTICATED
+
+
+async def test_a_call_with_an_unknown_key_ends_before_its_message_has_come(launched: RunningService):
+    """Else strangers could have messages kept by the thousand."""
+    with identity_provider() as nobody:
+        token = nobody.mint("unknown")
+    withheld = asyncio.Event()
+
+    async def messages() -> AsyncIterator[CloudEvent]:
+        await withheld.wait()
+        yield CloudEvent()
+
+    async with grpc.aio.insecure_channel(launched.grpc) as channel:
+        path = f"/{SERVICE_NAME}/entityManage"
+        call = channel.stream_unary(path, CloudEvent.SerializeToString, CloudEvent.FromString)
+        with pytest.raises(grpc.aio.AioRpcError) as ended:
+            await call(messages(), metadata=(("authorization", f"Bearer {token}"),), timeout=PATIENCE_S)
+    withheld.set()
+    assert ended.value.code() is grpc.StatusCode.UNAUTHENTICATED
