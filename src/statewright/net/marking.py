@@ -207,6 +207,8 @@ class Tally(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel
 
     succeeded: int = 0
     failed: int = 0
+    overlooked: int = 0
+    """How many had failed before the last restart: they discard nothing any more."""
     failures: tuple[BranchFailure, ...] = ()
     """The first :data:`MAX_FAILURES` of them."""
     verdict: str | None = None

@@ -53,7 +53,9 @@ def retry(run: KernelRun, token: Token, changes: JsonObject) -> None:
         return
     run.data = data
     _go_on(run)
-    run.send(_take_back(run, token))
+    moves = _take_back(run, token)
+    _overlook_failures(run)
+    run.send(moves)
 
 
 def restart(run: KernelRun) -> None:
@@ -76,6 +78,7 @@ def restart(run: KernelRun) -> None:
             repeat_element(run, token)
         else:
             moves += _take_back(run, token)
+    _overlook_failures(run)
     reconsider(run)
     run.send(moves)
     run.due_loops |= dict.fromkeys(run.loops)
@@ -88,6 +91,12 @@ def _take_back(run: KernelRun, token: Token) -> list[Move]:
         forgive(run, token)
     run.remove_token(token)
     return [] if token.is_final else [build_return(token)]
+
+
+def _overlook_failures(run: KernelRun) -> None:
+    """Branches that nothing can repair shall not discard what begins again."""
+    if run.tally.overlooked != run.tally.failed:
+        run.tally = replace(run.tally, overlooked=run.tally.failed)
 
 
 def _go_on(run: KernelRun) -> None:

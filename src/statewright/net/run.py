@@ -110,7 +110,7 @@ class KernelRun:
     @property
     def is_draining(self) -> bool:
         """Whether a failure lets only that end which runs."""
-        return (self.net.fails_fast and self.tally.failed > 0) or self.tally.verdict == TOO_MANY
+        return (self.net.fails_fast and self.tally.failed > self.tally.overlooked) or self.tally.verdict == TOO_MANY
 
     @property
     def index(self) -> TokenIndex | TokenScan:

@@ -7,7 +7,16 @@ import pytest
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Arc, Many, Net, Node, NodeId, Routing, SubNet, Tally, Task
 from statewright.net.effects import CancelChild, ChangePhase, RecordExit, RecordPatch, StartChild, Trace
-from statewright.net.events import Cancelled, ChildEnded, Restarted, TaskCompleted, TaskFailed, TaskPatched, TimerFired
+from statewright.net.events import (
+    Cancelled,
+    ChildEnded,
+    Injected,
+    Restarted,
+    TaskCompleted,
+    TaskFailed,
+    TaskPatched,
+    TimerFired,
+)
 from tests.unit.net.builders import Letters, Player
 from tests.unit.net.routed import A_SECOND, a_step, at, routed, tell
 
@@ -87,6 +96,27 @@ def test_the_last_node_follows_when_many_tokens_were_discarded():
     player = Player(net).start()
     told = tell(player.play(TaskFailed(player.task_at("n0"), "boom")).effects)
     assert told == [*(f"-{name}" for name in many[1:]), "+end", "end", "FAILED"]
+
+
+def test_a_restart_begins_runs_again_although_a_branch_that_nothing_repairs_has_failed():
+    """Where the first failure discards what has not begun, those of before the restart do not."""
+    net = routed(
+        a_step("s", "a", "b"),
+        a_step("a", activity=WORK),
+        a_step("b", "c", activity=WORK),
+        a_step("c", activity=WORK),
+        a_step("none", "zzz->c", unmatched="NO_NEXT"),
+        fails_fast=True,
+    )
+    player = Player(net).start()
+    player.play(Injected(NodeId("none")))
+    player.play(TaskFailed(player.task_at("a"), "boom")).play(TaskFailed(player.task_at("b"), "boom"))
+    assert player.marking.tally.failed == 3
+    assert tell(player.play(Restarted()).effects) == ["RUNNING", "+a", "+b", "a", "b"]
+    assert tell(player.play(TaskCompleted(player.task_at("b"))).effects) == ["+c", "c"]
+    assert player.play(TaskFailed(player.task_at("a"), "boom")).marking.tally.failed == 2
+    player.play(Injected(NodeId("c")))
+    assert tell(player.effects) == ["+c", "-c"]
 
 
 def test_a_node_comes_after_all_others_once():

@@ -75,6 +75,7 @@ class Simulator(SimState):
             else:
                 self.badly -= 1
         self.gives_up = False
+        self.overlooked = self.badly
         for run in again:
             if not run.is_final:
                 self._make(run.step.name, run.args, None, goes_past=True)

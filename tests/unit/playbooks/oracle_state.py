@@ -49,13 +49,13 @@ class SimState:
         self.runs: list[SimRun] = []
         self.failed_runs: list[SimRun] = []
         self.counts: dict[str, int] = dict.fromkeys(playbook.steps, 0)
-        self.well = self.badly = self.made = 0
+        self.well = self.badly = self.made = self.overlooked = 0
         self.final: str | None = None
         self.has_gaps = self.gives_up = False
 
     @property
     def _drains(self) -> bool:
-        return self.playbook.failure_mode == "fail_fast" and self.badly > 0
+        return self.playbook.failure_mode == "fail_fast" and self.badly > self.overlooked
 
     def _make(
         self,

@@ -262,7 +262,7 @@ class _Reader:
             self._tally = replace(tally, failed=tally.failed + 1)
         if str(execution) in self._failed:
             self._tokens[str(execution)] = self._failed.pop(str(execution))
-        if self._net.fails_fast and self._tally.failed:
+        if self._net.fails_fast and self._tally.failed > self._tally.overlooked:
             self._rounds.clear()
 
     def workflow_waiting(self, event: LogEvent, payload: "JsonObject") -> None:
@@ -280,7 +280,7 @@ class _Reader:
                 self._tally = replace(tally, failures=failures, final="AGAIN")
             else:
                 self._tally = replace(tally, failures=failures, failed=tally.failed - 1)
-        self._tally = replace(self._tally, verdict=None)
+        self._tally = replace(self._tally, verdict=None, overlooked=self._tally.failed)
         self._marking = replace(self._marking, phase="RUNNING", reason=None, result=None)
 
     def execution_cancelled(self, event: LogEvent, payload: "JsonObject") -> None:
