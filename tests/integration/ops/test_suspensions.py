@@ -313,3 +313,25 @@ def test_a_tenant_may_have_so_many(service: RunningService, tenant: str, ops: Ap
         ops.post("/suspensions", {"scope": "TAG", "name": "one more", "reason": "x"}), 409, "LIMIT_REACHED"
     )
     assert problem["properties"]["limit"] == 1000
+
+
+def test_processes_of_a_suspended_tenant_wait(api: Api, ops: Api, service: RunningService) -> None:
+    v1 = replace(api, url=f"{service.root}/v1")
+    steps = [
+        {"id": "a", "name": "a", "type": "SERVICE_TASK", "jobType": "mail", "nextStep": "b"},
+        {"id": "b", "name": "b", "type": "WAIT", "nextStep": "z"},
+        {"id": "z", "name": "z", "type": "END"},
+    ]
+    assert v1.post("/definitions", {"id": "d", "name": "d", "steps": steps}).is_success
+    instance = v1.post("/instances", {"definitionId": "d"}).json()["id"]
+    [job] = v1.post("/jobs/poll", {"workerId": "w", "jobTypes": ["mail"]}).json()["jobs"]
+    id_ = suspend(ops, "TENANT")
+    refused_start = v1.post("/instances", {"definitionId": "d"})
+    assert refused_start.status_code == 409
+    assert "SUSPENDED" in refused_start.text
+    assert v1.post(f"/jobs/{job['id']}/complete", {"workerId": "w"}).status_code == 204
+    signal = f"/instances/{instance}/signals/b"
+    assert v1.post(signal, {}).status_code == 409
+    resume(ops, id_)
+    assert v1.post(signal, {}).is_success
+    assert v1.get(f"/instances/{instance}").json()["status"] == "COMPLETED"

@@ -129,6 +129,8 @@ async def advance_in_turn(
 ) -> AdvanceResult[I]:
     """As ``advance``, for what is known only once it is this task's turn at the instance: then it is asked for."""
     refuse_joined(caller)
+    if kind in HELD_KINDS:
+        await refuse_suspended(host, caller)
     tenant = caller.tenant
     pause = MIN_PAUSE_S
     asked = time.perf_counter()
@@ -218,6 +220,20 @@ def _begin_span(
     if instance_id is not None:
         attributes["entity.id"] = instance_id
     return tracer.begin("step.advance", attributes=attributes)
+
+
+HELD_KINDS: Final = frozenset({"instance.complete_user_task", "instance.retry_step", "instance.signal_wait"})
+"""What clients do to instances that the suspension of their tenant stops; results of jobs count all the time."""
+
+
+async def refuse_suspended(host: ProcessHost[P, I], caller: Caller) -> None:
+    """Raises ``ProcessConflict`` while the tenant is suspended."""
+    suspensions = host.runtime.suspensions
+    if not suspensions.is_current():
+        await suspensions.ensure_current()
+    found = suspensions.find_tenant(caller.tenant)
+    if found is not None:
+        raise ProcessConflict(f"SUSPENDED: {suspensions.refuse(found).message}")
 
 
 def refuse_joined(caller: Caller) -> None:

@@ -94,6 +94,8 @@ class TimerScanner:
 async def fire_due(host: ProcessHost[P, I], timer: DueTimer) -> TimerOutcome:
     """Let a timer take effect, at most once even if others have taken it. Raises what an advance can fail with."""
     runtime, name = host.runtime, uuid_to_ulid(timer.id)
+    if runtime.suspensions.find_tenant(timer.tenant) is not None:
+        return "kept"
     try:
         advanced = await advancing.advance(
             host,
