@@ -22,7 +22,7 @@ from statewright.services.runtime import Caller, Runtime
 from statewright.services.search import Search, prepare
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.storage.deletion import Deletion, Stamp, delete_matching
-from statewright.storage.read_barrier import wait_until_visible
+from statewright.storage.entities import fetch_bare_entities
 from statewright.storage.search.matching import judge_entities
 from statewright.storage.search.statements import EntityQuery
 
@@ -116,9 +116,15 @@ async def _find_current(runtime: Runtime, unit: UnitOfWork, query: EntityQuery) 
 
 
 async def _find_past(runtime: Runtime, unit: UnitOfWork, query: EntityQuery) -> dict[EntityId, Entity | None]:
-    """What satisfied the query then, committed data only, as the transaction sees it now."""
-    assert query.instant is not None  # noqa: S101 - the caller's choice of this function
-    await wait_until_visible(runtime.pool, query.instant)
-    ids = [entity.id for entity in await runtime.search.find_views(query, limit=NO_LIMIT)]
-    await unit.prefetch(ids)
-    return {entity_id: await unit.get_entity(entity_id) for entity_id in ids}
+    """What satisfied the query then, committed data only, as the transaction sees it now: None what it does not see."""
+    ids = [entity.id for entity in await runtime.search.find_entities(query, limit=NO_LIMIT)]
+    staged = unit.staged
+    untouched = [entity_id for entity_id in ids if entity_id not in staged]
+    seen = {entity.id: entity for entity in await fetch_bare_entities(runtime.pool, unit.tenant, untouched)}
+    for entity in seen.values():
+        unit.expect(entity.id, entity.transaction_id)
+    for entity_id in ids:
+        write = staged.get(entity_id)
+        if write is not None and not write.deletes:
+            seen[entity_id] = write.entity
+    return {entity_id: seen.get(entity_id) for entity_id in ids}

@@ -93,6 +93,16 @@ async def _fetch_current(
     return {(entity.tenant, entity.id): entity for entity in found}
 
 
+BARE: Final = CURRENT.replace("document", "'' AS document")
+
+
+async def fetch_bare_entities(pool: Pool, tenant: TenantId, ids: Sequence[EntityId]) -> list[Entity]:
+    """Those of the entities that are there now, with everything that is stored of them but their documents."""
+    async with pool.connection() as connection:
+        rows = await connection.fetch(BARE, [tenant] * len(ids), ids)
+    return [*map(to_entity, rows)]
+
+
 AT_INSTANT: Final = f"""
     SELECT {COLUMNS} FROM entity
      WHERE tenant = $1 AND id = $2 AND valid_from <= $3

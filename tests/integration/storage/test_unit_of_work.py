@@ -332,3 +332,13 @@ async def test_units_are_gone_with_their_last_user_and_leave_nothing_to_the_garb
         assert [trace() for trace in traces] == [None, None]
     finally:
         gc.enable()
+
+
+async def test_entities_can_be_read_without_their_documents(store: Store):
+    first, second = await store.created({"n": 1}), await store.created({"n": 2})
+    await store.change(second, {"n": 3})
+    gone = store.ids.new_entity_id()
+    bare = {one.id: one for one in await entities.fetch_bare_entities(store.pool, ACME, [first, second, gone])}
+    assert {one.document for one in bare.values()} == {""}
+    whole = {id_: await store.unit().get_entity(id_) for id_ in (first, second)}
+    assert bare == {id_: replace(one, document="") for id_, one in whole.items() if one is not None}
