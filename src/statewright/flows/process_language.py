@@ -14,7 +14,7 @@ from statewright.flows.models import DEFINITION, INSTANCE
 from statewright.flows.paths import describe
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Moment
-from statewright.net.effects import ChangePhase, CloseHumanTask, Effect, OpenHumanTask, RecordExit, RecordPatch
+from statewright.net.effects import ChangePhase, Effect, RecordExit, RecordPatch
 from statewright.processes.language import (
     Applied,
     AuditEntry,
@@ -89,13 +89,10 @@ class FlowProcesses:
         """The instance in the document of its entity."""
         return instance_from_document(document)
 
-    def open_task(self, instance: FlowInstance, task: OpenHumanTask, at: int) -> JsonObject:
-        """Never called: flows have no user tasks."""
-        raise NotImplementedError
-
-    def close_task(self, document: JsonObject, closing: CloseHumanTask, state: str, at: int) -> JsonObject:
-        """Never called."""
-        raise NotImplementedError
+    @property
+    def task_documents(self) -> None:
+        """Flows have no user tasks."""
+        return None
 
     def list_audit_entries(
         self, process: FlowProcess, before: FlowInstance | None, applied: Applied[FlowInstance]

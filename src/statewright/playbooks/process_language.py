@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Moment
-from statewright.net.effects import ChangePhase, CloseHumanTask, Effect, OpenHumanTask, RecordExit
+from statewright.net.effects import ChangePhase, Effect, RecordExit
 from statewright.playbooks import operations, process
 from statewright.playbooks.dispatch import JOB_PREFIX
 from statewright.playbooks.events import list_events, list_start_events, store_event
@@ -133,13 +133,10 @@ class PlaybookProcesses:
         """The execution in the document of its entity."""
         return execution_from_document(document)
 
-    def open_task(self, instance: Execution, task: OpenHumanTask, at: int) -> JsonObject:
-        """Never called: playbooks have no user tasks."""
-        raise NotImplementedError
-
-    def close_task(self, document: JsonObject, closing: CloseHumanTask, state: str, at: int) -> JsonObject:
-        """Never called."""
-        raise NotImplementedError
+    @property
+    def task_documents(self) -> None:
+        """Playbooks have no user tasks."""
+        return None
 
     def list_audit_entries(
         self, process: PlaybookProcess, before: Execution | None, applied: Applied[Execution]

@@ -175,7 +175,7 @@ class InstanceDocuments(Protocol[I]):
 
 
 class TaskDocuments(Protocol[I_contra]):
-    """User tasks as documents of their entities. A language without user tasks is never asked."""
+    """User tasks as documents of their entities."""
 
     def open_task(self, instance: I_contra, task: OpenHumanTask, at: int) -> JsonObject:
         """The document of a user task that was opened; the host sets its ``status``."""
@@ -268,7 +268,6 @@ class ProcessLanguage(
     DefinitionCompiler[P],
     ProcessOperations[P, I],
     InstanceDocuments[I],
-    TaskDocuments[I],
     ProcessRecords[P, I],
     Protocol[P, I],
 ):
@@ -285,6 +284,11 @@ class ProcessLanguage(
         """Whether results of jobs that come while their instance is being changed may be applied by one advance, and
         so make one version.
         """
+        ...
+
+    @property
+    def task_documents(self) -> TaskDocuments[I] | None:
+        """``None``: its instances have no user tasks, and ``models`` no model of them."""
         ...
 
     @property

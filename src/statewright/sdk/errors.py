@@ -191,7 +191,7 @@ def _read_problem(status: int, body: bytes) -> Problem:
     try:
         return _decode_problem(body)
     except msgspec.DecodeError:
-        pass
+        pass  # not a problem document: process languages have a form of their own
     try:
         found = _decode_step_problem(body)
     except msgspec.DecodeError:

@@ -28,6 +28,7 @@ from statewright.processes.language import (
     NewInstance,
     ProcessLanguage,
     Rejection,
+    TaskDocuments,
 )
 from statewright.processes.retries import Backoff
 from statewright.steps import operations
@@ -172,6 +173,11 @@ class StepProcesses:
     def instance_from_document(self, document: JsonObject) -> Instance:
         """The instance in the document of its entity."""
         return instance_from_document(document)
+
+    @property
+    def task_documents(self) -> TaskDocuments[Instance]:
+        """Those of user tasks are made here, too."""
+        return self
 
     def open_task(self, instance: Instance, task: OpenHumanTask, at: int) -> JsonObject:
         """The document of a user task that was opened."""

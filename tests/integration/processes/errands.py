@@ -42,7 +42,7 @@ from statewright.net import (
     parse_delay,
     start,
 )
-from statewright.net.effects import ChangePhase, CloseHumanTask, Effect, OpenHumanTask, RecordEntry
+from statewright.net.effects import ChangePhase, Effect, RecordEntry
 from statewright.net.events import Cancelled, ChildEnded, Event, TaskCompleted, TaskFailed, TimerFired
 from statewright.processes.language import (
     Applied,
@@ -242,11 +242,9 @@ class Errands:
             awaited_by=cast("str | None", document.get("by")),
         )
 
-    def open_task(self, instance: Errand, task: OpenHumanTask, at: int) -> JsonObject:
-        raise NotImplementedError("errands ask nobody")
-
-    def close_task(self, document: JsonObject, closing: CloseHumanTask, state: str, at: int) -> JsonObject:
-        raise NotImplementedError("errands ask nobody")
+    @property
+    def task_documents(self) -> None:
+        return None
 
     def list_audit_entries(
         self, process: Plan, before: Errand | None, applied: Applied[Errand]

@@ -166,7 +166,7 @@ def _read_request_id(data: str | bytes, defect: Exception) -> str:
     try:
         return _REQUEST_ID.decode(data).request_id
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        pass
+        pass  # what is wrong was found before; the id may be readable all the same
     try:
         return msgspec.convert(json.loads(data), _WireRequestId).request_id  # which reads NaN and Infinity, too
     except (ValueError, msgspec.ValidationError, RecursionError):

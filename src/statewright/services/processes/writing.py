@@ -105,6 +105,9 @@ async def stage(unit: UnitOfWork, advance: Advance[P, I], *, is_long: bool = Fal
     return changed
 
 
+NO_TASKS: Final = "a language without user tasks opens none"
+
+
 def _stage_all(
     unit: UnitOfWork, advance: Advance[P, I], changed: RowChanges, closed: Sequence[tuple[CloseHumanTask, Entity]]
 ) -> None:
@@ -113,15 +116,17 @@ def _stage_all(
     version = stage_instance(unit, advance)
     for event in audit.build_advance_events(language, advance.process, advance.before, advance.applied):
         record(unit, version.id, event)
+    documents = language.task_documents
     for new in changed.new_tasks:
-        assert models.user_task is not None, "a language without user tasks opens none"  # noqa: S101
+        assert models.user_task is not None and documents is not None, NO_TASKS  # noqa: S101, PT018
         state = new.status if new.status != "FAILED" else "CANCELLED"
-        document = encode_text({**language.open_task(instance, new.task, advance.at), "status": state})
+        document = encode_text({**documents.open_task(instance, new.task, advance.at), "status": state})
         unit.create(build_entity(unit, models.user_task, to_entity_id(new.task.task), state, document))
     for closing, task in closed:
+        assert documents is not None, NO_TASKS  # noqa: S101
         state = "COMPLETED" if closing.status == "COMPLETED" else "CANCELLED"
         transition = "complete" if state == "COMPLETED" else "cancel"
-        document = encode_text(language.close_task(read_object(task.document), closing, state, advance.at))
+        document = encode_text(documents.close_task(read_object(task.document), closing, state, advance.at))
         unit.save(build_next_version(unit, task, state=state, transition=transition, document=document))
     unit.parts |= build_staged_rows(unit, advance, changed, version.id)
 

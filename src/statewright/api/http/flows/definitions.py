@@ -6,10 +6,10 @@ from typing import Final
 import msgspec
 
 from statewright.api.http.flows.parameters import read_diagram_options
+from statewright.api.http.processes import parameters
+from statewright.api.http.processes.bodies import read_members, reply
 from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response
-from statewright.api.http.steps import parameters
-from statewright.api.http.steps.bodies import read_members, reply
 from statewright.background import run_by_size
 from statewright.failures import BodyTooLarge, InvalidParameter, ProcessBadRequest
 from statewright.flows.definition import FlowProcess, FlowSettings, FlowSource, definition_to_document

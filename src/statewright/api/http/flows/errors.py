@@ -4,9 +4,9 @@ from typing import Final
 
 from statewright import logs
 from statewright.api.http.application import ErrorFormat
+from statewright.api.http.processes.bodies import reply
+from statewright.api.http.processes.errors import KINDS, RETRY_AFTER, build_error, build_internal_error
 from statewright.api.http.response import Response
-from statewright.api.http.steps.bodies import reply
-from statewright.api.http.steps.errors import KINDS, RETRY_AFTER, build_error, build_internal_error
 from statewright.failures import Failure
 from statewright.jsonval.values import JsonObject
 

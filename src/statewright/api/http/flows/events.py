@@ -1,8 +1,8 @@
 """Events for waiting tasks, and counters, over REST (docs/reference/flows.md#events)."""
 
+from statewright.api.http.processes.bodies import read, reply
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response
-from statewright.api.http.steps.bodies import read, reply
 from statewright.flows.events import FlowEvent
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.services.flows import events

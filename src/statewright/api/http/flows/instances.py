@@ -3,10 +3,10 @@
 from functools import partial
 
 from statewright.api.http.flows.parameters import read_diagram_options
+from statewright.api.http.processes import parameters
+from statewright.api.http.processes.bodies import read, read_optional, reply_by_size
 from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response
-from statewright.api.http.steps import parameters
-from statewright.api.http.steps.bodies import read, read_optional, reply_by_size
 from statewright.failures import ProcessBadRequest
 from statewright.flows.context import ContextChange
 from statewright.flows.definition import FlowProcess

@@ -1,7 +1,7 @@
 """Query parameters of flows."""
 
+from statewright.api.http.processes import parameters
 from statewright.api.http.request import Request
-from statewright.api.http.steps import parameters
 from statewright.failures import InvalidParameter
 from statewright.flows.mermaid import DiagramOptions
 

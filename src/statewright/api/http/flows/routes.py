@@ -3,7 +3,7 @@
 from typing import Final
 
 from statewright.api.http.flows import definitions, events, instances
-from statewright.api.http.process_routes import PAGE, Parameter, ProcessRoute
+from statewright.api.http.processes.routes import PAGE, Parameter, ProcessRoute
 from statewright.api.http.response import JSON, TEXT
 
 _DEFINITION: Final = "/v1/flows/definitions/{id}"

@@ -15,7 +15,7 @@ from statewright.api.http.openapi.shapes import (
     define_page,
     ref,
 )
-from statewright.api.http.steps.errors import INTERNAL, KINDS
+from statewright.api.http.processes.errors import INTERNAL, KINDS
 from statewright.flows.builtin_tasks import MAX_NAME_CHARS
 from statewright.flows.definition import MAX_BASE_URIS, MAX_CONCURRENCY, MAX_ID_CHARS, MAX_RETRIES, FlowSettings
 from statewright.flows.failures import ErrorCode

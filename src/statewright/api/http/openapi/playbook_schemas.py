@@ -14,7 +14,7 @@ from statewright.api.http.openapi.shapes import (
     define_page,
     ref,
 )
-from statewright.api.http.steps.errors import INTERNAL, KINDS
+from statewright.api.http.processes.errors import INTERNAL, KINDS
 from statewright.playbooks.events import EntityType, EventStatus
 from statewright.playbooks.execution import TRANSITIONS
 from statewright.playbooks.source import MAX_PATH_CHARS

@@ -21,9 +21,9 @@ from statewright.api.http.openapi.playbook_examples import (
 from statewright.api.http.openapi.shapes import INT32, TEXT, Document, ref
 from statewright.api.http.openapi.step_examples import REASON_EXAMPLES, STEP_EXAMPLES, STEP_PARAMETER_EXAMPLES
 from statewright.api.http.playbooks.routes import PLAYBOOK_ROUTES
-from statewright.api.http.process_routes import Parameter, ProcessRoute
+from statewright.api.http.processes.errors import INTERNAL, KINDS
+from statewright.api.http.processes.routes import Parameter, ProcessRoute
 from statewright.api.http.response import JSON
-from statewright.api.http.steps.errors import INTERNAL, KINDS
 from statewright.api.http.steps.routes import STEP_ROUTES
 
 _ALWAYS: Final = (401, 500, 503, 504)

@@ -17,7 +17,7 @@ from statewright.api.http.openapi.shapes import (
     define_page,
     ref,
 )
-from statewright.api.http.steps.errors import INTERNAL, KINDS
+from statewright.api.http.processes.errors import INTERNAL, KINDS
 from statewright.steps.definition import STEP_TYPES
 
 _ULID: Final = {"type": "string", "pattern": "^[0-9A-HJKMNP-TV-Z]{26}$"}

@@ -4,10 +4,10 @@ from functools import partial
 from typing import Final
 
 from statewright.api.http.playbooks.parameters import read_direction, read_path
+from statewright.api.http.processes import parameters
+from statewright.api.http.processes.bodies import reply
 from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response
-from statewright.api.http.steps import parameters
-from statewright.api.http.steps.bodies import reply
 from statewright.background import run_by_size
 from statewright.failures import BodyTooLarge, ProcessBadRequest
 from statewright.instants import format_instant

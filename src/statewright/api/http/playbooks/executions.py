@@ -5,10 +5,10 @@ from typing import Final
 
 from statewright.api.http.playbooks.event_stream import EVENT_STREAM, read_last_event_id, stream_events
 from statewright.api.http.playbooks.parameters import read_direction
+from statewright.api.http.processes import parameters
+from statewright.api.http.processes.bodies import RequestMembers, read, read_optional, reply_by_size
 from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response, prime_stream
-from statewright.api.http.steps import parameters
-from statewright.api.http.steps.bodies import RequestMembers, read, read_optional, reply_by_size
 from statewright.failures import InvalidParameter, ProcessBadRequest
 from statewright.instants import format_instant
 from statewright.jsonval.values import JsonObject, JsonValue

@@ -1,7 +1,7 @@
 """Parameters of playbooks."""
 
+from statewright.api.http.processes import parameters
 from statewright.api.http.request import Request
-from statewright.api.http.steps import parameters
 from statewright.failures import InvalidParameter
 
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from statewright.api.http.playbooks import definitions, executions
 from statewright.api.http.playbooks.definitions import YAML
-from statewright.api.http.process_routes import PAGE, Parameter, ProcessRoute
+from statewright.api.http.processes.routes import PAGE, Parameter, ProcessRoute
 from statewright.api.http.response import JSON, TEXT
 
 _DEFINITION: Final = "/v1/playbooks/{path}"

@@ -1,4 +1,4 @@
-"""Request and response bodies of the step dialect.
+"""Request and response bodies of process languages.
 
 Requests are read as the public engine reads them: member names in any case, ``null`` like absent, unknown members
 ignored, a wrong type refused (docs/reference/steps.md#rest). Responses keep the order of members.

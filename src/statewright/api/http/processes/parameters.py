@@ -1,4 +1,4 @@
-"""Query and path parameters of the step dialect. Nothing in a query is refused but a NUL character
+"""Query and path parameters of process languages. Nothing in a query is refused but a NUL character
 (docs/reference/steps.md#rest).
 """
 

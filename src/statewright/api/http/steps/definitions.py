@@ -2,11 +2,11 @@
 
 from typing import Final
 
+from statewright.api.http.processes import parameters
+from statewright.api.http.processes.bodies import reply, reply_by_size
+from statewright.api.http.processes.errors import build_error
 from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response
-from statewright.api.http.steps import parameters
-from statewright.api.http.steps.bodies import reply, reply_by_size
-from statewright.api.http.steps.errors import build_error
 from statewright.failures import BodyTooLarge
 from statewright.instants import format_instant
 from statewright.jsonval.values import JsonObject, JsonValue

@@ -7,10 +7,8 @@ from datetime import timedelta
 from typing import Final
 
 from statewright.api.http.preferences import add_wait_headers, read_wish
-from statewright.api.http.request import Request
-from statewright.api.http.response import TEXT, Response
-from statewright.api.http.steps import parameters
-from statewright.api.http.steps.bodies import (
+from statewright.api.http.processes import parameters
+from statewright.api.http.processes.bodies import (
     NO_CONTENT,
     encode_items,
     read,
@@ -20,6 +18,8 @@ from statewright.api.http.steps.bodies import (
     reply_by_size,
     respond_empty,
 )
+from statewright.api.http.request import Request
+from statewright.api.http.response import TEXT, Response
 from statewright.failures import Forbidden, ProcessBadRequest, ProcessNotFound, StorageUnavailable, TooManyRequests
 from statewright.jsonval.quoting import quote
 from statewright.net import parse_delay

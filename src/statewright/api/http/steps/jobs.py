@@ -7,9 +7,9 @@ answered at once, and none of them minds the member, since the public engine ign
 from datetime import timedelta
 from typing import Final
 
+from statewright.api.http.processes.bodies import NO_CONTENT, RequestMembers, read, reply, reply_by_size, respond_empty
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response
-from statewright.api.http.steps.bodies import NO_CONTENT, RequestMembers, read, reply, reply_by_size, respond_empty
 from statewright.failures import ProcessBadRequest
 from statewright.instants import format_instant
 from statewright.processes.retries import MAX_RETRY_AFTER_S, FailureReport

@@ -6,7 +6,7 @@ One table serves the router and the OpenAPI document. ``ours`` marks what the pu
 
 from typing import Final
 
-from statewright.api.http.process_routes import DEFAULT_TIMEOUT, PAGE, Parameter, ProcessRoute
+from statewright.api.http.processes.routes import DEFAULT_TIMEOUT, PAGE, Parameter, ProcessRoute
 from statewright.api.http.response import TEXT
 from statewright.api.http.steps import definitions, instances, jobs, tasks
 from statewright.services.processes.jobs import MAX_WAIT

@@ -2,10 +2,16 @@
 
 from datetime import timedelta
 
+from statewright.api.http.processes import parameters
+from statewright.api.http.processes.bodies import (
+    NO_CONTENT,
+    RequestMembers,
+    read_optional,
+    reply_by_size,
+    respond_empty,
+)
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response
-from statewright.api.http.steps import parameters
-from statewright.api.http.steps.bodies import NO_CONTENT, RequestMembers, read_optional, reply_by_size, respond_empty
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.services.steps import tasks
 from statewright.services.steps.tasks import to_task_record
