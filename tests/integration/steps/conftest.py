@@ -23,7 +23,7 @@ from statewright.processes.changes import Execution
 from statewright.processes.retries import FailureReport
 from statewright.services.processes import successors
 from statewright.services.processes.background import LeaseSweeper, RestingJobs
-from statewright.services.processes.instances import StartRequest
+from statewright.services.processes.instances import StartRequest, StreamedPage
 from statewright.services.processes.jobs import ClaimedJob, JobClaim
 from statewright.services.processes.timers import TimerScanner
 from statewright.services.runtime import Caller, Extensions, Runtime
@@ -69,7 +69,8 @@ class Host:
         return await instances.get_instance(self.runtime, self.caller, _id(instance))
 
     async def history(self, instance: "Instance | str") -> tuple[Execution, ...]:
-        return (await instances.get_history(self.runtime, self.caller, _id(instance))).lines
+        found = await instances.stream_history(self.runtime, self.caller, _id(instance))
+        return tuple([line async for lines in found.portions for line in lines])
 
     async def trace(self, instance: "Instance | str") -> list[str]:
         """Steps and what became of them, in order."""
@@ -118,7 +119,7 @@ class Host:
         return await instances.retry(self.runtime, self.caller, instance.id, step, variables)
 
     async def all(self, **filters: str) -> tuple[Instance, ...]:
-        return (await instances.list_instances(self.runtime, self.caller, page_size=1000, **filters)).items
+        return await read_page(await instances.stream_instances(self.runtime, self.caller, page_size=1000, **filters))
 
     async def after(self, **span: float) -> int:
         """Let time pass and timers be looked at; how many fired."""
@@ -218,6 +219,11 @@ async def until(fact: Callable[[], object]) -> None:
             return
         await asyncio.sleep(0.005)
     raise AssertionError("the fact did not come true")
+
+
+async def read_page(page: StreamedPage[Instance]) -> tuple[Instance, ...]:
+    """The whole of a page."""
+    return tuple([instance async for portion in page.portions for instance in portion])
 
 
 def _id(instance: "Instance | str") -> str:

@@ -10,7 +10,7 @@ from statewright.jsonval.codec import decode
 from statewright.services.runtime import Caller
 from statewright.services.steps import definitions, instances, tasks
 from statewright.steps.documents import definition_to_document
-from tests.integration.steps.conftest import THREE_STEPS, Host, definition, end, service_task, step
+from tests.integration.steps.conftest import THREE_STEPS, Host, definition, end, read_page, service_task, step
 
 
 async def test_a_chain_of_three_service_tasks_completes_and_leaves_its_history(host: Host):
@@ -299,10 +299,10 @@ async def test_instances_are_listed_newest_first_by_any_filter(host: Host):
     assert [one.id for one in await host.all(status="COMPLETED")] == [done.id]
     assert await host.all(status="NONSENSE") == ()
     assert await host.all(status="ACTIVE", definition_id="quick") == ()
-    page = await instances.list_instances(host.runtime, host.caller, definition_id="chain", page=1, page_size=2)
-    assert ([one.id for one in page.items], page.total) == ([running[0].id], 3)
-    beyond = await instances.list_instances(host.runtime, host.caller, page=2**62, page_size=10**6)
-    assert (beyond.items, beyond.page_size, beyond.total) == ((), 1000, 4)
+    page = await instances.stream_instances(host.runtime, host.caller, definition_id="chain", page=1, page_size=2)
+    assert ([one.id for one in await read_page(page)], page.total) == ([running[0].id], 3)
+    beyond = await instances.stream_instances(host.runtime, host.caller, page=2**62, page_size=10**6)
+    assert (await read_page(beyond), beyond.page_size, beyond.total) == ((), 1000, 4)
 
 
 async def test_tenants_see_nothing_of_each_other(host: Host):
