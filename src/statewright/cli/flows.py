@@ -229,7 +229,7 @@ def _load_functions(file: Path, graph: "FlowGraph") -> dict[str, Callable[..., A
     listed = names.get(TASKS, {})
     wanted = sorted(_list_tasks(graph))
     found = {name: _find_function(name, names, listed if isinstance(listed, Mapping) else {}) for name in wanted}
-    found |= {name: _pass_on for name in BUILTIN_TASKS if name in found and found[name] is None}
+    found |= {name: _pass_on for name in found if name in BUILTIN_TASKS and found[name] is None}
     missing = [name for name, function in found.items() if function is None]
     if missing:
         fail(f"{file} has no function for {', '.join(missing)}")
