@@ -17,6 +17,7 @@ from typing import cast
 import asyncpg
 import uvloop
 from msgspec import Struct
+from msgspec.structs import replace
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -76,6 +77,8 @@ class Run:
     async def _sample(self, heat: Heat, contender: Contender) -> Sample:
         seconds = self._options.seconds
         job = Job(operation=heat.operation, clients=heat.clients, seconds=seconds, warm_up=seconds * WARM_UP_SHARE)
+        if contender == "unkeyed":
+            job = replace(job, operation="create")
         name = load_of(contender)
         server, database = self._stage.server_cpu.get(name, float), self._stage.database_cpu
         before = server(), database()
@@ -104,7 +107,7 @@ class Run:
         connection = await asyncpg.connect(self._stage.database)
         wrong = []
         for name, tenant in tenants.items():
-            created = self.done[name, "create"]
+            created = self.done[name, "create"] + self.done[name, "keyed"]
             moved = self.done[name, "transition"] + self.done[name, "dispatch"]
             expected = {"entity": created, "entity_history": moved, "entity_audit": created + moved}
             for table, count in expected.items():
@@ -117,6 +120,8 @@ class Run:
 
 def load_of(contender: Contender) -> LoadName:
     """The process that does a contender's work."""
+    if contender == "unkeyed":
+        return "statewright"
     return "asyncpg" if contender == "asyncpg again" else contender
 
 

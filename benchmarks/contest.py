@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from benchmarks.jobs import Operation
 
-Contender = Literal["statewright", "callouts", "asyncpg", "asyncpg again", "naive", "echo"]
-"""``callouts`` is the service's dispatcher and member stream alone, without HTTP, workflow and database.
+Contender = Literal["statewright", "callouts", "asyncpg", "asyncpg again", "naive", "echo", "unkeyed"]
+"""``unkeyed`` is the service again, doing the same without idempotency keys. ``callouts`` is the service's dispatcher and member stream alone, without HTTP, workflow and database.
 
 ``asyncpg again`` is the same code once more, in the same round: how far two equal things differ is the noise.
 """
@@ -23,8 +23,9 @@ NAMES: dict[Contender, str] = {
     "asyncpg again": "bare asyncpg again",
     "naive": "Litestar + pool",
     "echo": "bare gRPC echo",
+    "unkeyed": "without keys",
 }
-OPERATIONS: tuple[Operation, ...] = ("create", "get", "transition", "dispatch")
+OPERATIONS: tuple[Operation, ...] = ("create", "keyed", "get", "transition", "dispatch")
 TARGET_CLIENTS = 64
 
 
@@ -41,6 +42,7 @@ class Comparison(Struct, frozen=True):
 COMPARISONS = (
     Comparison("create", "asyncpg", 1.0),
     Comparison("create", "naive", at_target_only=True),
+    Comparison("keyed", "unkeyed", 0.8, at_target_only=True),
     Comparison("get", "asyncpg"),
     Comparison("get", "naive", 2.0),
     Comparison("transition", "asyncpg", 1.0),

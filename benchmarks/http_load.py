@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Callable, Iterator
 from itertools import cycle
 from typing import cast
+from uuid import uuid4
 
 from benchmarks.jobs import Job, Outcome, percentiles, serve
 from benchmarks.workload import MODEL, VERSION, documents
@@ -30,6 +31,9 @@ def with_body(document: bytes) -> bytes:
 
 TAILS = tuple(map(with_body, documents()))
 CREATIONS = tuple(b"POST /api/entity/JSON/%b/%d%b" % (MODEL.encode(), VERSION, tail) for tail in TAILS)
+LAST_HEADER = b"Content-Type: application/json\r\n"
+"""Of requests with a body: behind it a key can stand."""
+
 MOVES = {
     "transition": {True: b"/close", False: b"/reopen"},
     "dispatch": {True: b"/checked-close", False: b"/checked-reopen"},
@@ -183,10 +187,17 @@ class Server:
         mine = cycle(self._prizes[number :: job.clients])
         if job.operation == "create":
             return ((data, None) for data in cycle(CREATIONS[number:] + CREATIONS[:number]))
+        if job.operation == "keyed":
+            run = uuid4().hex.encode()
+            return ((self._add_key(data, b"%b-%d" % (run, n)), None) for n, data in enumerate(cycle(CREATIONS)))
         if job.operation == "get":
             return ((b"GET /api/entity/%b%b\r\n" % (prize.id, HEADERS), None) for prize in mine)
         moves = MOVES[job.operation]
         return ((b"PUT /api/entity/JSON/" + prize.id + moves[prize.is_open] + prize.tail, prize) for prize in mine)
+
+    @staticmethod
+    def _add_key(request: bytes, key: bytes) -> bytes:
+        return request.replace(LAST_HEADER, b"%bIdempotency-Key: %b\r\n" % (LAST_HEADER, key), 1)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ import msgspec
 import uvloop
 from msgspec import Struct
 
-Operation = Literal["create", "get", "transition", "dispatch"]
-"""``dispatch`` is a transition with one synchronous processor."""
+Operation = Literal["create", "keyed", "get", "transition", "dispatch"]
+"""``keyed`` is a create with an ``Idempotency-Key``, ``dispatch`` a transition with one synchronous processor."""
 
 
 class Job(Struct, frozen=True, kw_only=True):

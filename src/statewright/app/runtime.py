@@ -50,7 +50,7 @@ from statewright.storage.commit.group_commit import GroupCommit
 from statewright.storage.commit.traced import TracedGroupCommit
 from statewright.storage.connections import DatabaseUrl
 from statewright.storage.entities import EntityReader
-from statewright.storage.idempotency.parts import KEYS
+from statewright.storage.idempotency.parts import KEY_PARTS
 from statewright.storage.ops.incidents import INCIDENTS
 from statewright.storage.ops.suspensions import CHANNEL as SWITCH_CHANNEL
 from statewright.storage.processes.jobs import CHANNEL, build_listener
@@ -174,7 +174,7 @@ def _assemble(
     return runtime
 
 
-PARTS: Final = (*PROCESS_PARTS, KEYS)
+PARTS: Final = (*PROCESS_PARTS, *KEY_PARTS)
 """Of the commit statement, beside those of entities."""
 
 

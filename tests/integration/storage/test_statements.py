@@ -12,6 +12,7 @@ import pytest
 from statewright import storage
 from statewright.storage import audit, entities, models, retention
 from statewright.storage.commit.statement import CommitStatement
+from statewright.storage.idempotency.parts import KEY_PARTS
 from statewright.storage.processes.parts import PROCESS_PARTS
 from tests.database import Template, connected, filled_clone
 
@@ -35,7 +36,7 @@ def texts() -> Iterator[tuple[str, str]]:
                     )
 
 
-COMMIT = CommitStatement(PROCESS_PARTS)
+COMMIT = CommitStatement((*PROCESS_PARTS, *KEY_PARTS))
 """As the service has it."""
 
 COMPOSED = {

@@ -226,7 +226,7 @@ class KeyedRequest:
                 _stage(self.joined, record)
                 is_stored = True
             elif unit is not None and rows:
-                is_stored = await unit.commit_rows(rows, {KEYS.name: KeyRecords(records=(record,))})
+                is_stored = await unit.commit_rows(rows, {KEYS: KeyRecords(records=(record,))})
             else:
                 is_stored = await records.store_record(self._settings.pool, record)
         except Failure as error:
@@ -350,7 +350,7 @@ def refuse_large_answer(answer: StoredAnswer) -> None:
 
 def find_staged_record(unit: UnitOfWork, scope: KeyScope) -> KeyRecord | None:
     """What an earlier request with the key has left in the same transaction."""
-    for staged in unit.find_parts(KEYS.name):
+    for staged in unit.find_parts(KEYS):
         assert isinstance(staged, KeyRecords)  # noqa: S101 - nothing else is staged under this name
         for record in staged.records:
             if (record.tenant, record.principal, record.key) == (scope.tenant, scope.principal, scope.key):
@@ -359,5 +359,5 @@ def find_staged_record(unit: UnitOfWork, scope: KeyScope) -> KeyRecord | None:
 
 
 def _stage(overlay: Overlay, record: KeyRecord) -> None:
-    staged, mine = overlay.parts.get(KEYS.name), KeyRecords(records=(record,))
-    overlay.parts[KEYS.name] = mine if staged is None else staged.merge(mine)
+    staged, mine = overlay.parts.get(KEYS), KeyRecords(records=(record,))
+    overlay.parts[KEYS] = mine if staged is None else staged.merge(mine)

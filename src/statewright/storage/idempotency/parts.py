@@ -1,16 +1,17 @@
-"""The part of the commit statement that writes records of idempotent requests with their effect."""
+"""The parts of the commit statement that write records of idempotent requests with their effect."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.failures import Failure, IdempotencyClaimLost, IdempotencyKeyTaken
+from statewright.failures import IdempotencyClaimLost, IdempotencyKeyTaken
 from statewright.idempotency import KeyStatus
 from statewright.ids import TenantId
-from statewright.storage.commit.statement import build_staged_part, read_sections
-from statewright.storage.commit.submission import PartRefused, StagedPart
+from statewright.storage.commit.statement import Part, read_sections
+from statewright.storage.commit.submission import PartRefused, Refusal, StagedPart, Submission
 
 
 class KeyRecord(Struct, frozen=True, kw_only=True):
@@ -56,12 +57,35 @@ class KeyRecords(StagedPart, frozen=True, kw_only=True):
         return replace(self, records=(*self.records, *inner.records))
 
 
-def _build_refusal(reason: str) -> Failure:
-    return IdempotencyKeyTaken() if reason == "taken" else IdempotencyClaimLost()
+def _build_part(name: str, file: str, refusals: Mapping[str, Refusal], *, claimed: bool) -> Part:
+    """A part that writes the records of a batch that are claimed, or those that are not. Its parameter is a list of
+    them, each with ``t``, the number of its transaction.
+    """
+
+    def encode(batch: Sequence[Submission]) -> str | None:
+        parts = [
+            b'{"t":%d,%b' % (t, _encode(record)[1:])
+            for t, submission in enumerate(batch)
+            if isinstance(staged := submission.parts.get(KEYS), KeyRecords)
+            for record in staged.records
+            if (record.claim is not None) is claimed
+        ]
+        return f"[{b','.join(parts).decode()}]" if parts else None
+
+    return Part(
+        name=name, sections=read_sections("statewright.storage.idempotency", file), encode=encode, refusals=refusals
+    )
 
 
-KEYS: Final = build_staged_part(
-    "keys",
-    read_sections("statewright.storage.idempotency", "keys.sql"),
-    {"idempotency": PartRefused(_build_refusal)},
+_encode = msgspec.json.Encoder().encode
+
+KEYS: Final = "keys"
+"""The name under which records are staged."""
+
+NEW_KEYS: Final = _build_part(
+    KEYS, "keys.sql", {"idempotency_taken": PartRefused(lambda _: IdempotencyKeyTaken())}, claimed=False
 )
+CLAIMED_KEYS: Final = _build_part(
+    "key_claims", "claims.sql", {"idempotency_lost": PartRefused(lambda _: IdempotencyClaimLost())}, claimed=True
+)
+KEY_PARTS: Final = (NEW_KEYS, CLAIMED_KEYS)

@@ -42,12 +42,20 @@ FIND: Final = """
             SELECT request_hash, status, token, node, is_segmented, transaction_id, entities, elements,
                    answer_status, answer_type, answer, created_at, expires_at,
                    status = 'IN_PROGRESS'
-                   AND EXISTS (SELECT FROM cluster_node WHERE id = node AND lease_until > now_us()) AS is_held
+                   AND EXISTS (SELECT FROM cluster_node WHERE id = node AND lease_until > now_us()) AS is_held,
+                   status <> 'IN_PROGRESS' AND expires_at <= now_us() AS is_expired
               FROM idempotency
              WHERE idempotency.tenant = wanted.tenant AND idempotency.principal = wanted.principal
                AND idempotency.key = wanted.key
-               AND (status = 'IN_PROGRESS' OR expires_at > now_us())
              LIMIT 1) AS stored
+"""
+
+
+DROP_EXPIRED: Final = """
+    DELETE FROM idempotency
+     USING unnest($1::text[], $2::text[], $3::uuid[]) AS old (tenant, principal, key)
+     WHERE idempotency.tenant = old.tenant AND idempotency.principal = old.principal AND idempotency.key = old.key
+       AND status <> 'IN_PROGRESS' AND expires_at <= now_us()
 """
 
 
@@ -68,6 +76,11 @@ async def _fetch_records(
     tenants, principals = [scope.tenant for scope in scopes], [scope.principal for scope in scopes]
     keys = [scope.key for scope in scopes]
     rows = await connection.fetch(FIND, tenants, principals, keys, timeout=timeout_s)
+    expired = [row for row in rows if row["is_expired"]]
+    if expired:  # none that counts: they must not be in the way of new ones
+        columns = [[row[name] for row in expired] for name in ("tenant", "principal", "key")]
+        await connection.execute(DROP_EXPIRED, *columns, timeout=timeout_s)
+        rows = [row for row in rows if not row["is_expired"]]
     return {KeyScope(row["tenant"], row["principal"], str(row["key"])): _to_stored_key(row) for row in rows}
 
 
