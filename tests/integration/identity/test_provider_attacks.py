@@ -195,3 +195,17 @@ def test_failures_tell_nothing_of_a_token(
     assert "hunter2" not in told
     assert token.split(".")[1] not in told
     assert idp.root not in metrics
+
+
+def test_the_log_has_neither_hosts_nor_uris_of_providers(
+    guarded: RunningService, admin: Api, idp: IdentityProvider, capfd: pytest.CaptureFixture[str]
+):
+    port = idp.root.rpartition(":")[2]
+    for keys in (f"http://127.0.0.2:{port}/hidden", "http://hidden.invalid/keys"):
+        idp.answers[DISCOVERY] = lambda keys=keys: reply({"issuer": idp.issuer, "jwks_uri": keys})  # type: ignore[misc]
+        path = f"{PROVIDERS}/{register(admin, idp)['id']}"
+        admin.delete(path)
+    idp.fail()
+    register(admin, idp)
+    told = "".join(capfd.readouterr())
+    assert not any(text in told for text in ("hidden", "127.0.0.2", idp.root, DISCOVERY))

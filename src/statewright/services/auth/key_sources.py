@@ -179,7 +179,7 @@ class KeySource:
         response = await self._policy.discovery.send(request)
         if isinstance(response, HttpFailure) or response.status >= 300:
             self._failed("discovery")
-            what = str(response) if isinstance(response, HttpFailure) else f"status {response.status}"
+            what = response.reason if isinstance(response, HttpFailure) else f"status {response.status}"
             raise UnusableDocument(f"no discovery document: {what}")
         try:
             return read_discovery(response.body)
@@ -205,7 +205,7 @@ class KeySource:
 def _take_key_set(response: HttpResponse | HttpFailure) -> bytes:
     """The body of a response that may be a key set. Raises ``UnusableDocument``."""
     if isinstance(response, HttpFailure):
-        raise UnusableDocument(f"no key set: {response}")
+        raise UnusableDocument(f"no key set: {response.reason}")
     if response.status != 200 or response.media_type not in _KEY_SET_TYPES:
         raise UnusableDocument(f"no key set: status {response.status}, or no media type of one")
     return response.body
