@@ -14,7 +14,7 @@ from statewright import idempotency
 from statewright.api.http.asgi import ClientGone, Headers, Message, Receive, Scope
 from statewright.api.http.response import Response
 from statewright.auth.encryption import Encrypted, KeyCipher
-from statewright.background import run_by_size
+from statewright.background import MAX_INLINE_BYTES, run_in_thread
 from statewright.failures import BodyTooLarge, InvalidParameter
 from statewright.idempotency import Recording, StoredAnswer
 from statewright.services.auth.identity import Administration
@@ -50,13 +50,17 @@ def read_key(scope: Scope) -> str:
 
 async def hash_request(scope: Scope, headers: Mapping[bytes, bytes], body: bytes) -> bytes:
     """What makes two requests the same: method, path, query, precondition, media type and body."""
-    query = sorted(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
-    named = [f"{name}={value}" for name, value in query if name not in IGNORED_PARAMETERS]
-    path = unquote((scope.get("raw_path") or scope["path"].encode()).decode("latin-1").partition("?")[0])
+    named: list[str] = []
+    if scope["query_string"]:
+        query = sorted(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+        named = [f"{name}={value}" for name, value in query if name not in IGNORED_PARAMETERS]
+    path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").partition("?")[0]
+    if "%" in path:
+        path = unquote(path)
     head = [scope["method"], path, *named]
     parts = [text.encode() for text in head]
     parts += [headers.get(b"if-match", b"-"), headers.get(b"content-type", b"-"), body]
-    return await run_by_size(len(body), partial(hash_parts, parts))
+    return hash_parts(parts) if len(body) <= MAX_INLINE_BYTES else await run_in_thread(partial(hash_parts, parts))
 
 
 def hash_parts(parts: list[bytes]) -> bytes:

@@ -9,8 +9,7 @@ is told only when there is still no record: it may be due to what a twin has don
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from hashlib import blake2b
 from typing import Final
@@ -124,23 +123,34 @@ class IdempotentRequests:
         """
         deadline = asyncio.get_running_loop().time() + self._wait_s
         keyed.joined = joined
-        async with self._take_turn(keyed, deadline):
-            while True:
-                keyed.restart()
-                replay = await self._find_answer(keyed, deadline, joined)
-                if replay is not None:
-                    self.outcomes["replayed"] += 1
-                    return Executed(replay, is_replay=True)
-                try:
-                    return Executed(await self._run(keyed, attempt))
-                except _Overtaken:
-                    continue
-
-    @asynccontextmanager
-    async def _take_turn(self, keyed: KeyedRequest, deadline: float) -> AsyncIterator[None]:
-        """The block has the key to itself on this node."""
         if keyed.scope in self._running:
-            self.outcomes["waited"] += 1
+            await self._wait_for_twin(keyed, deadline)
+        self._running[keyed.scope] = keyed
+        try:
+            return await self._execute_alone(keyed, attempt, deadline, joined)
+        finally:
+            if keyed.is_left:
+                self._watch(keyed)
+            else:
+                self._end(keyed)
+
+    async def _execute_alone(
+        self, keyed: KeyedRequest, attempt: Attempt, deadline: float, joined: UnitOfWork | None
+    ) -> Executed:
+        """The same, where no other request of this node has the key."""
+        while True:
+            replay = await self._find_answer(keyed, deadline, joined)
+            if replay is not None:
+                self.outcomes["replayed"] += 1
+                return Executed(replay, is_replay=True)
+            try:
+                return Executed(await self._run(keyed, attempt))
+            except _Overtaken:
+                keyed.restart()
+
+    async def _wait_for_twin(self, keyed: KeyedRequest, deadline: float) -> None:
+        """Wait until no other request of this node has the key."""
+        self.outcomes["waited"] += 1
         while (twin := self._running.get(keyed.scope)) is not None:
             if twin.request_hash != keyed.request_hash:
                 self._refuse()
@@ -150,14 +160,6 @@ class IdempotentRequests:
             except TimeoutError as late:
                 raise IdempotencyInProgress from late
             await asyncio.sleep(0)  # an end that was reached before is noticed by another task
-        self._running[keyed.scope] = keyed
-        try:
-            yield
-        finally:
-            if keyed.is_left:
-                self._watch(keyed)
-            else:
-                self._end(keyed)
 
     def _end(self, keyed: KeyedRequest) -> None:
         del self._running[keyed.scope]
