@@ -120,7 +120,7 @@ async def test_a_decompression_bomb_is_cut():
     ("packed", "encoding", "reason"),
     [
         (b"no gzip", "gzip", "response_malformed"),
-        (gzip.compress(b"x" * 1_000)[:-4], "gzip", "response_malformed"),
+        (gzip.compress(b"x" * 1_000, mtime=0)[:-4], "gzip", "response_malformed"),
         (b"x", "br", "encoding_unsupported"),
         (b"x", "gzip, gzip", "encoding_unsupported"),
     ],
