@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import timedelta
 
 import pytest
 
@@ -15,7 +16,10 @@ from statewright.flows.process_language import FLOWS
 from statewright.ids import EntityId, TenantId
 from statewright.net import ulid_to_uuid
 from statewright.services.processes import writing
+from statewright.services.processes.background import purge
 from statewright.services.processes.hosting import ProcessHosts
+from statewright.services.runtime import Caller
+from statewright.services.scheduler import system_principal
 from tests.builders import Json
 from tests.integration.flows.conftest import Flows, an_error, done
 from tests.service import Api, RunningService, eventually
@@ -88,7 +92,9 @@ def forget_instances(service: RunningService) -> None:
         host.instances.discard(key)
 
 
-def test_results_of_a_long_iteration_are_stored_apart_and_found_again(flows: Flows, service: RunningService, api: Api):
+def test_results_of_a_long_iteration_are_stored_apart_and_found_again(
+    flows: Flows, service: RunningService, api: Api, tenant: str
+):
     instance = flows.run("<[7]> → make → * A → B", concurrency=None)
     flows.complete(flows.job("make"), [{"n": n} for n in range(600)])
     jobs = {job["variables"]["element"]: job for job in flows.poll("A", most=1000)}
@@ -115,6 +121,24 @@ def test_results_of_a_long_iteration_are_stored_apart_and_found_again(flows: Flo
     assert "parts" not in done(api.get(f"/entity/{entity}"))["data"]
     then = done(api.get(f"/entity/{entity}?transactionId={document['meta']['transactionId']}"))
     assert then["data"] == document["data"]
+    assert count_parts(service, tenant) > 1
+    remove_instances(service, tenant)
+    assert count_parts(service, tenant) == 0
+
+
+def count_parts(service: RunningService, tenant: str) -> int:
+    async def count() -> int:
+        async with service.parts.runtime.pool.connection() as connection:
+            return int(await connection.fetchval("SELECT count(*) FROM process_part WHERE tenant = $1", tenant))
+
+    return asyncio.run_coroutine_threadsafe(count(), service.loop).result()
+
+
+def remove_instances(service: RunningService, tenant: str) -> None:
+    """All instances of a tenant that have ended."""
+    host = service.parts.runtime.extensions.get(ProcessHosts).get(FLOWS)
+    removing = purge(host, Caller(system_principal(TenantId(tenant))), older_than=timedelta(0))
+    assert asyncio.run_coroutine_threadsafe(removing, service.loop).result().is_complete
 
 
 def test_values_of_nearly_ten_mebibytes_travel_along_edges(flows: Flows, service: RunningService, api: Api):
