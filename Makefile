@@ -57,6 +57,9 @@ bench-steps: $(VENV)/.dev ## measure the step engine against bare SQL: chains, a
 bench-flows: $(VENV)/.dev ## measure flows against the step engine: chains, a long iteration, a large text
 	$(BIN)/python -m benchmarks.flows
 
+bench-playbooks: $(VENV)/.dev ## measure playbooks: executions, a fan-out, tokens that wait for admission
+	$(BIN)/python -m benchmarks.playbooks
+
 bench-modes: $(VENV)/.dev ## measure the execution modes against a handler that holds its connections
 	$(BIN)/python -m benchmarks.modes
 

@@ -1,0 +1,180 @@
+"""Playbooks on their host: ``python -m benchmarks.playbooks``.
+
+1. *Executions.* So many executions of a playbook of five steps are in flight together, beside as many instances of the step
+   engine's chain, in turns on one server; workers claim batches and complete every job at once. The use cases are called in
+   this process, without HTTP.
+2. *Fan-out.* One execution in which 9,900 tokens are made by inclusive arcs, all of steps that only route: arcs per second.
+3. *Pending.* 1,000 tokens wait for admission; each patch of what their rule looks at has all of them asked again.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Awaitable, Callable
+from statistics import median
+from uuid import uuid4
+
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.steps import BATCH, Engine, Measured, chains, start_sides
+from statewright.entity import Principal
+from statewright.ids import TenantId
+from statewright.jsonval.values import JsonObject
+from statewright.playbooks.source import PlaybookSource
+from statewright.services.playbooks import definitions, executions
+from statewright.services.processes import jobs
+from statewright.services.processes.jobs import ClaimedJob, JobClaim
+from statewright.services.processes.queues import find_shared_queue
+from statewright.services.runtime import Caller, Runtime
+
+HEADER = "metadata: {name: bench}\nworkflow:\n"
+FIVE = HEADER + "\n".join(
+    [
+        "- {step: a, tool: {kind: one}, next: {arcs: [{step: b, args: {n: 1}}]}}",
+        "- {step: b, tool: {kind: noop}, set: {ctx.n: '{{ args.n }}'}, next: {arcs: [{step: c, when: '{{ ctx.n > 0 }}'}]}}",
+        "- {step: c, tool: {kind: one}, next: {arcs: [{step: d}]}}",
+        "- {step: d, next: {arcs: [{step: e}]}}",
+        "- {step: e, tool: {kind: one}}",
+    ]
+)
+"""Three steps for workers, one that sets a value, one that only routes."""
+WIDTH, DEPTH = 99, 100
+PENDING = 1_000
+COMPLETION: JsonObject = {"status": "ok", "result": {"done": True}}
+
+
+class PlaybookEngine:
+    """The use cases of playbooks in this process."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._queue = find_shared_queue(runtime)
+        principal = Principal(id="bench", name="bench", kind="user", tenant=TenantId(f"bench-{uuid4().hex[:8]}"))
+        self._caller = Caller(principal)
+        self.pickups: list[int] = []
+
+    async def prepare(self, text: str) -> None:
+        """Store the playbook that is started."""
+        await definitions.upload(self._runtime, self._caller, PlaybookSource(text=text))
+
+    async def start(self) -> str:
+        """A new execution; its id."""
+        request = executions.ExecutionStart(path="bench", workload={"applicant": "Ada Lovelace", "note": "x" * 200})
+        return (await executions.start(self._runtime, self._caller, request)).id
+
+    async def patch(self, execution: str, value: int) -> int:
+        """Change what admission looks at; how many tokens wait afterwards."""
+        patched = await executions.patch(self._runtime, self._caller, execution, {"n": value})
+        return sum(token.stage == "PENDING" for token in patched.marking.tokens)
+
+    async def read_status(self, execution: str) -> str:
+        """What became of an execution."""
+        return (await executions.get_execution(self._runtime, self._caller, execution)).status
+
+    async def claim(self, worker: str, types: tuple[str, ...]) -> tuple[ClaimedJob, ...]:
+        """Up to a batch of jobs."""
+        request = JobClaim(worker_id=worker, job_types=("playbook:one",), max_jobs=BATCH)
+        claimed = await jobs.claim(self._queue, self._caller, request)
+        self.pickups += [(job.locked_at - job.created_at) * 1000 for job in claimed]
+        return claimed
+
+    async def complete(self, job: ClaimedJob) -> None:
+        """What the pipeline comes to."""
+        await jobs.complete(self._queue, self._caller, job.id, {**COMPLETION})
+
+
+def build_fan_out() -> str:
+    """A step with many arcs to steps with many arcs each."""
+    leaves = [{"step": f"leaf{n}"} for n in range(DEPTH)]
+    arcs = [{"step": f"mid{n}"} for n in range(WIDTH)]
+    inclusive = {"mode": "inclusive"}
+    steps = [{"step": "root", "next": {"spec": inclusive, "arcs": arcs}}]
+    steps += [{"step": f"mid{n}", "next": {"spec": inclusive, "arcs": leaves}} for n in range(WIDTH)]
+    return json.dumps({"metadata": {"name": "bench"}, "workflow": [*steps, *leaves]})
+
+
+def build_gate() -> str:
+    """Many tokens before a step that does not admit them."""
+    inclusive = {"mode": "inclusive"}
+    rules = [{"when": "{{ ctx.n > 1000000 }}", "then": {"allow": True}}, {"else": {"then": {"allow": False}}}]
+    steps = [
+        {"step": "root", "next": {"spec": inclusive, "arcs": [{"step": "mid"}] * 10}},
+        {"step": "mid", "next": {"spec": inclusive, "arcs": [{"step": "gate"}] * (PENDING // 10)}},
+        {"step": "gate", "spec": {"policy": {"admit": {"rules": rules}}}},
+    ]
+    return json.dumps({"metadata": {"name": "bench"}, "workflow": steps})
+
+
+async def measure(action: Callable[[], Awaitable[object]]) -> tuple[float, float]:
+    """Seconds that an action took, and of processor time."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    await action()
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
+async def run(options: argparse.Namespace, console: Console) -> None:
+    """All parts, and their figures."""
+    playbooks, steps = list[Measured](), list[Measured]()
+    async with start_sides() as (runtime, _, database):
+        for _ in range(options.rounds):
+            engine = PlaybookEngine(runtime)
+            await engine.prepare(FIVE)
+            playbooks.append(await chains(engine, options.executions, database))
+            step_engine = Engine(runtime)
+            await step_engine.prepare()
+            steps.append(await chains(step_engine, options.executions, database))
+        console.print(tabulate(options.executions, playbooks, steps))
+        engine = PlaybookEngine(runtime)
+        await engine.prepare(build_fan_out())
+        took = [await measure(engine.start) for _ in range(options.rounds)]
+        tokens = WIDTH * DEPTH + WIDTH
+        wall, cpu = (median(one[part] for one in took) for part in (0, 1))
+        console.print(
+            f"{tokens:,} tokens by arcs: {wall:.2f} s, {tokens / wall:,.0f} arcs/s, {cpu:.2f} s of processor time"
+        )
+        await engine.prepare(build_gate())
+        execution = await engine.start()
+        spent = []
+        for number in range(10 * options.rounds):
+            pending = 0
+
+            async def patch(value: int = number) -> None:
+                nonlocal pending
+                pending = await engine.patch(execution, value)
+
+            spent.append(await measure(patch))
+            if pending != PENDING:
+                raise RuntimeError(f"{pending} tokens wait, not {PENDING}")
+        wall, cpu = (median(one[part] for one in spent) for part in (0, 1))
+        console.print(
+            f"{PENDING:,} pending tokens asked again by a patch: {wall * 1000:.1f} ms, {cpu * 1000:.1f} ms of processor time"
+        )
+
+
+def tabulate(count: int, playbooks: list[Measured], steps: list[Measured]) -> Table:
+    """Executions beside chains of the step engine."""
+    table = Table(
+        title=f"{count:,} executions of five steps, three for workers, in flight together: medians of the rounds"
+    )
+    for heading in ("", "instances/s", "pick-up p50 ms", "p95 ms", "transactions per job"):
+        table.add_column(heading, justify="right")
+    for name, rounds in (("playbooks", playbooks), ("step engine", steps)):
+        figures = [median(getattr(one, field) for one in rounds) for field in Measured.__struct_fields__]
+        table.add_row(name, f"{figures[0]:,.0f}", f"{figures[1]:,.1f}", f"{figures[2]:,.1f}", f"{figures[3]:.2f}")
+    ratio = median(mine.rate / theirs.rate for mine, theirs in zip(playbooks, steps, strict=True))
+    table.caption = f"playbooks : step engine = {ratio:.2f}"
+    return table
+
+
+def main() -> None:
+    """Read the options and measure."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.playbooks", description=__doc__)
+    parser.add_argument("--executions", type=int, default=1_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    uvloop.run(run(parser.parse_args(), Console(width=140)))
+
+
+if __name__ == "__main__":
+    main()
