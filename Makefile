@@ -45,6 +45,9 @@ demo-steps: $(BIN)/statewright ## watch the loan chain run on the JSON step engi
 demo-flows: $(BIN)/statewright ## watch a flow of ten lines survive the death of the service, with two workers
 	$(BIN)/python examples/demo_flows.py
 
+demo-playbooks: $(BIN)/statewright ## watch a playbook survive the death of the service, and wait for decisions
+	$(BIN)/python examples/demo_playbooks.py
+
 bench: $(VENV)/.dev ## measure against floors taken in the same run
 	$(BIN)/python -m benchmarks
 

@@ -100,8 +100,8 @@ class Api:
         self._url = url
 
     def call(self, method: str, path: str, body: object = None, *, status: int = 200, quietly: bool = False) -> Any:
-        """The JSON of a response that must have ``status``; None when it has no content."""
-        data = None if body is None else json.dumps(body).encode()
+        """The JSON of a response that must have ``status``; None when it has no content. Bytes are sent as they are."""
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         request = urllib.request.Request(f"{self._url}{path}", data=data, method=method)
         try:
             with urllib.request.urlopen(request, timeout=60) as response:

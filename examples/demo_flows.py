@@ -197,10 +197,10 @@ def until(fact: Callable[[], bool], text: str) -> None:
 
 
 @contextmanager
-def work(name: str, url: str) -> Iterator[None]:
+def work(name: str, url: str, directory: Path = FLOWS) -> Iterator[None]:
     """A worker process; it needs no announcement, and waits for a service that is away."""
     environment = dict(os.environ) | {"STATEWRIGHT_LOG_LEVEL": "error"}
-    with process([str(PROGRAM), "node", f"{name}:node", "--api", url], environment, directory=FLOWS):
+    with process([str(PROGRAM), "node", f"{name}:node", "--api", url], environment, directory=directory):
         yield
 
 
