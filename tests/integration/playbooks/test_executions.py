@@ -272,3 +272,22 @@ def test_executions_are_searched_and_cancelled_as_entities(playbooks: Playbooks)
     assert (entity["meta"]["state"], entity["data"]["id"]) == ("WAITING", execution["id"])
     done(api.put(f"/api/entity/JSON/{entity['meta']['id']}/cancel", {}))
     assert playbooks.read(execution)["status"] == "cancelled"
+
+
+# Requests with a key.
+
+
+def test_a_repeated_request_is_done_once(playbooks: Playbooks):
+    def repeat(path: str, body: Json, key: str) -> Json:
+        first, again = (playbooks.api.post(path, body, Idempotency_Key=key) for _ in range(2))
+        assert (first.status_code, first.content) == (again.status_code, again.content), first.text
+        assert again.headers["idempotency-replayed"] == "true"
+        return first.json()
+
+    repeat("/v1/playbooks", (HEADER + GATE).encode(), "upload")
+    execution = repeat("/v1/executions", {"path": "case"}, "start")
+    repeat(f"/v1/executions/{execution['id']}/tokens", {"step": "act"}, "token")
+    patched = repeat(f"/v1/executions/{execution['id']}/patch", {"ctx": {"approved": True}}, "patch")
+    assert (patched["status"], len(playbooks.poll())) == ("running", 2)
+    assert done(playbooks.api.get("/v1/executions"))["total"] == 1
+    repeat(f"/v1/executions/{execution['id']}/cancel", {}, "cancel")

@@ -138,6 +138,7 @@ PROVIDERS: tuple[Route, ...] = (
     ),
     Route(
         method="POST",
+        recording="transaction",
         path=_PROVIDERS,
         endpoint=register_provider,
         id="registerOidcProvider",
@@ -150,6 +151,7 @@ PROVIDERS: tuple[Route, ...] = (
     ),
     Route(
         method="POST",
+        recording="transaction",
         path=f"{_PROVIDERS}/reload",
         endpoint=reload_providers,
         id="reloadOidcProviders",
@@ -161,6 +163,7 @@ PROVIDERS: tuple[Route, ...] = (
     ),
     Route(
         method="PATCH",
+        recording="transaction",
         path=_PROVIDER,
         endpoint=update_provider,
         id="updateOidcProvider",
@@ -173,6 +176,7 @@ PROVIDERS: tuple[Route, ...] = (
     ),
     Route(
         method="DELETE",
+        recording="transaction",
         path=_PROVIDER,
         endpoint=delete_provider,
         id="deleteOidcProvider",
@@ -184,6 +188,7 @@ PROVIDERS: tuple[Route, ...] = (
     ),
     Route(
         method="POST",
+        recording="transaction",
         path=f"{_PROVIDER}/invalidate",
         endpoint=invalidate_provider,
         id="invalidateOidcProvider",
@@ -195,6 +200,7 @@ PROVIDERS: tuple[Route, ...] = (
     ),
     Route(
         method="POST",
+        recording="transaction",
         path=f"{_PROVIDER}/reactivate",
         endpoint=reactivate_provider,
         id="reactivateOidcProvider",

@@ -73,6 +73,7 @@ class Administration(Struct, frozen=True, kw_only=True, eq=False):
             clients=identity.clients.within(pool),
             key_pairs=identity.key_pairs.within(pool),
             trusted_keys=identity.trusted_keys.within(pool),
+            providers=identity.providers.within(pool),
         )
         return replace(self, identity=on_pool)
 

@@ -5,6 +5,7 @@ from itertools import groupby
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from statewright.failures import ProcessBadRequest, ProcessNotFound
 from statewright.flows.builtin_tasks import MAX_NAME_CHARS
@@ -58,6 +59,7 @@ async def deliver(runtime: Runtime, caller: Caller, event: FlowEvent, *, after: 
     wait no longer. Raises ``ProcessBadRequest``.
     """
     refuse_joined(caller)
+    caller = replace(caller, keyed=None)  # many commits: a record of the request is written after all of them
     check_name("event", event.kind)
     if is_large(event.fields, MAX_FIELDS):
         raise ProcessBadRequest(f"fields must have at most {MAX_FIELDS} values")

@@ -21,7 +21,7 @@ from statewright.playbooks.source import (
 from statewright.services.playbooks import find_playbooks
 from statewright.services.processes import definitions
 from statewright.services.processes.advancing import refuse_joined
-from statewright.services.processes.definitions import NewDefinition, Summaries
+from statewright.services.processes.definitions import NewDefinition, StoredVersion, Summaries
 from statewright.services.processes.hosting import PublishedDefinition
 from statewright.services.runtime import Caller, Runtime
 
@@ -68,10 +68,14 @@ async def upload(runtime: Runtime, caller: Caller, source: PlaybookSource) -> Up
         content=content,
         build_document=build_document,
     )
-    stored = await definitions.store(find_playbooks(runtime), caller, new)
-    return UploadedPlaybook(
-        process=replace(process, version=stored.version), uploaded_at=stored.uploaded_at, is_new=stored.is_new
-    )
+
+    def conclude(stored: StoredVersion) -> UploadedPlaybook:
+        return UploadedPlaybook(
+            process=replace(process, version=stored.version), uploaded_at=stored.uploaded_at, is_new=stored.is_new
+        )
+
+    caller.convert_result(conclude)
+    return conclude(await definitions.store(find_playbooks(runtime), caller, new))
 
 
 async def get_version(

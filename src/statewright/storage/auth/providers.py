@@ -43,6 +43,10 @@ class StoredProviders:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
+    def within(self, pool: Pool) -> "StoredProviders":
+        """The same, whose statements go over this pool."""
+        return StoredProviders(pool)
+
     REVISION = "SELECT revision FROM oidc_revision"
 
     async def read_revision(self) -> int:

@@ -116,8 +116,9 @@ async def change_context(request: Request) -> Response:
     change = ContextChange(
         node=node, element=body.integer("element"), input=body.get("input"), reason=body.text("reason")
     )
+    caller = request.answer_with(_respond_changed)
     return await _reply_instance(
-        await instances.change_context(request.runtime, request.caller, request.path_params["id"], change)
+        await instances.change_context(request.runtime, caller, request.path_params["id"], change)
     )
 
 

@@ -17,6 +17,7 @@ from statewright.playbooks.mermaid import render_diagram
 from statewright.playbooks.process import PlaybookProcess
 from statewright.playbooks.source import PlaybookSource, definition_to_document
 from statewright.services.playbooks import definitions
+from statewright.services.playbooks.definitions import UploadedPlaybook
 from statewright.services.processes.definitions import Summary
 
 YAML: Final = "application/yaml"
@@ -26,7 +27,12 @@ _TEXT_WEIGHT: Final = 8
 
 async def upload(request: Request) -> Response:
     """Store a playbook."""
-    uploaded = await definitions.upload(request.runtime, request.caller, await _read_source(request))
+    source = await _read_source(request)
+    caller = request.answer_with(_respond_uploaded)
+    return await _respond_uploaded(await definitions.upload(request.runtime, caller, source))
+
+
+async def _respond_uploaded(uploaded: UploadedPlaybook) -> Response:
     process = uploaded.process
     summary: JsonObject = {
         **_summarize(process),

@@ -17,6 +17,7 @@ from statewright.playbooks.execution import Execution, render_execution
 from statewright.processes import changes
 from statewright.services.playbooks import executions
 from statewright.services.playbooks.executions import ExecutionStart
+from statewright.services.processes.advancing import AdvanceResult
 from statewright.services.processes.event_log import MAX_PAGE, LoggedEvent
 from statewright.services.processes.instances import AbridgedInstance
 
@@ -34,7 +35,8 @@ async def start_execution(request: Request) -> Response:
         args=_read_object(body, "args"),
         business_key=body.text("businessKey"),
     )
-    return await _reply_execution(await executions.start(request.runtime, request.caller, started), 201)
+    caller = request.answer_with(_respond_started)
+    return await _reply_execution(await executions.start(request.runtime, caller, started), 201)
 
 
 async def list_executions(request: Request) -> Response:
@@ -100,7 +102,9 @@ async def patch_execution(request: Request) -> Response:
     body = await read(request)
     ctx = _read_object(body, "ctx")
     return await _reply_execution(
-        await executions.patch(request.runtime, request.caller, request.path_params["id"], ctx, body.text("reason"))
+        await executions.patch(
+            request.runtime, request.answer_with(_respond_changed), request.path_params["id"], ctx, body.text("reason")
+        )
     )
 
 
@@ -111,26 +115,40 @@ async def inject_token(request: Request) -> Response:
     if not step:
         raise ProcessBadRequest("step is required")
     return await _reply_execution(
-        await executions.inject(request.runtime, request.caller, request.path_params["id"], step, args)
+        await executions.inject(
+            request.runtime, request.answer_with(_respond_changed), request.path_params["id"], step, args
+        )
     )
 
 
 async def evaluate_execution(request: Request) -> Response:
     """Ask about all denied tokens once more."""
-    return await _reply_execution(await executions.evaluate(request.runtime, request.caller, request.path_params["id"]))
+    caller, id_ = request.answer_with(_respond_changed), request.path_params["id"]
+    return await _reply_execution(await executions.evaluate(request.runtime, caller, id_))
 
 
 async def cancel_execution(request: Request) -> Response:
     """Stop an execution for good."""
     reason = (await read_optional(request)).text("reason")
     return await _reply_execution(
-        await executions.cancel(request.runtime, request.caller, request.path_params["id"], reason)
+        await executions.cancel(
+            request.runtime, request.answer_with(_respond_changed), request.path_params["id"], reason
+        )
     )
 
 
 async def restart_execution(request: Request) -> Response:
     """Begin the runs that failed again."""
-    return await _reply_execution(await executions.restart(request.runtime, request.caller, request.path_params["id"]))
+    caller, id_ = request.answer_with(_respond_changed), request.path_params["id"]
+    return await _reply_execution(await executions.restart(request.runtime, caller, id_))
+
+
+async def _respond_started(result: AdvanceResult[Execution]) -> Response:
+    return await _reply_execution(result.instance, 201)
+
+
+async def _respond_changed(result: AdvanceResult[Execution]) -> Response:
+    return await _reply_execution(result.instance)
 
 
 async def _reply_execution(execution: Execution, status: int = 200) -> Response:

@@ -30,6 +30,7 @@ PLAYBOOK_ROUTES: Final[tuple[ProcessRoute, ...]] = (
         method="POST",
         path="/v1/playbooks/validate",
         endpoint=definitions.validate,
+        recording="nothing",
         id="validatePlaybook",
         tag="Playbook definitions",
         summary="Check a playbook, and store nothing",

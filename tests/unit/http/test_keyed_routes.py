@@ -1,0 +1,22 @@
+"""Every request that changes something can be repeated with its key: its endpoint says how it is recorded."""
+
+import inspect
+
+import pytest
+
+from statewright.api.http.dialects import FLOW_ROUTES, OPS_ROUTES, PLAYBOOK_ROUTES, ROUTES, STEP_ROUTES
+from statewright.api.http.router import Operation
+
+WRITES = [
+    route
+    for route in (*ROUTES, *STEP_ROUTES, *FLOW_ROUTES, *PLAYBOOK_ROUTES, *OPS_ROUTES)
+    if route.method not in ("GET", "HEAD")
+]
+AFTERWARDS = {"/v1/instances/purge", "/v1/flows/events"}
+"""Of many commits: recorded after them."""
+
+
+@pytest.mark.parametrize("route", WRITES, ids=lambda route: f"{route.method} {route.path}")
+def test_a_write_says_what_is_recorded_with_its_commit(route: Operation) -> None:
+    is_recorded = "answer_with" in inspect.getsource(route.endpoint)
+    assert is_recorded == (route.recording in ("commit", "either") and route.path not in AFTERWARDS)
