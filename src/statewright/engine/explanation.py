@@ -290,7 +290,7 @@ def _summarise(verdict: Verdict, state: str, outlooks: Sequence[TransitionOutloo
             text = f"Waits for the time of {', '.join(timed)}."
         case "WAITS_FOR_CRITERION":
             text = f"No automated transition out of {state} matches."
-        case "WAITS_FOR_MANUAL":
+        case _:
             text = f"{state} is left by name only."
     offered = f" It can be moved by name: {', '.join(manual[:MAX_LISTED])}." if manual else ""
     return text + offered

@@ -126,7 +126,8 @@ def _describe(incident: Incident) -> dict[str, object]:
     subject |= {"state": incident.state, "transactionId": incident.entity_transaction}
     optional: dict[str, object] = {
         name: getattr(incident, name) for name in ("workflow", "transition", "step", "component", "cause")
-    } | {"traceId": incident.trace_id}
+    }
+    optional["traceId"] = incident.trace_id
     shown: dict[str, object] = {
         "id": incident.id,
         "kind": incident.kind,
