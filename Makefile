@@ -82,6 +82,11 @@ mypy pyright: $(VENV)/.dev
 
 check: lint types test ## everything that CI runs
 
+chart: ## render and lint the Helm chart; needs helm
+	helm lint --strict deploy/helm/statewright --values tests/unit/chart_values.yaml
+	helm template statewright deploy/helm/statewright --namespace default --kube-version 1.31.0 --values tests/unit/chart_values.yaml \
+		> tests/unit/rendered_chart.yaml
+
 proto: $(VENV)/.dev ## generate the gRPC stubs of src/statewright/proto
 	$(BIN)/python scripts/generate_protos.py
 

@@ -1,7 +1,10 @@
 """What is in ``deploy/`` fits the program: its settings, its commands, its paths. No engine is there to run it."""
 
+import os
 import re
 import shlex
+import shutil
+import subprocess
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +17,9 @@ from statewright.settings import SETTINGS, Settings, list_variables
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
+CHART = DEPLOY / "helm" / "statewright"
+VALUES = Path(__file__).with_name("chart_values.yaml")
+RENDERED = Path(__file__).with_name("rendered_chart.yaml")
 COMMANDS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
 KNOWN = {variable for name in SETTINGS for variable in list_variables(name)}
 PEM = "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----"
@@ -43,8 +49,99 @@ def compose() -> dict[str, Any]:
 
 
 def manifests() -> dict[str, Any]:
-    documents: Sequence[Any] = list(yaml.safe_load_all((DEPLOY / "kubernetes" / "statewright.yaml").read_text()))
+    """What the chart renders with ``chart_values.yaml``, by kind."""
+    documents: Sequence[Any] = list(yaml.safe_load_all(RENDERED.read_text()))
     return {document["kind"]: document for document in documents}
+
+
+def find_helm() -> str:
+    """Helm, which need not be installed where the tests run."""
+    helm = os.environ.get("STATEWRIGHT_TEST_HELM") or shutil.which("helm")
+    if helm is None:
+        pytest.skip("no helm on the path, and STATEWRIGHT_TEST_HELM names none")
+    return helm
+
+
+def render(helm: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [
+        helm,
+        "template",
+        "statewright",
+        str(CHART),
+        "--namespace",
+        "default",
+        "--kube-version",
+        "1.31.0",
+        *arguments,
+    ]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_chart_renders_what_the_other_tests_look_at():
+    """``make chart`` writes it anew."""
+    helm = find_helm()
+    rendered = render(helm, "--values", str(VALUES))
+    assert rendered.returncode == 0, rendered.stderr
+    assert list(yaml.safe_load_all(rendered.stdout)) == list(yaml.safe_load_all(RENDERED.read_text()))
+    linted = subprocess.run(
+        [helm, "lint", "--strict", str(CHART), "--values", str(VALUES)], capture_output=True, text=True, check=False
+    )
+    assert linted.returncode == 0, linted.stdout
+
+
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [
+        ((), "existingSecret is required"),
+        (("postgres.existingSecret=a",), "jwt.existingSecret is required"),
+        (
+            ("postgres.existingSecret=a", "jwt.existingSecret=b", "bootstrap.clientId=c"),
+            "bootstrap.clientSecret.existingSecret is required",
+        ),
+        (
+            ("postgres.existingSecret=a", "jwt.existingSecret=b", "monitoring.serviceMonitor.enabled=true"),
+            "metricsBearer.existingSecret is required",
+        ),
+    ],
+)
+def test_a_chart_without_its_secrets_is_not_rendered(values: Sequence[str], word: str):
+    refused = render(find_helm(), *(part for value in values for part in ("--set", value)))
+    assert refused.returncode != 0
+    assert word in refused.stderr
+
+
+def test_the_fewest_values_are_two_secrets():
+    rendered = render(find_helm(), "--set", "postgres.existingSecret=a,jwt.existingSecret=b")
+    assert rendered.returncode == 0, rendered.stderr
+    kinds = {document["kind"] for document in yaml.safe_load_all(rendered.stdout)}
+    assert kinds == {"Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy", "Job"}
+
+
+def test_the_schema_is_made_by_a_job_before_the_pods():
+    job = manifests()["Job"]
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == ["migrate"]
+    assert of_pod()["STATEWRIGHT_POSTGRES_AUTO_MIGRATE"] == "false"
+
+
+def test_secrets_are_files_and_nothing_else():
+    pod = manifests()["Deployment"]["spec"]["template"]["spec"]
+    [secrets] = [volume["projected"] for volume in pod["volumes"] if "projected" in volume]
+    files = {item["path"] for source in secrets["sources"] for item in source["secret"]["items"]}
+    named = {Path(value).name for name, value in of_pod().items() if name.endswith("_FILE")}
+    assert files == named
+    assert secrets["defaultMode"] == 0o440
+    assert all("secretKeyRef" not in str(entry) for entry in container()["env"])
+
+
+def test_nodes_are_asked_by_nodes_and_metrics_by_those_who_may():
+    rules = manifests()["NetworkPolicy"]["spec"]["ingress"]
+    open_ports = {port["port"] for rule in rules if "from" not in rule for port in rule["ports"]}
+    assert open_ports == {"http", "grpc"}
+    assert {port["port"] for rule in rules if "from" in rule for port in rule["ports"]} == {"node", "admin"}
+    monitor = manifests()["ServiceMonitor"]["spec"]
+    assert monitor["endpoints"][0]["authorization"]["credentials"] == {"name": "metrics", "key": "bearer"}
 
 
 def container() -> dict[str, Any]:
@@ -66,7 +163,8 @@ def accepted(environment: Mapping[str, str], secrets: Path) -> Settings:
     given = dict(environment)
     for name in [name for name in given if name.endswith("_FILE")]:
         file = secrets / Path(given[name]).name
-        file.write_text("postgres://u:p@db/x" if "POSTGRES" in name else PEM if "KEY" in name else "secret")
+        content = "00" * 32 if "ENCRYPTION" in name else PEM if "KEY" in name else "secret"
+        file.write_text("postgres://u:p@db/x" if "POSTGRES" in name else content)
         given[name] = str(file)
     return Settings.from_environment(given)
 
@@ -130,7 +228,7 @@ def test_the_service_and_the_budget_select_the_pods():
     labels = found["Deployment"]["spec"]["template"]["metadata"]["labels"]
     assert found["Service"]["spec"]["selector"] == labels
     assert found["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == labels
-    assert {port["targetPort"] for port in found["Service"]["spec"]["ports"]} == {"http", "grpc"}
+    assert {port["targetPort"] for port in found["Service"]["spec"]["ports"]} == {"http", "grpc", "admin"}
 
 
 def test_there_is_time_to_stop_before_a_kill():

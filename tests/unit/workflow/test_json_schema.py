@@ -35,7 +35,7 @@ def documented() -> Iterator[tuple[str, Any]]:
                 value = json.loads(block)
             except ValueError:
                 continue
-            if isinstance(value, dict) and ("workflows" in value or "initialState" in value):
+            if isinstance(value, dict) and (value.get("workflows") or "initialState" in value):
                 yield f"{page.name}-{number}", value
     for file in sorted((ROOT / "examples").rglob("*.json")):
         value = json.loads(file.read_text())
