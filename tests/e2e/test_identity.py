@@ -1,9 +1,10 @@
 """Clients, keys and providers of three nodes that die (docs/reference/authentication.md#keys).
 
-What one node changes counts on the others within a second; how long it took is printed (``-s``). On a loaded machine
-it may take longer, so what is asserted is that it comes, and soon enough to be the announcement or the next look.
+What one node changes counts on the others within a second; how long it took is printed (``-s``): 10 to 90 ms on a
+loaded machine.
 """
 
+import asyncio
 import base64
 import re
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import httpx
 import jwt
 import pytest
 
+from tests.database import connected
 from tests.e2e.program import Program, started
 from tests.identity_provider import IdentityProvider, identity_provider
 from tests.integration.identity.test_trusted_keys import EXCHANGE, JWT, a_registration, signed
@@ -62,10 +64,21 @@ def statuses(nodes: list[Program], token: str) -> set[int]:
 
 
 def wait_until(nodes: list[Program], token: str, status: int, what: str) -> None:
-    """All nodes answer a token with this status, within the time of some looks at the database."""
+    """All nodes answer a token with this status, within a second."""
     began = monotonic()
-    eventually(lambda: statuses(nodes, token) == {status}, within_s=5)
+    eventually(lambda: statuses(nodes, token) == {status}, within_s=1)
     print(f"{what}: {(monotonic() - began) * 1000:.0f} ms")  # noqa: T201
+
+
+TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+
+
+async def dump(database: str) -> str:
+    """Everything that is stored, as text."""
+    async with connected(database) as connection:
+        tables = [row["tablename"] for row in await connection.fetch(TABLES)]
+        rows = [await connection.fetch(f'SELECT t::text AS row FROM "{table}" AS t') for table in tables]
+    return "\n".join(row["row"] for found in rows for row in found)
 
 
 @pytest.fixture
@@ -84,7 +97,8 @@ def test_what_one_of_three_nodes_does_counts_on_all_and_survives_them(
     secrets = [CLIENT_SECRET, SETTINGS["ENCRYPTION_KEY"], SETTINGS["JWT_SIGNING_KEY"]]
     with ExitStack() as stack:
         nodes = [here, there, elsewhere] = start(stack, 3)
-        issued = done(administrator(here).post("/clients"))
+        issued, again = (done(administrator(here).post("/clients", Idempotency_Key="k")) for _ in range(2))
+        assert issued == again
         client, first = issued["client_id"], issued["client_secret"]
         assert [ask(node, client, first).status_code for node in nodes] == [200] * 3
         renewed = done(administrator(there).put(f"/clients/{client}/secret"))["client_secret"]
@@ -122,7 +136,11 @@ def test_what_one_of_three_nodes_does_counts_on_all_and_survives_them(
         metrics = "".join(node.admin.get("/metrics").text for node in nodes)
         assert nodes[0].terminate() == 0
     told = metrics + "".join(file.read_text() for file in tmp_path.glob("run-*"))
+    stored = asyncio.run(dump(database))
     assert "key_pair_issued" in told
+    assert client in stored
     for secret in (*secrets, first, renewed, old, new, person, *grants, subject["subject_token"], idp.root):
         assert secret not in told
-    assert not re.search(r"eyJ[\w-]+\.eyJ", told), "a token"
+        assert secret not in stored or secret == idp.root
+    assert not re.search(r"eyJ[\w-]+\.eyJ", told + stored), "a token"
+    assert "PRIVATE KEY" not in told + stored
