@@ -14,8 +14,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 SERVER_ONLY: list[str] = [
     re.split(r"[^A-Za-z0-9_-]", requirement, maxsplit=1)[0]
     for requirement in PROJECT["optional-dependencies"]["server"]
+    if not requirement.startswith(("h11", "httpcore"))  # of httpx
 ]
-"""Distributions of the extra."""
+"""Distributions of the extra, but for those that the client's part has anyhow."""
 
 
 def without_server(directory: Path) -> Path:

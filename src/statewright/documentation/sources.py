@@ -11,11 +11,10 @@ from statewright.documentation.pages import extract_section, read_page, read_tit
 
 
 class Source(Struct, frozen=True):
-    """A page below ``docs``, or the section of it under a heading. ``is_built``: the page is about what there is."""
+    """A page below ``docs``, or the section of it under a heading."""
 
     page: str
     section: str = ""
-    is_built: bool = True
 
     def read_text(self) -> str:
         text = read_page(self.page)
@@ -48,9 +47,11 @@ SOURCES: Final[Mapping[str, Source]] = {
     "flows": Source("reference/flows.md"),
     "glossary": Source("glossary.md"),
     "grpc": Source("reference/grpc.md"),
-    "helm": Source("help/helm.md", is_built=False),
+    "helm": Source("help/helm.md"),
     "models": Source("reference/models.md"),
     "ops": Source("reference/operations.md"),
+    "playbooks": Source("reference/playbooks.md"),
+    "playbooks.running": Source("reference/executions.md"),
     "predicates": Source("reference/conditions.md"),
     "quickstart": Source("help/quickstart.md"),
     "run": Source(_SERVICE),
@@ -68,6 +69,7 @@ SOURCES: Final[Mapping[str, Source]] = {
     "guides.backup": Source("guides/backup.md"),
     "guides.flows": Source("guides/flows.md"),
     "guides.nodes": Source("guides/nodes.md"),
+    "guides.operating": Source("guides/operating.md"),
     "guides.operations": Source("guides/operations.md"),
     "guides.postgresql": Source("guides/postgresql.md"),
     "guides.tls-and-proxies": Source("guides/tls-and-proxies.md"),

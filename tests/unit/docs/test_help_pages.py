@@ -92,12 +92,6 @@ def test_a_code_of_other_servers_says_that_it_is_one():
     assert "this one does not" not in TOPICS["errors.CONFLICT"].body
 
 
-@pytest.mark.parametrize("topic", ["helm"])
-def test_what_is_not_built_says_so(topic: str):
-    assert TOPICS[topic].stability == "experimental"
-    assert any(word in TOPICS[topic].body for word in ("not", "no Helm chart"))
-
-
 @pytest.mark.parametrize(
     "word",
     [

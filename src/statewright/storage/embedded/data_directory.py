@@ -67,6 +67,7 @@ FAST_SETTINGS: Mapping[str, str] = {
     "fsync": "off",
     "full_page_writes": "off",
     "synchronous_commit": "off",
+    "max_connections": "400",  # of many services, one test after the other
     "shared_buffers": "64MB",
     "wal_level": "minimal",
     "max_wal_senders": "0",

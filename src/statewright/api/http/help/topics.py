@@ -114,7 +114,6 @@ def _build_page_topics() -> Iterator[Topic]:
             title=title,
             body=text,
             see_also=list_linked_topics(source.page, text),
-            stability="stable" if source.is_built else "experimental",
             actions=_ACTIONS.get(id_, {}),
         )
 

@@ -9,6 +9,13 @@ from statewright.api.http.openapi.shapes import INT32, TEXT, UUID, Document, def
 from statewright.api.http.router import Query, Route
 from statewright.failures import BodyTooLarge, list_kinds
 
+KEY_PROBLEMS: Final = (
+    "BAD_REQUEST",
+    "IDEMPOTENCY_CONFLICT",
+    "IDEMPOTENCY_IN_PROGRESS",
+    "IDEMPOTENCY_INTERRUPTED",
+)
+"""Of requests with a key."""
 KEY_HELP: Final = "the same for each repetition of a request, which is carried out once"
 KEY_SCHEMA: Final[Document] = {"type": "string", "minLength": 1, "maxLength": 255}
 
@@ -72,7 +79,7 @@ def _describe_query(query: Query) -> Document:
 
 def _describe_headers(route: Route) -> list[Document]:
     named: list[Document] = [{"name": name, "in": "header", "schema": TEXT} for name in route.headers]
-    if route.method != "GET" and route.recording != "nothing":
+    if _takes_key(route):
         named.append({"name": "Idempotency-Key", "in": "header", "description": KEY_HELP, "schema": KEY_SCHEMA})
     if not route.if_match:
         return named
@@ -80,11 +87,16 @@ def _describe_headers(route: Route) -> list[Document]:
     return [*named, {"name": "If-Match", "in": "header", "description": text, "schema": UUID}]
 
 
+def _takes_key(route: Route) -> bool:
+    return route.method != "GET" and route.recording != "nothing"
+
+
 def _describe_problems(route: Route) -> Document:
     """The failures of an operation by status, each with the codes it may carry."""
     statuses = {failure.code: failure.status for failure in reversed(list_kinds())}  # the parent's counts
     by_status: dict[int, list[str]] = {}
-    for code in dict.fromkeys((*route.problems, *_ALWAYS)):
+    of_key = KEY_PROBLEMS if _takes_key(route) else ()
+    for code in dict.fromkeys((*route.problems, *of_key, *_ALWAYS)):
         by_status.setdefault(statuses[code], []).append(code)
     if route.body_limited:
         by_status[BodyTooLarge.status] = [BodyTooLarge.code]
