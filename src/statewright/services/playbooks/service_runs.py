@@ -52,7 +52,7 @@ class ServiceRuns:
             if isinstance(dispatch, str):
                 error: JsonObject = {"kind": "keychain", "message": dispatch}
                 await _report(worker, caller, job, {"status": "error", "error": error})
-            elif (until := self._find_rest(dispatch, job)) is not None:
+            elif (until := await asyncio.to_thread(self._find_rest, dispatch, job)) is not None:
                 await worker.rest(caller, job, until)
             else:
                 completion = await run_pipeline(self._egress, caller.tenant, dispatch, _ignore)
@@ -62,7 +62,7 @@ class ServiceRuns:
 
     async def _read_dispatch(self, caller: Caller, job: ClaimedJob) -> Dispatch | str:
         """The run with its credentials; a text says which of them cannot be had."""
-        dispatch = dispatch_from_document(job.variables)
+        dispatch = await asyncio.to_thread(dispatch_from_document, job.variables)  # it compiles templates
         published = await definitions.get_version(self._runtime, caller, job.definition_id, job.definition_version)
         credentials = published.process.playbook.keychain
         if not credentials:
@@ -71,7 +71,9 @@ class ServiceRuns:
         return found if isinstance(found, str) else replace(dispatch, keychain=found)
 
     def _find_rest(self, dispatch: Dispatch, job: ClaimedJob) -> int | None:
-        """Until when a step that is one wait rests; ``None``: it is over, or is none."""
+        """Until when a step that is one wait rests; ``None``: it is over, or is none. For a thread: its template may
+        take a while.
+        """
         if len(dispatch.tasks) != 1 or dispatch.tasks[0].kind != WAIT:
             return None
         state = begin(dispatch)
