@@ -86,6 +86,19 @@ def members(
 
 @ops.command()
 @with_client
+def nodes(client: "Client", as_json: AsJson = False) -> None:
+    """List the service processes that are alive."""
+    listed = _list(client, "/nodes", {})
+    if as_json:
+        print_document(listed)
+        return
+    names = ("id", "name", "version", "draining", "startedAt", "leaseUntil", "members")
+    headers = ("id", "name", "version", "draining", "started", "lease until", "members")
+    print_table(headers, [[each[name] for name in names] for each in listed])
+
+
+@ops.command()
+@with_client
 def queues(
     client: "Client",
     without_worker: Annotated[bool, typer.Option("--without-worker", help="Only what nobody can take.")] = False,

@@ -172,6 +172,17 @@ OPS_SCHEMAS: Final[Document] = {
         timedOut=INT64,
     ),
     "OpsMembers": _define_list("OpsMember"),
+    "OpsNode": define_open_object(
+        "id name version draining startedAt leaseUntil members",
+        id=TEXT,
+        name=TEXT,
+        version=TEXT,
+        draining=FLAG,
+        startedAt=INSTANT,
+        leaseUntil=INSTANT,
+        members=INT32,
+    ),
+    "OpsNodes": _define_list("OpsNode"),
     "OpsQueue": define_open_object(
         "kind name depth inFlight delayed held oldestAgeSeconds workers wanted",
         kind={"const": "JOB_TYPE"},

@@ -7,6 +7,7 @@ from statewright.api.http.ops.events import EVENTS
 from statewright.api.http.ops.explain import EXPLAIN
 from statewright.api.http.ops.idempotency import IDEMPOTENCY
 from statewright.api.http.ops.incidents import INCIDENTS
+from statewright.api.http.ops.nodes import NODES
 from statewright.api.http.ops.queues import QUEUES
 from statewright.api.http.ops.route import OpsRoute
 from statewright.api.http.ops.settings import EFFECTIVE_SETTINGS
@@ -27,6 +28,7 @@ FEATURES: Final = (
     "idempotency",
     "incidents",
     "members",
+    "nodes",
     "queues",
     "settings",
     "simulations",
@@ -63,6 +65,7 @@ OPS_ROUTES: Final[tuple[OpsRoute, ...]] = (
     *EXPLAIN,
     *IDEMPOTENCY,
     *INCIDENTS,
+    *NODES,
     *QUEUES,
     *SUSPENSIONS,
     *VERSIONS,
