@@ -63,6 +63,9 @@ CONNECTION_OPTIONS: Mapping[str, object] = {
     "client_secret": ClientSecret,
 }
 
+PATIENCE_S: Final = 60.0
+"""How long a service that is away is waited for, by commands that do; in seconds."""
+
 Connection = Mapping[str, str | Path | None]
 """The values of the options."""
 
@@ -112,7 +115,7 @@ def connect_patiently(connection: Connection) -> "Client":
     """A client that sends everything again while the service is away. Raises ``ValueError``, ``OSError``."""
     from statewright.sdk import RetryPolicy
 
-    return _open(connection, RetryPolicy(deadline_s=60.0, repeats_writes=True))
+    return _open(connection, RetryPolicy(deadline_s=PATIENCE_S, repeats_writes=True))
 
 
 def _open(connection: Connection, retry: "RetryPolicy") -> "Client":

@@ -1,5 +1,5 @@
 """Commands about playbooks: ``statewright playbooks lint``, ``run`` and ``simulate``
-(docs/reference/playbooks.md#command-line). They read files and need no service.
+(docs/reference/playbooks.md#command-line), which read files and need no service, and ``events``.
 """
 
 import inspect
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.console import Console
 
-from statewright.cli.client import fail
+from statewright.cli.client import PATIENCE_S, fail, with_client
 from statewright.cli.local_definitions import (
     parse_option,
     print_json,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from statewright.playbooks.outcomes import Outcome
     from statewright.playbooks.pipeline import ToolCall
     from statewright.playbooks.running import Tool
+    from statewright.sdk import Client
 
 KINDS: Final = "KINDS"
 """The mapping of a file of functions, for names that no function can have."""
@@ -45,7 +46,9 @@ Workload = Annotated[str, typer.Option("--workload", help="Merged over the defau
 Context = Annotated[str, typer.Option("--ctx", help="What `ctx` has at the start.", metavar="JSON")]
 WithLog = Annotated[bool, typer.Option("--log", help="Print the event log, one JSON object a line, instead.")]
 
-playbooks = typer.Typer(help="Playbooks: check, run and simulate them.", no_args_is_help=True)
+playbooks = typer.Typer(
+    help="Playbooks: check, run and simulate them, read the logs of executions.", no_args_is_help=True
+)
 
 
 @playbooks.command()
@@ -142,6 +145,32 @@ def simulate(
         return succeed(answer)
 
     _finish(playbook, workload, ctx, implement, with_log=with_log)
+
+
+@playbooks.command()
+@with_client
+def events(
+    client: "Client",
+    execution: Annotated[str, typer.Argument(help="Id of the execution.", metavar="EXECUTION")],
+    after: Annotated[int, typer.Option(min=0, help="Number of the event to begin behind.", metavar="NUMBER")] = 0,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Wait for what comes, until the execution has ended.")
+    ] = False,
+) -> None:
+    """Print the event log of an execution, one JSON object a line.
+
+    With `--follow` a service that restarts is waited for. An execution that has failed does not fail the command.
+    """
+    from statewright.jsonval.codec import encode
+    from statewright.sdk import RetryPolicy
+
+    for event in client.playbooks.events(execution, after=after):
+        typer.echo(encode(event.details))
+        after = event.number
+    if follow:
+        patient = client.with_retry(RetryPolicy(deadline_s=PATIENCE_S))
+        for event in patient.playbooks.follow(execution, after=after):
+            typer.echo(encode(event.details))
 
 
 def _build_error(told: "JsonValue") -> "Outcome":

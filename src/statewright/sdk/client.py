@@ -25,7 +25,18 @@ from statewright.sdk.methods import (
     build_blocking_script,
     build_iterator,
 )
-from statewright.sdk.operations import audit, entities, flows, messages, models, raw, statistics, steps, workflows
+from statewright.sdk.operations import (
+    audit,
+    entities,
+    flows,
+    messages,
+    models,
+    playbooks,
+    raw,
+    statistics,
+    steps,
+    workflows,
+)
 from statewright.sdk.operations import search as searching
 from statewright.sdk.tls import Tls, read_tls
 from statewright.sdk.tokens import Token, make_token_source, read_token
@@ -187,6 +198,48 @@ class AsyncFlows(Subject):
     counter = build_awaited(flows.counter)
 
 
+class Playbooks(Subject):
+    """Playbooks: definitions, executions and their event logs."""
+
+    upload = build_blocking(playbooks.upload)
+    check = build_blocking(playbooks.check)
+    definition = build_blocking(playbooks.definition)
+    definitions = build_iterator(playbooks.definitions)
+    start = build_blocking(playbooks.start)
+    execution = build_blocking(playbooks.execution)
+    executions = build_iterator(playbooks.executions)
+    wait = build_blocking_script(playbooks.wait)
+    history = build_iterator(playbooks.history)
+    events = build_iterator(playbooks.events)
+    follow = build_iterator(playbooks.follow)
+    patch = build_blocking(playbooks.patch)
+    inject = build_blocking(playbooks.inject)
+    evaluate = build_blocking(playbooks.evaluate)
+    cancel = build_blocking(playbooks.cancel)
+    restart = build_blocking(playbooks.restart)
+
+
+class AsyncPlaybooks(Subject):
+    """Playbooks: definitions, executions and their event logs."""
+
+    upload = build_awaited(playbooks.upload)
+    check = build_awaited(playbooks.check)
+    definition = build_awaited(playbooks.definition)
+    definitions = build_async_iterator(playbooks.definitions)
+    start = build_awaited(playbooks.start)
+    execution = build_awaited(playbooks.execution)
+    executions = build_async_iterator(playbooks.executions)
+    wait = build_awaited_script(playbooks.wait)
+    history = build_async_iterator(playbooks.history)
+    events = build_async_iterator(playbooks.events)
+    follow = build_async_iterator(playbooks.follow)
+    patch = build_awaited(playbooks.patch)
+    inject = build_awaited(playbooks.inject)
+    evaluate = build_awaited(playbooks.evaluate)
+    cancel = build_awaited(playbooks.cancel)
+    restart = build_awaited(playbooks.restart)
+
+
 class _AnyClient(ClientPart):
     """What both clients have in common."""
 
@@ -224,6 +277,10 @@ class _AnyClient(ClientPart):
         client._http = None
         client._session = ClientSession(transport, tx_token, retry)
         return client
+
+    def with_retry(self, retry: RetryPolicy) -> Self:
+        """The same client, which tries its requests otherwise. It uses the connections of this one, and ends none."""
+        return self.over(self._session.transport, self._session.tx_token, retry=retry)
 
     @property
     def joins(self) -> bool:
@@ -284,6 +341,11 @@ class Client(_AnyClient):
     def flows(self) -> Flows:
         """Flows."""
         return Flows(self._session)
+
+    @property
+    def playbooks(self) -> Playbooks:
+        """Playbooks."""
+        return Playbooks(self._session)
 
     def close(self) -> None:
         """Ends the connections; a client of a callout leaves them to its node."""
@@ -350,6 +412,11 @@ class AsyncClient(_AnyClient):
     def flows(self) -> AsyncFlows:
         """Flows."""
         return AsyncFlows(self._session)
+
+    @property
+    def playbooks(self) -> AsyncPlaybooks:
+        """Playbooks."""
+        return AsyncPlaybooks(self._session)
 
     async def close(self) -> None:
         """Ends the connections; a client of a callout leaves them to its node."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from statewright import Client
 from statewright.cli.main import program
 from statewright.settings import Secret
 from tests.builders import SAMPLE, a_workflow, manual
@@ -241,3 +242,17 @@ def test_operators_see_workers_queues_and_versions(prizes: Run) -> None:
 def test_an_event_is_sent_to_the_flows_that_wait_for_it(run: Run) -> None:
     assert run("flows", "send", "nothing-waits", "--fields", '{"n": 1}').stderr == "0 tasks completed\n"
     assert "--fields is no object" in run("flows", "send", "x", "--fields", "[1]", code=1).stderr
+
+
+def test_the_log_of_an_execution_is_printed_and_followed(run: Run, tenant: str, service: RunningService) -> None:
+    with Client(service.root, token=a_token(tenant)) as client:
+        client.playbooks.upload("metadata: {name: logged}\nworkflow: [{step: only, tool: {kind: python}}]")
+        begun = client.playbooks.start("logged").id
+        lines = [json.loads(line) for line in run("playbooks", "events", begun).stdout.splitlines()]
+        assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))
+        client.playbooks.cancel(begun)
+    more = run("playbooks", "events", begun, "--after", str(len(lines)), "--follow").stdout.splitlines()
+    assert json.loads(more[0])["seq"] == len(lines) + 1
+    assert json.loads(more[-1])["event_type"] == "execution.cancelled"
+    assert "01JABC3V9E6K8M2Q4S6T8W0Y2Z" in run("playbooks", "events", "01JABC3V9E6K8M2Q4S6T8W0Y2Z", code=1).stderr
+    run("playbooks", "events", begun, "--after", "-1", code=2)

@@ -197,3 +197,65 @@ def test_the_input_of_a_failed_task_is_changed_before_a_restart(client: Client) 
     assert changed.status == "FAILED"
     assert client.flows.restart(failed.id).status == "RUNNING"
     assert client.flows.send_event("paid-1").tasks == 1
+
+
+GATED = """
+metadata: {name: NAME, tags: [gates]}
+workload: {pages: [1, 2]}
+workflow:
+- step: gate
+  spec: {policy: {admit: {rules: [{when: ctx.open, then: {allow: true}}, {else: {then: {allow: false}}}]}}}
+  loop: {in: "{{ workload.pages }}", iterator: page}
+  tool: {kind: noop}
+"""
+
+
+def test_a_playbook_runs_from_its_upload_to_its_end(client: Client) -> None:
+    path = f"gates-{uuid4().hex[:8]}"
+    text = GATED.replace("NAME", path)
+    assert client.playbooks.check(text) == []
+    with pytest.raises(Invalid, match="workflow"):
+        client.playbooks.check(text.replace("workflow", "workflows"))
+    assert client.playbooks.upload(text).version == 1
+    assert client.playbooks.definition(path, version=1)["source"] == text
+    assert [one.path for one in client.playbooks.definitions(keyword=path)] == [path]
+
+    begun = client.playbooks.start(path, {"pages": [1, 2, 3]}, ctx={"who": "Ada"}, business_key="G-1")
+    assert (begun.status, begun.state, begun.pending_steps) == ("waiting", "WAITING", ("gate",))
+    assert client.playbooks.wait(begun.id, until=["WAITING"]).ctx == {"who": "Ada"}
+    with pytest.raises(Conflicting):
+        client.playbooks.start(path, business_key="G-1")
+    assert client.playbooks.evaluate(begun.id).state == "WAITING"
+    assert client.playbooks.patch(begun.id, {"open": True}, "said so").ctx == {"who": "Ada", "open": True}
+    ended = client.playbooks.wait(begun.id)
+    assert (ended.status, ended.workload, ended.results["gate"]) == ("success", {"pages": [1, 2, 3]}, [None] * 3)
+    assert (ended.result, ended.failures, ended.business_key) == ([None] * 3, (), "G-1")
+    assert [run.step for run in client.playbooks.history(begun.id, size=1) if run.element is None] == ["gate"]
+    assert [one.id for one in client.playbooks.executions(path=path, state="COMPLETED")] == [begun.id]
+
+
+def test_the_events_of_an_execution_are_listed_and_followed(client: Client) -> None:
+    path = f"logs-{uuid4().hex[:8]}"
+    client.playbooks.upload(GATED.replace("NAME", path))
+    begun = client.playbooks.start(path)
+    listed = list(client.playbooks.events(begun.id, size=2))
+    assert [event.number for event in listed] == list(range(1, len(listed) + 1))
+    assert listed[-1].type == "workflow.waiting"
+    assert listed[-1].details["execution_id"] == begun.id
+    assert client.playbooks.cancel(begun.id, "changed our mind").status == "cancelled"
+    behind = list(client.playbooks.follow(begun.id, after=listed[-1].number))
+    assert behind[0].number == listed[-1].number + 1
+    assert behind == list(client.playbooks.events(begun.id, after=listed[-1].number))
+    with pytest.raises(Missing):
+        list(client.playbooks.follow("01JABC3V9E6K8M2Q4S6T8W0Y2Z"))
+
+
+def test_a_failed_execution_is_restarted_and_gets_tokens_from_outside(client: Client) -> None:
+    path = f"again-{uuid4().hex[:8]}"
+    work = 'workflow: [{step: s, loop: {in: "{{ ctx.n / ctx.by }}", iterator: i}, tool: {kind: noop}}]'
+    client.playbooks.upload(f"metadata: {{name: {path}}}\n{work}")
+    failed = client.playbooks.start(path, ctx={"n": 1, "by": 0})
+    assert (failed.status, failed.failures[0]["step"]) == ("failed", "s")
+    with pytest.raises(Conflicting):
+        client.playbooks.inject(failed.id, "s")
+    assert client.playbooks.restart(failed.id).status == "failed"

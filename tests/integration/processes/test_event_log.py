@@ -26,8 +26,8 @@ async def test_a_log_is_read_in_pages(offices: tuple[Office, Office]):
     [job] = await office.claim("fetch")
     await office.complete(job, weight=30)
     first = await list_events(other.host, other.caller, errand.id, limit=1)
-    rest = await list_events(other.host, other.caller, errand.id, after=first[-1].number)
-    assert [event.number for event in (*first, *rest)] == [1, 2]
+    rest = await list_events(other.host, other.caller, errand.id, after=first.events[-1].number)
+    assert [event.number for event in (*first.events, *rest.events)] == [1, 2]
     with pytest.raises(ProcessNotFound):
         await list_events(other.host, other.caller, "01JABC3V9E6K8M2Q4S6T8W0Y2Z")
 

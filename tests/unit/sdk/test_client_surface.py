@@ -18,6 +18,7 @@ PAIRS = [
     (client.Messages, client.AsyncMessages),
     (client.Steps, client.AsyncSteps),
     (client.Flows, client.AsyncFlows),
+    (client.Playbooks, client.AsyncPlaybooks),
 ]
 
 

@@ -33,7 +33,7 @@ from statewright.services.processes import advancing, event_log
 from statewright.services.processes import instances as hosted
 from statewright.services.processes.advancing import parse_instance_id
 from statewright.services.processes.documents import refuse_unstorable
-from statewright.services.processes.event_log import LoggedEvent
+from statewright.services.processes.event_log import LoggedEvent, LogPage
 from statewright.services.processes.instances import AbridgedPage, HistoryPage, StartRequest
 from statewright.services.runtime import Caller, Runtime
 from statewright.storage.processes.instances import InstanceFilter
@@ -115,7 +115,7 @@ async def get_history(
 
 async def list_events(
     runtime: Runtime, caller: Caller, execution_id: str, *, after: int = 0, limit: int = 100
-) -> Sequence[LoggedEvent]:
+) -> LogPage:
     """Events of the log behind a number (``processes.event_log``). Raises ``ProcessNotFound``."""
     return await event_log.list_events(find_playbooks(runtime), caller, execution_id, after=after, limit=limit)
 

@@ -34,13 +34,23 @@ class LoggedEvent(Struct, frozen=True):
     event: JsonObject
 
 
+class LogPage(Struct, frozen=True, kw_only=True):
+    """A part of a log. ``has_ended``: the instance had ended before it was read, so behind an empty one comes nothing
+    until a restart.
+    """
+
+    events: Sequence[LoggedEvent]
+    has_ended: bool
+
+
 async def list_events(
     host: ProcessHost[P, I], caller: Caller, instance_id: str, *, after: int = 0, limit: int = MAX_PAGE
-) -> Sequence[LoggedEvent]:
+) -> LogPage:
     """Up to ``limit`` events behind a number, fewer when they are large. Raises ``ProcessNotFound``."""
     entity = parse_instance_id(instance_id, build_not_found(instance_id))
-    await _look(host, caller, entity, instance_id)
-    return await _fetch(host, caller, entity, after=after, limit=min(limit, MAX_PAGE))
+    has_ended = await _look(host, caller, entity, instance_id)  # before the events: else the last could be missed
+    found = await _fetch(host, caller, entity, after=after, limit=min(limit, MAX_PAGE))
+    return LogPage(events=found, has_ended=has_ended)
 
 
 async def follow_events(

@@ -118,7 +118,7 @@ PLAYBOOK_EXAMPLES: Final[dict[str, object]] = {
     "ExecutionStart": {"path": "examples/orders", "workload": {"limit": 100}, "businessKey": "O-17"},
     "PlaybookExecution": _EXECUTION,
     "PlaybookExecutions": {"items": [_EXECUTION], "total": 1, "page": 0, "pageSize": 20},
-    "PlaybookEvents": {"items": [_EVENT], "next": 9},
+    "PlaybookEvents": {"items": [_EVENT], "next": 9, "ended": False},
     "PlaybookHistory": {"items": [_RUN], "total": 1, "page": 0, "pageSize": 20},
     "ExecutionPatch": {"ctx": {"approved": True}, "reason": "the customer called"},
     "ExecutionToken": {"step": "ship", "args": {"express": True}},

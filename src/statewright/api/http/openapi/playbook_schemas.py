@@ -137,9 +137,10 @@ PLAYBOOK_SCHEMAS: Final[Document] = {
         pageSize=INT32,
     ),
     "PlaybookEvents": define_object(
-        "items next",
+        "items next ended",
         items=define_array(ref("PlaybookEvent")),
         next={"type": "integer", "format": "int64", "description": "the number to ask behind next time"},
+        ended={**FLAG, "description": "the execution had ended before: behind an empty page nothing more comes"},
     ),
     "PlaybookEvent": define_object(
         "event_id event_type timestamp execution_id seq source entity_type entity_id status payload",

@@ -85,8 +85,9 @@ async def list_events(request: Request) -> Response:
     if not 1 <= limit <= MAX_PAGE:
         raise InvalidParameter("limit")
     found = await executions.list_events(request.runtime, request.caller, id_, after=after, limit=limit)
-    items: list[JsonValue] = [*_render_events(id_, found)]
-    return await reply_by_size({"items": items, "next": found[-1].number if found else after})
+    items: list[JsonValue] = [*_render_events(id_, found.events)]
+    onward = found.events[-1].number if found.events else after
+    return await reply_by_size({"items": items, "next": onward, "ended": found.has_ended})
 
 
 async def draw_execution(request: Request) -> Response:
