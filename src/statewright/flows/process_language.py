@@ -18,7 +18,7 @@ from statewright.net.effects import ChangePhase, Effect, RecordExit, RecordPatch
 from statewright.processes.language import (
     Applied,
     AuditEntry,
-    JobPlace,
+    InputPayloads,
     LanguageModels,
     NewInstance,
     ProcessLanguage,
@@ -44,7 +44,8 @@ class FlowProcesses:
     merges_results = True
     children = None
     log = None
-    contexts = None
+    lease_losses = None
+    payloads = InputPayloads(operations.build_payload)
     models = LanguageModels(instance=INSTANCE, definition=DEFINITION, namespace="flows/")
 
     def compile_source(self, source: str, version: int) -> FlowProcess:
@@ -108,10 +109,6 @@ class FlowProcesses:
     def get_node_type(self, process: FlowProcess, node: str) -> str:
         """The kind of a node."""
         return process.flow.graph.nodes[int(node)].kind
-
-    def build_payload(self, process: FlowProcess, job: JobPlace, value: JsonValue) -> JsonObject:
-        """What the worker of a task is given."""
-        return operations.build_payload(process, job, value)
 
     def find_member_tags(self, process: FlowProcess, job_type: str) -> str | None:
         """Always ``None``: the type of a task is the tag of the members that do it."""

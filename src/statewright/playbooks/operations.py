@@ -115,6 +115,13 @@ def fail_job(process: PlaybookProcess, execution: Execution, job: str, reason: s
     return _apply(process, execution, TaskFailed(WorkId(job), f"WORKER: {message}", error), moment)
 
 
+def fail_lost_job(process: PlaybookProcess, execution: Execution, job: str, times: int, moment: Moment) -> Applied:
+    """The lease of a run ended, after its pipeline had begun again so many times."""
+    message = f"the lease of the run ended, and its pipeline had begun again {times} times"
+    error: JsonObject = {"kind": "lease_lost", "message": message, "retryable": True}
+    return _apply(process, execution, TaskFailed(WorkId(job), f"LEASE_LOST: {message}", error), moment)
+
+
 def fire_timer(process: PlaybookProcess, execution: Execution, timer: str, moment: Moment) -> Applied:
     """The time of a token or a run is over."""
     return _apply(process, execution, TimerFired(TimerId(timer)), moment)

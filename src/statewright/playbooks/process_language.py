@@ -19,7 +19,7 @@ from statewright.processes.language import (
     Applied,
     AuditEntry,
     ChildOutcome,
-    JobPlace,
+    InstancePayloads,
     LanguageModels,
     NewInstance,
     ProcessLanguage,
@@ -71,14 +71,16 @@ class PlaybookLog:
         return [store_event(event) for event in found]
 
 
-class PlaybookContexts:
-    """Payloads of runs: the data are those of the moment of the claim."""
+class PlaybookLeaseLosses:
+    """Pipelines begin again a few times (docs/reference/executions.md#task-kinds)."""
 
-    def build_payload(
-        self, process: PlaybookProcess, instance: Execution, job: JobPlace, value: JsonValue
-    ) -> JsonObject:
-        """What the worker of a run is given."""
-        return operations.build_payload(process, instance, job, value)
+    limit = 3
+
+    def fail_lost_job(
+        self, process: PlaybookProcess, instance: Execution, job: str, moment: Moment
+    ) -> Applied[Execution]:
+        """No worker came to the end of a run."""
+        return operations.fail_lost_job(process, instance, job, self.limit, moment)
 
 
 class PlaybookProcesses:
@@ -88,7 +90,8 @@ class PlaybookProcesses:
     merges_results = True
     children = PlaybookChildren()
     log = PlaybookLog()
-    contexts = PlaybookContexts()
+    lease_losses = PlaybookLeaseLosses()
+    payloads = InstancePayloads(operations.build_payload)
     models = LanguageModels(instance=EXECUTION, definition=DEFINITION, namespace="playbooks/")
 
     def compile_source(self, source: str, version: int) -> PlaybookProcess:
@@ -153,10 +156,6 @@ class PlaybookProcesses:
         """``loop``, ``step``, or ``route`` for one without tasks."""
         step = process.playbook.by_name[node]
         return "loop" if step.loop is not None else "step" if step.tasks else "route"
-
-    def build_payload(self, process: PlaybookProcess, job: JobPlace, value: JsonValue) -> JsonObject:
-        """Never called: payloads show the execution (``contexts``)."""
-        raise NotImplementedError
 
     def find_member_tags(self, process: PlaybookProcess, job_type: str) -> str | None:
         """The kind that a member must offer: the job type without its prefix."""

@@ -1,6 +1,6 @@
 """What the host of processes has to know of a language: small protocols, and the values that pass between them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct
@@ -201,10 +201,6 @@ class ProcessRecords(Protocol[P_contra, I]):
         """What the history and the metrics call a node of this kind."""
         ...
 
-    def build_payload(self, process: P_contra, job: "JobPlace", value: JsonValue) -> JsonObject:
-        """What a worker is given, from the input of the execution that the job is for."""
-        ...
-
     def find_member_tags(self, process: P_contra, job_type: str) -> str | None:
         """The tags of the calculation members that jobs of a type are pushed to; None: the job type is the tag."""
         ...
@@ -236,12 +232,31 @@ class InstanceLog(Protocol[P_contra, I]):
         ...
 
 
-class JobContexts(Protocol[P_contra, I_contra]):
-    """Payloads of jobs that show workers the instance as it is when they claim."""
+class LeaseLosses(Protocol[P_contra, I]):
+    """Jobs whose workers were not heard of any more."""
 
-    def build_payload(self, process: P_contra, instance: I_contra, job: "JobPlace", value: JsonValue) -> JsonObject:
-        """What a worker is given, in place of :meth:`ProcessRecords.build_payload`."""
+    @property
+    def limit(self) -> int:
+        """How often a job is handed out again because of that."""
         ...
+
+    def fail_lost_job(self, process: P_contra, instance: I, job: str, moment: Moment) -> Applied[I] | Rejection:
+        """A job was lost more often. Without effect when it is not part of the instance any more."""
+        ...
+
+
+class InputPayloads(Struct, Generic[P], frozen=True):
+    """Workers are given what was known when the job was made."""
+
+    build: Callable[[P, JobPlace, JsonValue], JsonObject]
+    """From the input of the execution that the job is for."""
+
+
+class InstancePayloads(Struct, Generic[P, I], frozen=True):
+    """Workers are given the instance, too, as it is when they claim."""
+
+    build: Callable[[P, I, JobPlace, JsonValue], JsonObject]
+    """From the instance, and the input of the execution that the job is for."""
 
 
 class LanguageModels(Struct, frozen=True, kw_only=True):
@@ -302,6 +317,11 @@ class ProcessLanguage(
         ...
 
     @property
-    def contexts(self) -> JobContexts[P, I] | None:
-        """``None``: the payload of a job is made of what was known when the job was made."""
+    def lease_losses(self) -> LeaseLosses[P, I] | None:
+        """``None``: its jobs are handed out again however often their leases end."""
+        ...
+
+    @property
+    def payloads(self) -> InputPayloads[P] | InstancePayloads[P, I]:
+        """What workers are given."""
         ...

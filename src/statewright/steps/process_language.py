@@ -23,6 +23,7 @@ from statewright.net.effects import (
 from statewright.processes.language import (
     Applied,
     AuditEntry,
+    InputPayloads,
     JobPlace,
     LanguageModels,
     NewInstance,
@@ -118,6 +119,11 @@ def _describe_end(process: Process, applied: Applied[Instance]) -> JsonObject:
     return detail
 
 
+def _get_variables(process: Process, job: JobPlace, value: JsonValue) -> JsonObject:
+    """All variables, as they were when the job was made."""
+    return value if isinstance(value, dict) else {}
+
+
 class StepProcesses:
     """The operations that the host calls; those of ``/v1`` alone are in ``operations``."""
 
@@ -126,7 +132,8 @@ class StepProcesses:
     """Each result is a version of its own."""
     children = None
     log = None
-    contexts = None
+    lease_losses = None
+    payloads = InputPayloads(_get_variables)
     models = LanguageModels(
         instance=INSTANCE, definition=DEFINITION, user_task=USER_TASK, task_types=("USER_TASK",), namespace=""
     )
@@ -220,10 +227,6 @@ class StepProcesses:
     def get_node_type(self, process: Process, node: str) -> str:
         """The type of a step."""
         return process.steps[node].type
-
-    def build_payload(self, process: Process, job: JobPlace, value: JsonValue) -> JsonObject:
-        """All variables, as they were when the job was made."""
-        return value if isinstance(value, dict) else {}
 
     def find_member_tags(self, process: Process, job_type: str) -> str | None:
         """What the definition names for a job type."""

@@ -48,6 +48,7 @@ from statewright.processes.language import (
     Applied,
     AuditEntry,
     ChildOutcome,
+    InputPayloads,
     JobPlace,
     LanguageModels,
     NewInstance,
@@ -152,6 +153,10 @@ class Logbook:
         return [{"node": node} for node in _list_entries(applied.effects)]
 
 
+def _get_input(process: Plan, job: JobPlace, value: JsonValue) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
 class Errands:
     """The language, for the host."""
 
@@ -159,7 +164,8 @@ class Errands:
     merges_results = False
     children = Followers()
     log = Logbook()
-    contexts = None
+    lease_losses = None
+    payloads = InputPayloads(_get_input)
     models = LanguageModels(instance=ERRAND, definition=PLAN, user_task=CHORE, namespace="errands/")
 
     def compile_source(self, source: str, version: int) -> Plan:
@@ -256,9 +262,6 @@ class Errands:
 
     def get_node_type(self, process: Plan, node: str) -> str:
         return "END" if process.net.nodes[NodeId(node)].ends else "JOB"
-
-    def build_payload(self, process: Plan, job: JobPlace, value: JsonValue) -> JsonObject:
-        return value if isinstance(value, dict) else {}
 
     def find_member_tags(self, process: Plan, job_type: str) -> str | None:
         return None

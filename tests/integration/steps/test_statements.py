@@ -53,6 +53,7 @@ HOT = {
     "instance of": jobs.OWNER_OF,
     "requeue": jobs.REQUEUE,
     "sweep": jobs.SWEEP,
+    "lost": jobs.LOST,
     "timers": timers.TAKE,
     "children": children.TAKE,
     "ends of children": children.TAKE_ENDS,

@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from statewright import logs
 from statewright.background import repeat, run_in_background
-from statewright.failures import ProcessBadRequest
+from statewright.failures import Failure, ProcessBadRequest
+from statewright.net import uuid_to_ulid
 from statewright.processes.language import I, P
 from statewright.services.processes import audit
 from statewright.services.processes.child_ends import build_end_teller
@@ -24,6 +25,7 @@ from statewright.services.processes.jobs import build_audit_line
 from statewright.services.processes.successors import build_successor_starter
 from statewright.services.processes.timers import TimerScanner
 from statewright.services.runtime import Caller, Runtime
+from statewright.services.scheduler import system_principal
 from statewright.storage.processes import instances, jobs
 
 MAX_SWEEP_BATCH: Final = 1_000
@@ -33,7 +35,9 @@ log = logs.logger("steps")
 
 
 class LeaseSweeper:
-    """Returns jobs whose lease has ended to the queue, without using a retry (docs/reference/steps.md#the-contract)."""
+    """Returns jobs whose lease has ended to the queue, without using a retry (docs/reference/steps.md#the-contract).
+    Those of a language that limits this fail after so many times.
+    """
 
     def __init__(self, runtime: Runtime, *, interval: timedelta) -> None:
         self._runtime = runtime
@@ -48,13 +52,27 @@ class LeaseSweeper:
         """Take back what has expired; how many jobs. Raises ``StorageUnavailable``."""
         runtime = self._runtime
         line = build_audit_line(runtime, audit.build_entry_event("lease-expired", {}), runtime.clock())
-        free = await jobs.sweep_expired(runtime.pool, limit=MAX_SWEEP_BATCH, line=line)
+        limits = {hosted.name: hosted.lost_jobs.limit for hosted in self._hosts.hosted if hosted.lost_jobs is not None}
+        free = await jobs.sweep_expired(runtime.pool, limit=MAX_SWEEP_BATCH, line=line, loss_limits=limits)
         if free:
             for _, language, _ in free:
                 self._hosts.count_expired_lease(language)
             self._hosts.wakeups.announce(set(free))
             log.info("leases_expired", count=len(free))
+        await self._fail_lost(limits, line.at)
         return len(free)
+
+    async def _fail_lost(self, limits: Mapping[str, int], now: int) -> None:
+        """Fail the jobs that were lost too often. Until that is done they stay with the worker they were lost by."""
+        for lost in await jobs.fetch_lost_jobs(self._runtime.pool, now=now, limit=MAX_SWEEP_BATCH, loss_limits=limits):
+            lost_jobs = self._hosts.get_hosted(lost.language).lost_jobs
+            assert lost_jobs is not None  # noqa: S101 - its language has a limit
+            self._hosts.count_expired_lease(lost.language)
+            caller = Caller(system_principal(lost.tenant))
+            try:
+                await lost_jobs.fail(caller, lost.instance, uuid_to_ulid(lost.id))
+            except Failure as failure:  # the next round finds it again
+                log.warning("lost_job_not_failed", job=lost.id, error=failure.detail)
 
     async def _run_round(self) -> bool:
         return await self.run_once() == MAX_SWEEP_BATCH

@@ -178,6 +178,14 @@ class ProcessHost(Generic[P, I]):
         """Tenants whose built-in models are known to be there."""
 
 
+class LostJobs(Struct, frozen=True):
+    """What becomes of jobs whose leases end: they are handed out again ``limit`` times, then ``fail`` ends them."""
+
+    limit: int
+    fail: Callable[[Caller, EntityId, str], Awaitable[None]]
+    """With the instance and the job."""
+
+
 class HostedLanguage(Struct, frozen=True, kw_only=True):
     """What background services and workers can do with a language, whatever it is."""
 
@@ -189,6 +197,8 @@ class HostedLanguage(Struct, frozen=True, kw_only=True):
     """With the instance, the job, its result, and the failure where there is no such instance."""
     fail_job: Callable[[Caller, EntityId, str, str, ProcessNotFound], Awaitable[None]]
     """The same, with the reason."""
+    lost_jobs: LostJobs | None
+    """``None``: there is no limit."""
     build_payload: Callable[[TenantId, LockedJob], Awaitable[JsonObject]]
     """What a worker is given."""
     find_backoff: Callable[[TenantId, QueuedJob], Awaitable[Backoff | None]]

@@ -12,8 +12,14 @@ from statewright.ids import ModelId
 from statewright.jsonval.values import JsonObject
 from statewright.processes.language import I, P, ProcessLanguage
 from statewright.services.processes.child_ends import tell_parent
-from statewright.services.processes.hosting import HostedLanguage, ProcessHost, ProcessHosts, find_host
-from statewright.services.processes.job_effects import build_payload, complete_job, fail_job, find_backoff
+from statewright.services.processes.hosting import HostedLanguage, LostJobs, ProcessHost, ProcessHosts, find_host
+from statewright.services.processes.job_effects import (
+    build_payload,
+    complete_job,
+    fail_job,
+    fail_lost_job,
+    find_backoff,
+)
 from statewright.services.processes.jobs import ClaimedJob, render_job
 from statewright.services.processes.push import LocalCallouts, Pusher
 from statewright.services.processes.result_batches import ResultBatches
@@ -83,12 +89,14 @@ def host_language(runtime: Runtime, language: ProcessLanguage[P, I], *, shares_j
     async def tell_end(end: DueEnd) -> None:
         await tell_parent(host, end)
 
+    losses = language.lease_losses
     hosted = HostedLanguage(
         name=language.name,
         metrics=host.metrics,
         shares_jobs=shares_jobs,
         complete_job=ResultBatches(host).complete_job if language.merges_results else partial(complete_job, host),
         fail_job=partial(fail_job, host),
+        lost_jobs=None if losses is None else LostJobs(losses.limit, partial(fail_lost_job, host, losses)),
         build_payload=partial(build_payload, host),
         find_backoff=partial(find_backoff, host),
         fire_timer=fire_timer,

@@ -1,11 +1,14 @@
 """What a job does to its instance, for each language alike: its payload, its result, its failure."""
 
+from contextlib import suppress
+from typing import assert_never
+
 from statewright.background import run_by_size
 from statewright.failures import InstanceTooLarge, ProcessNotFound
 from statewright.ids import EntityId, TenantId
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import uuid_to_ulid
-from statewright.processes.language import I, JobPlace, P
+from statewright.processes.language import I, InputPayloads, InstancePayloads, JobPlace, LeaseLosses, P
 from statewright.processes.retries import Backoff
 from statewright.services.processes import advancing
 from statewright.services.processes.documents import decode_text
@@ -23,11 +26,14 @@ async def build_payload(host: ProcessHost[P, I], tenant: TenantId, job: LockedJo
     assert published is not None, "versions of definitions are never deleted"  # noqa: S101
     name = uuid_to_ulid(job.instance)
     place = JobPlace(name, job.node_id, job.element, uuid_to_ulid(job.execution))
-    contexts = host.language.contexts
-    if contexts is None:
-        return host.language.build_payload(published.process, place, value)
-    instance = await advancing.find_instance(host, tenant, name)
-    return {} if instance is None else contexts.build_payload(published.process, instance, place, value)
+    match host.language.payloads:
+        case InputPayloads(build):
+            return build(published.process, place, value)
+        case InstancePayloads(build=build_from_instance):
+            instance = await advancing.find_instance(host, tenant, name)
+            return {} if instance is None else build_from_instance(published.process, instance, place, value)
+        case _ as never:
+            assert_never(never)
 
 
 async def find_backoff(host: ProcessHost[P, I], tenant: TenantId, job: QueuedJob) -> Backoff | None:
@@ -54,6 +60,21 @@ async def complete_job(
         )
     except InstanceTooLarge as too_large:
         await fail_job(host, caller, instance, job, too_large.message, unknown)
+
+
+async def fail_lost_job(
+    host: ProcessHost[P, I], losses: LeaseLosses[P, I], caller: Caller, instance: EntityId, job: str
+) -> None:
+    """Apply that a job was lost too often; an instance that is gone has no need of it."""
+    with suppress(ProcessNotFound):
+        await advancing.advance(
+            host,
+            caller,
+            instance,
+            lambda process, current, moment: losses.fail_lost_job(process, current, job, moment),
+            kind="instance.fail_job",
+            unknown=ProcessNotFound("instance of a job is gone"),
+        )
 
 
 async def fail_job(

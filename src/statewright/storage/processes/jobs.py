@@ -13,7 +13,7 @@ instant until which no claim sees it; only a lease has ``locked_at``.
 Clocks. ``now`` is always the caller's, as for scheduled transitions.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import asyncpg
@@ -385,10 +385,13 @@ async def release_jobs(
 SWEEP: Final = """
     -- Uses process_job_leased. The event is that of services.steps.trail.
     WITH expired AS (
-        UPDATE process_job SET worker = '', locked_at = NULL, lock_expires_at = NULL
+        UPDATE process_job SET worker = '', locked_at = NULL, lock_expires_at = NULL, losses = losses + 1
          WHERE ctid = ANY (ARRAY(
                 SELECT ctid FROM process_job
                  WHERE lock_expires_at < $1 AND locked_at IS NOT NULL
+                   AND NOT EXISTS (
+                        SELECT 1 FROM unnest($5::text[], $6::int[]) AS limited (language, most)
+                         WHERE limited.language = process_job.language AND process_job.losses >= limited.most)
                  ORDER BY lock_expires_at
                  LIMIT $2 FOR UPDATE SKIP LOCKED))
      RETURNING tenant, language, id, instance, job_type
@@ -401,11 +404,44 @@ SWEEP: Final = """
 """
 
 
-async def sweep_expired(pool: Pool, *, limit: int, line: AuditLine) -> list[Topic]:
-    """Take back jobs whose lease ended before ``line.at``, without using a retry; what may be claimed again."""
+async def sweep_expired(pool: Pool, *, limit: int, line: AuditLine, loss_limits: Mapping[str, int]) -> list[Topic]:
+    """Take back jobs whose lease ended before ``line.at``, without using a retry; what may be claimed again.
+
+    Those that were taken back as often as ``loss_limits`` says for their language are left (``fetch_lost_jobs``).
+    """
+    languages, limits = list(loss_limits), list(loss_limits.values())
     async with pool.connection() as connection:
-        rows = await connection.fetch(SWEEP, line.at, limit, line.transaction, line.events)
+        rows = await connection.fetch(SWEEP, line.at, limit, line.transaction, line.events, languages, limits)
     return [(TenantId(tenant), language, job_type) for tenant, language, job_type in rows]
+
+
+LOST: Final = """
+    -- Uses process_job_leased.
+    SELECT tenant, language, id, instance
+      FROM process_job
+     WHERE lock_expires_at < $1 AND locked_at IS NOT NULL
+       AND losses >= (
+            SELECT most FROM unnest($3::text[], $4::int[]) AS limited (language, most)
+             WHERE limited.language = process_job.language)
+     ORDER BY lock_expires_at
+     LIMIT $2
+"""
+
+
+class LostJob(Struct, frozen=True):
+    """A job whose lease has ended once more than it may."""
+
+    tenant: TenantId
+    language: str
+    id: str
+    instance: EntityId
+
+
+async def fetch_lost_jobs(pool: Pool, *, now: int, limit: int, loss_limits: Mapping[str, int]) -> list[LostJob]:
+    """The jobs that ``sweep_expired`` has left, of all tenants, the longest overdue first."""
+    async with pool.connection() as connection:
+        rows = await connection.fetch(LOST, now, limit, list(loss_limits), list(loss_limits.values()))
+    return [LostJob(TenantId(tenant), language, str(id_), EntityId(str(one))) for tenant, language, id_, one in rows]
 
 
 def _to_locked_job(row: asyncpg.Record) -> LockedJob:

@@ -1,0 +1,53 @@
+"""A node that does nothing on its own, and whose clock stands still, as who runs playbooks on it sees it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from uuid import uuid4
+
+from statewright.jsonval.values import JsonObject
+from statewright.playbooks.execution import Execution
+from statewright.playbooks.source import PlaybookSource
+from statewright.services.playbooks import definitions, executions
+from statewright.services.playbooks.executions import ExecutionStart
+from statewright.services.processes.jobs import ClaimedJob
+from statewright.services.steps import jobs
+from tests.builders import Json
+from tests.integration.playbooks.conftest import HEADER
+from tests.integration.steps.conftest import Host, a_node
+
+
+@dataclass(frozen=True)
+class PlaybookNode:
+    """Short verbs assert success."""
+
+    host: Host
+
+    async def run(self, text: str, **members: Json) -> str:
+        """A new execution of a text without its header; its id."""
+        source = PlaybookSource(text=HEADER + text)
+        uploaded = await definitions.upload(self.host.runtime, self.host.caller, source)
+        request = ExecutionStart(path=uploaded.process.playbook.path, **members)
+        return (await executions.start(self.host.runtime, self.host.caller, request)).id
+
+    async def read(self, execution: str) -> Execution:
+        return await executions.get_execution(self.host.runtime, self.host.caller, execution)
+
+    async def claim(self, kind: str = "compute", worker: str = "w") -> ClaimedJob:
+        """The only job of a kind."""
+        return await self.host.job(f"playbook:{kind}", worker)
+
+    async def complete(self, job: ClaimedJob, completion: JsonObject) -> None:
+        await jobs.complete(self.host.runtime, self.host.caller, job.id, completion, worker_id=job.worker_id)
+
+    async def events(self, execution: str, *types: str) -> list[JsonObject]:
+        """The events of the log, of some types or all."""
+        found = await executions.list_events(self.host.runtime, self.host.caller, execution, limit=1000)
+        return [one.event for one in found if not types or one.event["event_type"] in types]
+
+
+@asynccontextmanager
+async def a_playbook_node(database: str) -> AsyncIterator[PlaybookNode]:
+    """On a database of its own."""
+    async with a_node(database, f"tenant-{uuid4().hex[:8]}") as host:
+        yield PlaybookNode(host)
