@@ -20,6 +20,7 @@ from statewright.services.index_builder import IndexBuilder
 from statewright.services.search_runner import SearchRunner
 from statewright.services.transactions import OpenTransactions
 from statewright.storage.commit.group_commit import GroupCommit
+from statewright.storage.commit.submission import StagedPart
 from statewright.storage.commit.transaction import Transaction
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.storage.entities import EntityReader
@@ -37,13 +38,15 @@ log = logs.logger(__name__)
 
 
 class Caller(Struct, frozen=True):
-    """Whom a request acts for, the open transaction it takes part in, if any, and what is recorded of a request with an
-    idempotency key.
+    """Whom a request acts for, the open transaction it takes part in, if any, what is recorded of a request with an
+    idempotency key, and what else commits with its effect.
     """
 
     principal: Principal
     transaction: UnitOfWork | None = None
     keyed: KeyedRequest | None = None
+    parts: Mapping[str, StagedPart] = {}
+    """What its transactions write beside their effect, by names of optional parts of the commit statement."""
 
     @property
     def tenant(self) -> TenantId:
@@ -148,7 +151,10 @@ class Runtime(Struct, frozen=True, kw_only=True):
             on_model_change=self.definitions.forget,
             request=caller.keyed,
         )
-        return UnitOfWork(transaction, caller.principal)
+        unit = UnitOfWork(transaction, caller.principal)
+        if caller.parts:
+            unit.parts.update(caller.parts)
+        return unit
 
     def within(self, pool: Pool) -> "Runtime":
         """The same, for a use case that writes by statements of its own: all of them go over ``pool``."""

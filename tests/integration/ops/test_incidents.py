@@ -170,6 +170,43 @@ def test_of_two_retries_at_once_one_runs(api: Api, ops: Api, node: Node, clients
     assert node.is_idle
 
 
+def test_a_repeated_retry_runs_once(api: Api, ops: Api, node: Node, clients: ThreadPoolExecutor) -> None:
+    entity = api.create(model=api.a_model(going())).id
+    fail_to_go(api, node, clients, entity)
+    [incident] = listed(ops)
+    keyed = {"Idempotency-Key": "retry-once"}
+    retrying = clients.submit(ops.post, f"/incidents/{incident['id']}/retry", {}, **keyed)
+    node.answer_next()
+    first, again = retrying.result(PATIENCE_S), ops.post(f"/incidents/{incident['id']}/retry", {}, **keyed)
+    assert done(first)["result"]["entityIds"] == [entity]
+    assert done(first)["incident"]["status"] == "RESOLVED"
+    assert done(again)["result"] == first.json()["result"]
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert node.is_idle
+
+
+def test_a_retry_that_fails_behind_a_segment_closes_the_incident_and_opens_another(
+    api: Api, ops: Api, node: Node, clients: ThreadPoolExecutor
+) -> None:
+    """What is durable of it must not be done again: the entity is there, and what failed is its transition."""
+    go = automated("GO", to="DONE", processors=[a_processor(mode="COMMIT_BEFORE_DISPATCH")])
+    hold = automated("CHECK", to="READY", processors=[a_processor()])
+    model = api.a_model(a_workflow(NEW=[hold], READY=[go], DONE=[]))
+    creating = clients.submit(api.post, f"/entity/JSON/{model}", SAMPLE)
+    node.fail_next("no")
+    refused(creating.result(PATIENCE_S), 400, "WORKFLOW_FAILED")
+    [incident] = listed(ops)
+    retrying = clients.submit(ops.post, f"/incidents/{incident['id']}/retry")
+    node.answer_next()
+    node.fail_next("the bank is down")
+    refused(retrying.result(PATIENCE_S), 400, "WORKFLOW_FAILED")
+    [resolved] = listed(ops, "?status=RESOLVED")
+    assert (resolved["id"], resolved["resolution"]["how"]) == (incident["id"], "RETRIED")
+    [other] = listed(ops)
+    assert (other["subject"]["kind"], other["subject"]["state"]) == ("ENTITY", "READY")
+    refused(ops.post(f"/incidents/{incident['id']}/retry"), 409, "INCIDENT_CLOSED")
+
+
 def test_an_entity_that_was_written_since_is_not_overwritten(
     api: Api, ops: Api, node: Node, clients: ThreadPoolExecutor
 ) -> None:

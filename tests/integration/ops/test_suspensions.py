@@ -335,3 +335,27 @@ def test_processes_of_a_suspended_tenant_wait(api: Api, ops: Api, service: Runni
     resume(ops, id_)
     assert v1.post(signal, {}).is_success
     assert v1.get(f"/instances/{instance}").json()["status"] == "COMPLETED"
+
+
+def test_a_repeated_suspension_has_one_effect_and_says_that_it_holds(api: Api, ops: Api) -> None:
+    """The record commits with the suspension, when nobody acts by it yet; what is answered is how it came out."""
+    entity = an_entity(api)
+    keyed = {"Idempotency-Key": "suspend-once"}
+    body = {"scope": "MODEL", "model": PRIZE, "reason": "bank is down"}
+    first, again = ops.post("/suspensions", body, **keyed), ops.post("/suspensions", body, **keyed)
+    assert (first.status_code, first.json()["effective"]) == (201, True)
+    assert (again.status_code, again.json()) == (201, first.json())
+    assert again.headers["Idempotency-Replayed"] == "true"
+    refused(api.put(f"/entity/JSON/{entity}/GO", SAMPLE), 409, "SUSPENDED")
+    path, keyed = f"/suspensions/{first.json()['id']}/resume", {"Idempotency-Key": "resume-once"}
+    ended, again = ops.post(path, {}, **keyed), ops.post(path, {}, **keyed)
+    assert done(ended)["effective"] is True
+    assert done(again) == ended.json()
+    assert api.put(f"/entity/JSON/{entity}/GO", SAMPLE).status_code == 200
+
+
+def test_a_refused_suspension_leaves_its_key_free(ops: Api) -> None:
+    keyed = {"Idempotency-Key": "free"}
+    missing = {"scope": "ENTITY", "id": "5a6c0000-0000-4000-8000-000000000000", "reason": "x"}
+    refused(ops.post("/suspensions", missing, **keyed), 404, "ENTITY_NOT_FOUND")
+    assert ops.post("/suspensions", {"scope": "TAG", "name": "a", "reason": "x"}, **keyed).status_code == 201

@@ -205,6 +205,26 @@ class KeyedRequest:
             self.answer = answer
         return has_effect
 
+    async def commit_change(self, change: Callable[[Pool], Awaitable[T]], conclude: Callable[[T], object]) -> T:
+        """Change something by statements of its own on the pool that ``change`` is given, and record in the same
+        transaction the answer that is made of what ``conclude`` makes of its result. What it refuses leaves nothing.
+        """
+        async with open_recorded_transaction(self._settings.pool) as transaction:
+            changed = await change(transaction.pool)
+            answer = await self.compose_answer(conclude(changed))
+            if not await transaction.write(self._build_record("DONE", answer=answer)):
+                raise IdempotencyKeyTaken
+        self.answer = answer
+        return changed
+
+    async def amend_answer(self, result: object) -> None:
+        """Keep another answer than the one that is stored, of which no client has been told. Raises
+        ``StorageUnavailable``.
+        """
+        answer = await self.compose_answer(result)
+        await records.amend_answer(self._settings.pool, self.scope, self._claim or self.token, answer)
+        self.answer = answer
+
     def must_record(self, failure: Failure) -> bool:
         """Whether a failure behind a segment is what the request came to, as far as is known."""
         return not isinstance(failure, OutcomeUnknown | IdempotencyClaimLost)

@@ -8,18 +8,20 @@ from typing import Annotated, Final
 from uuid import UUID
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from statewright import logs
 from statewright.background import repeat
 from statewright.entity import Actor, ModelKey
 from statewright.failures import (
+    BadRequest,
     IncidentClosed,
     IncidentNotFound,
     IncidentNotRetryable,
     IncidentStale,
+    RunCutOff,
 )
 from statewright.ids import EntityId
-from statewright.incidents import Resolution
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import uuid_to_ulid
@@ -27,9 +29,14 @@ from statewright.operator_acts import Act
 from statewright.services import entities
 from statewright.services.incident_reports import read_run_payload
 from statewright.services.ops.lists import Page, PageRequest, build_page
+from statewright.services.processes.advancing import AdvanceResult
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.steps import instances
+from statewright.services.writing import Saved
+from statewright.steps import Instance
+from statewright.storage.ops import incident_retries as retries
 from statewright.storage.ops import incidents as stored
+from statewright.storage.ops.incident_retries import INCIDENT_RETRIES
 from statewright.storage.ops.incidents import Incident as Incident
 from statewright.storage.ops.incidents import IncidentFilter as IncidentFilter
 from statewright.storage.ops.incidents import IncidentGroup as IncidentGroup
@@ -101,48 +108,77 @@ async def get_incident(runtime: Runtime, caller: Caller, id_: str) -> Incident:
 async def resolve(runtime: Runtime, caller: Caller, id_: str, reason: str) -> Incident:
     """Close an incident that needs nobody any more. Raises ``IncidentNotFound``, ``IncidentClosed``."""
     incident = await get_incident(runtime, caller, id_)
-    if not await _close(runtime, caller, incident, "RESOLVED", "incident.resolve", reason):
+    act, by, pool = _build_act(incident, "incident.resolve", reason), _to_actor(caller), runtime.pool
+    if not await stored.resolve_incident(pool, caller.tenant, id_, by, "RESOLVED", act=act, reason=reason):
         raise IncidentClosed("RESOLVED")
     return await get_incident(runtime, caller, id_)
 
 
 async def retry(runtime: Runtime, caller: Caller, id_: str, request: RetryRequest) -> RetryResult:
-    """Do again, as the caller, what was asked for; what comes of it is told as it is, and success closes the incident.
+    """Do again, as the caller, what was asked for; what comes of it is told as it is. The commit of it closes the
+    incident, the first one where there are several.
 
     Raises ``IncidentNotFound``, ``IncidentClosed``, ``IncidentStale``, ``IncidentNotRetryable``, and what the run does.
     """
+    if caller.transaction is not None:
+        raise BadRequest("incidents are not retried inside another transaction")
     incident = await get_incident(runtime, caller, id_)
     if incident.status != "OPEN":
         raise IncidentClosed(incident.status)
     pool, lease_us = runtime.pool, RETRY_LEASE // timedelta(microseconds=1)
-    if not await stored.claim_incident(pool, caller.tenant, id_, for_us=lease_us):
+    claim = await retries.claim_incident(pool, caller.tenant, id_, for_us=lease_us)
+    if claim is None:
         raise IncidentClosed("RETRYING")
     try:
-        result = await _repeat(runtime, caller, incident, request)
-    except BaseException:
-        await runtime.run_to_completion(stored.unclaim_incident(pool, caller.tenant, id_))
+        result = await _repeat(runtime, caller, incident, request, claim)
+    except RunCutOff:  # it goes on, and closes the incident
         raise
-    await _close(runtime, caller, incident, "RETRIED", "incident.retry", None)
+    except BaseException:
+        await runtime.run_to_completion(retries.unclaim_incident(pool, caller.tenant, id_, claim))
+        raise
     return RetryResult(incident=await get_incident(runtime, caller, id_), result=result)
 
 
-async def _close(
-    runtime: Runtime, caller: Caller, incident: Incident, how: Resolution, action: str, reason: str | None
-) -> bool:
-    by = Actor(caller.principal.id, caller.principal.kind)
+def _build_act(incident: Incident, action: str, reason: str | None = None) -> Act:
     details = {"kind": incident.kind, "subject": incident.subject_id, "fingerprint": incident.fingerprint}
-    act = Act(action=action, target_kind="INCIDENT", target_id=incident.id, reason=reason, details=details)
-    return await stored.resolve_incident(runtime.pool, caller.tenant, incident.id, by, how, act=act, reason=reason)
+    return Act(action=action, target_kind="INCIDENT", target_id=incident.id, reason=reason, details=details)
 
 
-async def _repeat(runtime: Runtime, caller: Caller, incident: Incident, request: RetryRequest) -> dict[str, object]:
-    match incident.kind:
-        case "RUN_FAILED":
-            return await _repeat_run(runtime, caller, incident, request)
-        case "TIMER_FAILED":
-            return await _repeat_timer(runtime, caller, incident)
-        case _:
-            return await _repeat_step(runtime, caller, incident, request)
+def _to_actor(caller: Caller) -> Actor:
+    return Actor(caller.principal.id, caller.principal.kind)
+
+
+async def _repeat(
+    runtime: Runtime, caller: Caller, incident: Incident, request: RetryRequest, claim: int
+) -> dict[str, object]:
+    act, by = _build_act(incident, "incident.retry"), _to_actor(caller)
+    if incident.kind == "TIMER_FAILED":
+        return await _repeat_timer(runtime, caller, incident, by, act)
+    staged = retries.build_staged_retry(caller.tenant, incident.id, claim, by, act)
+    closing = replace(caller, parts={**caller.parts, INCIDENT_RETRIES.name: staged})
+    repeat_kind = _repeat_run if incident.kind == "RUN_FAILED" else _repeat_step
+    return await repeat_kind(runtime, closing, incident, request)
+
+
+def _foretell(runtime: Runtime, caller: Caller, incident: Incident, result: dict[str, object]) -> RetryResult:
+    """The answer as it is recorded with the commit that closes the incident."""
+    closed = replace(
+        incident,
+        status="RESOLVED",
+        resolved_at=runtime.clock(),
+        resolved_by_id=caller.principal.id,
+        resolved_by_kind=caller.principal.kind,
+        resolution="RETRIED",
+    )
+    return RetryResult(incident=closed, result=result)
+
+
+def _describe_saved(saved: Saved) -> dict[str, object]:
+    return {"transactionId": saved.transaction_id, "entityIds": list(saved.entity_ids)}
+
+
+def _describe_instance(instance: Instance) -> dict[str, object]:
+    return {"instanceId": instance.id, "status": instance.status}
 
 
 async def _repeat_run(runtime: Runtime, caller: Caller, incident: Incident, request: RetryRequest) -> dict[str, object]:
@@ -153,39 +189,53 @@ async def _repeat_run(runtime: Runtime, caller: Caller, incident: Incident, requ
         raise IncidentNotRetryable("its document was not kept; give one")
     if incident.severity == "WARNING":
         raise IncidentNotRetryable("the run went on")
+
+    def foretell(saved: Saved) -> RetryResult:
+        return _foretell(runtime, caller, incident, _describe_saved(saved))
+
     if incident.subject_kind == "NEW_ENTITY":
         name, _, version = incident.model.rpartition("/")
         key = ModelKey(name, int(version))
-        saved = await entities.create(runtime, caller, key=key, media="JSON", body=document)
-    else:
-        entity_id = EntityId(incident.subject_id)
-        current = await entities.read(runtime, caller, entity_id)
-        if current.transaction_id != incident.entity_transaction and not request.force:
-            raise IncidentStale(current.transaction_id)
-        saved = await entities.update(
-            runtime,
-            caller,
-            entity_id,
-            media="JSON",
-            body=document,
-            transition=transition,
-            if_match=None if request.force else incident.entity_transaction,
-        )
-    return {"transactionId": saved.transaction_id, "entityIds": list(saved.entity_ids)}
-
-
-async def _repeat_timer(runtime: Runtime, caller: Caller, incident: Incident) -> dict[str, object]:
-    found = await stored.make_timer_due(
-        runtime.pool,
-        caller.tenant,
-        incident.subject_id,
-        state=incident.state,
-        transition=incident.transition or "",
-        now_ms=runtime.clock() // 1000,
+        caller.convert_result(foretell)
+        return _describe_saved(await entities.create(runtime, caller, key=key, media="JSON", body=document))
+    entity_id = EntityId(incident.subject_id)
+    current = await entities.read(runtime, caller, entity_id)
+    if current.transaction_id != incident.entity_transaction and not request.force:
+        raise IncidentStale(current.transaction_id)
+    caller.convert_result(foretell)
+    saved = await entities.update(
+        runtime,
+        caller,
+        entity_id,
+        media="JSON",
+        body=document,
+        transition=transition,
+        if_match=None if request.force else incident.entity_transaction,
     )
-    if not found:
+    return _describe_saved(saved)
+
+
+async def _repeat_timer(runtime: Runtime, caller: Caller, incident: Incident, by: Actor, act: Act) -> dict[str, object]:
+    result: dict[str, object] = {"timer": incident.transition, "due": True}
+
+    async def make_due(pool: Pool) -> bool:
+        return await retries.retry_timer(
+            pool,
+            caller.tenant,
+            incident.id,
+            by,
+            act,
+            entity=incident.subject_id,
+            state=incident.state,
+            transition=incident.transition or "",
+            now_ms=runtime.clock() // 1000,
+        )
+
+    keyed = caller.keyed
+    answer = _foretell(runtime, caller, incident, result)
+    if not await (make_due(runtime.pool) if keyed is None else keyed.commit_act(make_due, answer)):
         raise IncidentNotRetryable("the timer is gone")
-    return {"timer": incident.transition, "due": True}
+    return result
 
 
 async def _repeat_step(
@@ -194,8 +244,12 @@ async def _repeat_step(
     if incident.language != "steps" or incident.step is None:
         raise IncidentNotRetryable("instances of this language have no retry of a step")
     ulid = uuid_to_ulid(incident.subject_id)
-    instance = await instances.retry(runtime, caller, ulid, incident.step, request.variables)
-    return {"instanceId": instance.id, "status": instance.status}
+
+    def foretell(advanced: AdvanceResult[Instance]) -> RetryResult:
+        return _foretell(runtime, caller, incident, _describe_instance(advanced.instance))
+
+    caller.convert_result(foretell)
+    return _describe_instance(await instances.retry(runtime, caller, ulid, incident.step, request.variables))
 
 
 class IncidentSweeper:

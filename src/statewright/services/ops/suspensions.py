@@ -9,6 +9,7 @@ few seconds. A node that the others take for dead is not waited for, so it loads
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Final
 from uuid import UUID
@@ -55,10 +56,16 @@ class SuspensionKey(Struct, frozen=True, array_like=True):
 
 
 class SuspensionState(Struct, frozen=True, kw_only=True):
-    """A suspension, and the nodes that may not act by it yet."""
+    """A suspension, and the nodes that may not act by it yet. ``is_looked_up`` False: it is not known which."""
 
     suspension: Suspension
-    pending_nodes: tuple[str, ...]
+    pending_nodes: tuple[str, ...] = ()
+    is_looked_up: bool = True
+
+    @property
+    def is_effective(self) -> bool:
+        """Whether all nodes are known to act by it."""
+        return self.is_looked_up and not self.pending_nodes
 
 
 async def suspend(
@@ -67,8 +74,11 @@ async def suspend(
     """Stop movement; waits until all nodes know. Raises ``EntityNotFound``, ``AlreadyExists``, ``LimitReached``."""
     wanted = NewSuspension(id=str(make_uuid7(runtime.clock())), scope=scope, target=target, reason=reason, until=until)
     by = Actor(caller.principal.id, caller.principal.kind)
-    suspension = await stored.begin_suspension(runtime.pool, caller.tenant, by, wanted)
-    return await _wait_effective(runtime, suspension)
+
+    async def begin(pool: Pool) -> Suspension:
+        return await stored.begin_suspension(pool, caller.tenant, by, wanted)
+
+    return await _change(runtime, caller, begin)
 
 
 async def resume(
@@ -76,10 +86,28 @@ async def resume(
 ) -> SuspensionState:
     """Let movement go on; waits until all nodes know. Raises ``SuspensionNotFound``."""
     by = Actor(caller.principal.id, caller.principal.kind)
-    ended = await _end(runtime, caller.tenant, id_, by, timers=timers, reason=reason)
-    if ended is None:
-        raise SuspensionNotFound("no active suspension has this id")
-    return await _wait_effective(runtime, ended)
+    now_ms = runtime.clock() // 1000
+
+    async def end(pool: Pool) -> Suspension:
+        ended = await stored.end_suspension(pool, caller.tenant, id_, by, reason=reason, timers=timers, now_ms=now_ms)
+        if ended is None:
+            raise SuspensionNotFound("no active suspension has this id")
+        return ended
+
+    return await _change(runtime, caller, end)
+
+
+async def _change(runtime: Runtime, caller: Caller, change: Callable[[Pool], Awaitable[Suspension]]) -> SuspensionState:
+    """Make a change known. What is recorded of a request with an idempotency key commits with the change, when nobody
+    acts by it yet, and is put right before anybody is told.
+    """
+    keyed = caller.keyed
+    if keyed is None:
+        return await _wait_effective(runtime, await change(runtime.pool))
+    begun = await keyed.commit_change(change, lambda made: SuspensionState(suspension=made, is_looked_up=False))
+    state = await _wait_effective(runtime, begun)
+    await keyed.amend_answer(state)
+    return state
 
 
 async def list_suspensions(

@@ -194,6 +194,19 @@ async def give_up(pool: Pool, scope: KeyScope, token: str) -> None:
         await connection.execute(GIVE_UP, scope.tenant, scope.principal, scope.key, token)
 
 
+AMEND: Final = """
+    UPDATE idempotency SET answer_status = $5, answer_type = $6, answer = $7
+     WHERE tenant = $1 AND principal = $2 AND key = $3 AND token = $4 AND status = 'DONE'
+"""
+
+
+async def amend_answer(pool: Pool, scope: KeyScope, token: str, answer: StoredAnswer) -> None:
+    """Replace the answer of a request that this attempt has recorded."""
+    async with pool.connection() as connection:
+        own = (scope.tenant, scope.principal, scope.key, token)
+        await connection.execute(AMEND, *own, answer.status, answer.media_type, answer.body)
+
+
 REMOVE: Final = """
     -- Uses idempotency_expiry. Nodes that sweep at once pass each other's rows by.
     WITH old AS MATERIALIZED (

@@ -236,27 +236,6 @@ async def list_groups(
     return [IncidentGroup(**dict(row)) for row in rows]
 
 
-CLAIM: Final = """
-    UPDATE incident SET retried_until = now_us() + $3
-     WHERE tenant = $1 AND id = $2 AND status = 'OPEN' AND retried_until <= now_us()
- RETURNING 1
-"""
-
-UNCLAIM: Final = "UPDATE incident SET retried_until = 0 WHERE tenant = $1 AND id = $2"
-
-
-async def claim_incident(pool: Pool, tenant: TenantId, id_: str, *, for_us: int) -> bool:
-    """Keep others from retrying an incident; whether it is open and nobody does."""
-    async with pool.connection() as connection:
-        return await connection.fetchval(CLAIM, tenant, id_, for_us) is not None
-
-
-async def unclaim_incident(pool: Pool, tenant: TenantId, id_: str) -> None:
-    """Let others retry it."""
-    async with pool.connection() as connection:
-        await connection.execute(UNCLAIM, tenant, id_)
-
-
 RESOLVE: Final = """
     UPDATE incident
        SET status = 'RESOLVED', resolved_at = now_us(), resolved_by_id = $3, resolved_by_kind = $4, resolution = $5,
@@ -275,21 +254,6 @@ async def resolve_incident(
         if done:
             await record_act(connection, tenant, by, act)
     return done
-
-
-MAKE_DUE: Final = """
-    UPDATE scheduled_task SET fire_at = least(fire_at, $5), not_before = 0, attempts = 0
-     WHERE tenant = $1 AND entity = $2 AND state = $3 AND transition = $4
-"""
-
-
-async def make_timer_due(
-    pool: Pool, tenant: TenantId, entity: str, *, state: str, transition: str, now_ms: int
-) -> bool:
-    """Have a timer taken by the next scan; whether it is there."""
-    async with pool.connection() as connection:
-        status: str = await connection.execute(MAKE_DUE, tenant, entity, state, transition, now_ms)
-    return not status.endswith(" 0")
 
 
 CLOSE_SETTLED: Final = """

@@ -22,6 +22,7 @@ from statewright.services.ops.incidents import (
     IncidentGroup,
     IncidentKey,
     RetryRequest,
+    RetryResult,
 )
 
 STATUSES: Final = ("OPEN", "RESOLVED")
@@ -99,8 +100,12 @@ async def retry_incident(request: Request) -> Response:
     if variables is not None and not isinstance(variables, dict):
         raise refuse_member("/variables", "not an object")
     wanted = RetryRequest(document=body.get("document"), variables=variables, force=force)
-    done = await incidents.retry(request.runtime, request.caller, _read_id(request), wanted)
-    return Response(encode_json({"incident": _describe(done.incident), "result": done.result}))
+
+    async def respond(done: RetryResult) -> Response:
+        return Response(encode_json({"incident": _describe(done.incident), "result": done.result}))
+
+    caller = request.answer_with(respond)
+    return await respond(await incidents.retry(request.runtime, caller, _read_id(request), wanted))
 
 
 async def resolve_incident(request: Request) -> Response:
@@ -207,6 +212,7 @@ INCIDENTS: Final = (
         id="retryIncident",
         summary="Do again what failed, as the caller",
         role=OPERATOR,
+        recording="commit",
         body="OpsRetry",
         body_required=False,
         reply="OpsRetryResult",

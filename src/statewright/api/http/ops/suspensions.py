@@ -79,19 +79,29 @@ async def suspend(request: Request) -> Response:
     until = None if body.until is None else from_rfc3339(body.until)
     if body.until is not None and until is None:
         raise refuse_member("/until", "not an instant of RFC 3339")
-    state = await suspensions.suspend(
-        request.runtime, request.caller, scope=body.scope, target=target, reason=body.reason, until=until
+
+    async def respond(state: SuspensionState) -> Response:
+        return Response(encode_json(_describe(state)), 201)
+
+    caller = request.answer_with(respond)
+    return await respond(
+        await suspensions.suspend(
+            request.runtime, caller, scope=body.scope, target=target, reason=body.reason, until=until
+        )
     )
-    return Response(encode_json(_describe(state)), 201)
 
 
 async def resume(request: Request) -> Response:
     """Let movement go on."""
     body = await read_body(request, ResumptionBody)
-    state = await suspensions.resume(
-        request.runtime, request.caller, _read_id(request), timers=body.timers, reason=body.reason
+
+    async def respond(state: SuspensionState) -> Response:
+        return Response(encode_json(_describe(state)))
+
+    caller = request.answer_with(respond)
+    return await respond(
+        await suspensions.resume(request.runtime, caller, _read_id(request), timers=body.timers, reason=body.reason)
     )
-    return Response(encode_json(_describe(state)))
 
 
 async def list_suspensions(request: Request) -> Response:
@@ -161,7 +171,7 @@ def _describe(state: SuspensionState) -> dict[str, object]:
         "by": _describe_actor(suspension.by),
         "until": None if suspension.until is None else to_rfc3339(suspension.until),
         "active": suspension.ended_at is None,
-        "effective": not state.pending_nodes,
+        "effective": state.is_effective,
         "pendingNodes": list(state.pending_nodes),
     }
     return shown | {name: value for name, value in optional.items() if value is not None}
@@ -179,6 +189,7 @@ SUSPENSIONS: Final = (
         id="suspend",
         summary="Stop movement at a chosen place, on every node",
         role=OPERATOR,
+        recording="commit",
         body="OpsNewSuspension",
         reply="OpsSuspension",
         status=201,
@@ -210,6 +221,7 @@ SUSPENSIONS: Final = (
         id="resume",
         summary="Let movement go on",
         role=OPERATOR,
+        recording="commit",
         body="OpsResumption",
         reply="OpsSuspension",
         problems=("BAD_REQUEST", "FORBIDDEN", "SUSPENSION_NOT_FOUND"),
