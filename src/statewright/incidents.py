@@ -10,7 +10,9 @@ from msgspec import Struct
 
 from statewright.ids import TenantId
 
-IncidentKind: TypeAlias = Literal["RUN_FAILED", "TIMER_FAILED", "JOB_FAILED", "INSTANCE_FAILED"]
+IncidentKind: TypeAlias = Literal[
+    "RUN_FAILED", "TIMER_FAILED", "TIMER_DEAD", "TIMER_EXPIRED", "JOB_FAILED", "INSTANCE_FAILED", "CHAIN_FAILED"
+]
 Severity: TypeAlias = Literal["ERROR", "WARNING"]
 SubjectKind: TypeAlias = Literal["ENTITY", "NEW_ENTITY", "INSTANCE"]
 Resolution: TypeAlias = Literal["RETRIED", "RESOLVED", "SUCCEEDED", "MOVED", "GONE"]

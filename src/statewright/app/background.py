@@ -35,6 +35,7 @@ async def run_scheduler(settings: Settings, runtime: Runtime, metrics: Metrics) 
         batch_size=settings.scheduler_batch_size,
         backoff=settings.scheduler_redispatch_backoff,
         expiry_grace=settings.scheduler_expiry_grace,
+        max_attempts=settings.scheduler_max_attempts,
     )
     scheduler = Scheduler(runtime, pace)
     metrics.register_scheduler(scheduler.metrics)

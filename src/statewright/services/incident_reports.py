@@ -61,7 +61,8 @@ class IncidentReports:
     def __init__(self, pool: Pool, clock: Clock, *, is_on: bool, max_payload: int) -> None:
         self._pool = pool
         self._clock = clock
-        self._is_on = is_on
+        self.is_on = is_on
+        """Whether incidents are kept."""
         self._max_payload = max_payload
         self._waiting: dict[tuple[str, str, str], IncidentRow] = {}
         self.totals: Counter[IncidentKind] = Counter()
@@ -80,23 +81,50 @@ class IncidentReports:
             row = self._build_run(unit.principal, failure, failure.failed_run, kind="RUN_FAILED", severity="WARNING")
             self._add(replace(row, payload=None))
 
-    def report_timer(self, principal: Principal, task: ScheduledTask, failure: Failure) -> None:
-        """A scheduled transition failed; it is tried again."""
+    def report_timer(self, principal: Principal, task: ScheduledTask, model: str, failure: Failure) -> None:
+        """A scheduled transition of an entity of a ``model`` (name/version) failed; it is tried again."""
+        self._add(self.build_timer(principal, task, model, failure, kind="TIMER_FAILED"))
+
+    def build_timer(
+        self, principal: Principal, task: ScheduledTask, model: str, failure: Failure, *, kind: IncidentKind
+    ) -> IncidentRow:
+        """What tells of a scheduled transition that failed."""
         run = failure.failed_run
-        self._add(
-            self._build(
-                tenant=task.tenant,
-                principal=principal,
-                kind="TIMER_FAILED",
-                subject_id=task.entity,
-                state=task.key.state,
-                transition=task.key.transition,
-                component=run.component if run else None,
-                model=f"{run.model}/{run.version}" if run else "",
-                workflow=run.workflow if run else None,
-                failure=failure,
-            )
+        return self._build(
+            tenant=task.tenant,
+            principal=principal,
+            kind=kind,
+            subject_id=task.entity,
+            state=task.key.state,
+            transition=task.key.transition,
+            component=run.component if run else None,
+            model=model,
+            workflow=run.workflow if run else None,
+            failure=failure,
         )
+
+    def build_expired_timer(
+        self, principal: Principal, task: ScheduledTask, model: str, workflow: str | None, details: str
+    ) -> IncidentRow:
+        """What tells of a scheduled transition that was dropped because it came too late; it commits with that."""
+        return self._build_row(
+            tenant=task.tenant,
+            principal=principal,
+            kind="TIMER_EXPIRED",
+            subject_id=task.entity,
+            state=task.key.state,
+            transition=task.key.transition,
+            component=None,
+            model=model,
+            workflow=workflow,
+            code="TIMER_EXPIRED",
+            message=details,
+        )
+
+    def count_committed(self, kind: IncidentKind) -> None:
+        """An incident has committed with its cause."""
+        if self.is_on:
+            self.totals[kind] += 1
 
     async def run(self) -> None:
         """Write what comes until cancelled."""
@@ -177,6 +205,41 @@ class IncidentReports:
         is_new: bool = False,
     ) -> IncidentRow:
         cause = failure.properties.get("cause")
+        return self._build_row(
+            tenant=tenant,
+            principal=principal,
+            kind=kind,
+            subject_id=subject_id,
+            state=state,
+            transition=transition,
+            component=component,
+            model=model,
+            workflow=workflow,
+            code=failure.code,
+            message=failure.message,
+            cause=cause if isinstance(cause, str) else None,
+            severity=severity,
+            is_new=is_new,
+        )
+
+    def _build_row(
+        self,
+        *,
+        tenant: TenantId,
+        principal: Principal,
+        kind: IncidentKind,
+        subject_id: str,
+        state: str,
+        transition: str | None,
+        component: str | None,
+        model: str,
+        workflow: str | None,
+        code: str,
+        message: str,
+        cause: str | None = None,
+        severity: Severity = "ERROR",
+        is_new: bool = False,
+    ) -> IncidentRow:
         at = self._clock()
         return IncidentRow(
             tenant=tenant,
@@ -184,28 +247,28 @@ class IncidentReports:
             kind=kind,
             severity=severity,
             fingerprint=compute_fingerprint(
-                kind, severity, model, workflow, state, transition, component, failure.code, message=failure.message
+                kind, severity, model, workflow, state, transition, component, code, message=message
             ),
-            title=build_title(" ".join(part for part in (model, transition, component) if part), failure.message),
+            title=build_title(" ".join(part for part in (model, transition, component) if part), message),
             at=at,
             occurrences=1,
             subject_kind="NEW_ENTITY" if is_new else "ENTITY",
             subject_id=subject_id,
             model=model,
             state=state,
-            code=failure.code,
-            message=trim_message(failure.message),
+            code=code,
+            message=trim_message(message),
             principal_id=principal.id,
             principal_kind=principal.kind,
             workflow=workflow,
             transition=transition,
             component=component,
-            cause=cause if isinstance(cause, str) else None,
+            cause=cause,
             trace_id=get_trace_id(),
         )
 
     def _add(self, row: IncidentRow) -> None:
-        if self._is_on:
+        if self.is_on:
             self.totals[row.kind] += 1
             self._add_counted(row)
 

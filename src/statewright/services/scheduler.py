@@ -31,13 +31,14 @@ from statewright.background import repeat
 from statewright.engine.engine import ScheduledFire
 from statewright.engine.run import record
 from statewright.engine.schedules import ExpireTask, FireTask, KeepTask, RemoveTask, decide_task
-from statewright.entity import Principal, ScheduledTask, TaskKey
-from statewright.failures import Conflict, Failure, Suspended
+from statewright.entity import ModelKey, Principal, ScheduledTask, TaskKey
+from statewright.failures import Conflict, Failure, StorageUnavailable, Suspended
 from statewright.histogram import Histogram
 from statewright.ids import EntityId, TenantId
 from statewright.jsonval.codec import decode_stored
 from statewright.services.runtime import Caller, Runtime
 from statewright.storage.commit.unit_of_work import UnitOfWork
+from statewright.storage.ops.incidents import INCIDENTS, StagedIncidents, note_timer_failure
 from statewright.tracing import NO_SPAN, Attributes, Span, parse_trace
 
 MAX_BATCHES_UNDER_WAY: Final = 3
@@ -58,6 +59,8 @@ class ScheduleConfig(Struct, frozen=True, kw_only=True):
     batch_size: int = 100
     backoff: timedelta = timedelta(seconds=30)
     expiry_grace: timedelta = timedelta(milliseconds=100)
+    max_attempts: int = 0
+    """Fires of a timer that may fail before it is parked; 0: it is tried for ever."""
 
 
 class ScanResult(Struct, frozen=True, kw_only=True):
@@ -82,6 +85,7 @@ class Scheduler:
         self._batch = min(config.batch_size, MAX_BATCH_SIZE)
         self._backoff_ms = max(1, config.backoff // timedelta(milliseconds=1))
         self._grace_ms = config.expiry_grace // timedelta(milliseconds=1)
+        self._max_attempts = config.max_attempts
         self.metrics = ScheduleMetrics()
         self._under_way: dict[TaskId, tuple[ScheduledTask, asyncio.Task[None]]] = {}
         self._completions = asyncio.Semaphore(0)
@@ -211,12 +215,32 @@ class Scheduler:
             except Exception as error:  # whatever it is, the task is taken again after its back-off
                 self.metrics.record_failure()
                 cause = error.detail if isinstance(error, Failure) else repr(error)
-                if isinstance(error, Failure):
-                    self._runtime.incidents.report_timer(system_principal(task.tenant), task, error)
                 log.error("scheduled_fire_failed", error=cause, attempt=task.attempts)  # noqa: TRY400
+                await self._note_failure(task, error if isinstance(error, Failure) else Failure("internal error"))
             else:
                 self.metrics.record_outcome(outcome, late_ms=late_ms)
                 log.debug("scheduled_task_settled", outcome=outcome, attempt=task.attempts)
+
+    async def _note_failure(self, task: ScheduledTask, failure: Failure) -> None:
+        """Let operators know; a timer that has failed as often as it may is tried no more."""
+        reports, principal = self._runtime.incidents, system_principal(task.tenant)
+        try:
+            definition = await self._runtime.definitions.find_by_id(task.tenant, task.arming.model)
+            model = "" if definition is None else _name_model(definition.model.key)
+            if self._max_attempts and not isinstance(failure, StorageUnavailable):
+                dead = reports.build_timer(principal, task, model, failure, kind="TIMER_DEAD")
+                if await note_timer_failure(
+                    self._runtime.pool,
+                    task,
+                    max_failures=self._max_attempts,
+                    incident=dead if reports.is_on else None,
+                ):
+                    reports.count_committed("TIMER_DEAD")
+                    log.error("scheduled_task_parked", attempts=self._max_attempts)
+                    return
+            reports.report_timer(principal, task, model, failure)
+        except StorageUnavailable as away:
+            log.warning("scheduled_failure_not_noted", error=away.detail)
 
 
 # What the scheduler of one node has done, in numbers.
@@ -247,6 +271,10 @@ class ScheduleMetrics:
     def record_failure(self) -> None:
         """A run has failed; its task is taken again after its back-off."""
         self.outcomes["failed"] += 1
+
+
+def _name_model(key: ModelKey) -> str:
+    return f"{key.name}/{key.version}"
 
 
 def system_principal(tenant: TenantId) -> Principal:
@@ -283,7 +311,14 @@ async def _apply_decision(runtime: Runtime, unit: UnitOfWork, task: ScheduledTas
             return await _remove_task(unit, task, "removed")
         case ExpireTask(event):
             record(unit, task.entity, event)
-            return await _remove_task(unit, task, "expired")
+            if entity is not None and model is not None:
+                row = runtime.incidents.build_expired_timer(
+                    unit.principal, task, _name_model(model.key), entity.workflow, event.details
+                )
+                unit.parts[INCIDENTS.name] = StagedIncidents(rows=(row,))
+            outcome = await _remove_task(unit, task, "expired")
+            runtime.incidents.count_committed("TIMER_EXPIRED")
+            return outcome
         case FireTask():
             return await _fire_transition(runtime, unit, task, decision)
         case _:

@@ -319,6 +319,10 @@ class Table(Struct, frozen=True, kw_only=True):
     scheduler_expiry_grace: Annotated[
         timedelta, _workflow(_DURATION_OR_ZERO, "lateness beyond its timeout at which a transition still fires")
     ] = span("100ms")
+    scheduler_max_attempts: Annotated[
+        int,
+        _ours(_workflow)(integer(0, 1_000_000), "failed fires after which a scheduled transition is parked; 0: never"),
+    ] = 0
 
     steps_dispatch: Annotated[
         Literal["poll", "both"],

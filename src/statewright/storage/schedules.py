@@ -26,6 +26,9 @@ from statewright.ids import EntityId, ModelId, TenantId, TransactionId
 from statewright.storage.pool import Pool
 from statewright.suspensions import HeldTimers
 
+PARKED: Final = 253_402_300_799_999
+"""The back-off of a timer that nobody takes any more, in epoch milliseconds: the last instant of the year 9999."""
+
 
 class StagedTask(Struct, frozen=True, kw_only=True):
     """What a unit does to one task: arm it, withdraw it, or only rely on it.

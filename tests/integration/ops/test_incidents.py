@@ -237,7 +237,7 @@ def test_an_incident_closes_itself_when_its_cause_is_gone(
     sweep(service)
     assert [each["subject"]["id"] for each in listed(ops)] == [waiting]
     closed = {each["subject"]["id"]: each["resolution"]["how"] for each in listed(ops, "?status=RESOLVED")}
-    assert closed == {repeated: "MOVED", moved: "MOVED", deleted: "GONE"}
+    assert closed == {repeated: "SUCCEEDED", moved: "MOVED", deleted: "GONE"}
 
 
 def test_somebody_can_close_it(api: Api, ops: Api, node: Node, clients: ThreadPoolExecutor) -> None:

@@ -178,6 +178,7 @@ async def test_a_successor_that_can_never_start_is_given_up_and_leaves_the_insta
     assert await host.chain() == 0
     assert (await host.read(parent)).status == "COMPLETED"
     assert await host.count("SELECT count(*) FROM entity_audit WHERE events LIKE '%chain-failed%'") == 1
+    assert await host.count("SELECT count(*) FROM incident WHERE kind = 'CHAIN_FAILED' AND workflow = 'nowhere'") == 1
 
 
 async def test_a_successor_whose_key_is_taken_is_given_up(host: Host):

@@ -152,8 +152,10 @@ async def _repeat(
     runtime: Runtime, caller: Caller, incident: Incident, request: RetryRequest, claim: int
 ) -> dict[str, object]:
     act, by = _build_act(incident, "incident.retry"), _to_actor(caller)
-    if incident.kind == "TIMER_FAILED":
+    if incident.kind in ("TIMER_FAILED", "TIMER_DEAD", "TIMER_EXPIRED"):
         return await _repeat_timer(runtime, caller, incident, by, act)
+    if incident.kind == "CHAIN_FAILED":
+        raise IncidentNotRetryable("start the successor by hand")
     staged = retries.build_staged_retry(caller.tenant, incident.id, claim, by, act)
     closing = replace(caller, parts={**caller.parts, INCIDENT_RETRIES.name: staged})
     repeat_kind = _repeat_run if incident.kind == "RUN_FAILED" else _repeat_step

@@ -38,6 +38,7 @@ from statewright.services.builtin import BuiltinChange, create_missing_models
 from statewright.services.processes.documents import read_object
 from statewright.services.processes.hosting import MAX_DOCUMENT_CHARS, LoadedInstance, ProcessHost, PublishedDefinition
 from statewright.services.processes.idle_topics import ANY_TYPE
+from statewright.services.processes.incident_rows import find_incident_kind
 from statewright.services.processes.instance_parts import restore_parts
 from statewright.services.processes.writing import (
     Advance,
@@ -385,6 +386,9 @@ def _count(host: ProcessHost[P, I], step: Advance[P, I]) -> None:
         metrics.instances_started += 1
     if has_just_ended(step):
         metrics.instances_ended[instance.status.lower()] += 1
+    kind = find_incident_kind(step.applied)
+    if kind is not None:
+        host.runtime.incidents.count_committed(kind)
 
 
 def _allocate_child_ids(applied: Applied[I], moment: Moment) -> list[EntityId]:

@@ -1,4 +1,4 @@
-"""The incident of an instance that fails, which commits with the advance that fails it
+"""The incidents of processes, which commit with what they tell of: an instance that fails, a successor that is given up
 (docs/reference/operations.md#incidents).
 """
 
@@ -7,6 +7,7 @@ from statewright.incidents import IncidentKind, IncidentRow, build_title, comput
 from statewright.net.effects import ChangePhase, CloseTask, RecordExit
 from statewright.processes.language import Applied, I, P, ProcessLanguage
 from statewright.storage.commit.unit_of_work import UnitOfWork
+from statewright.storage.processes.children import DueChild
 from statewright.tracing import get_trace_id
 
 
@@ -14,14 +15,12 @@ def build_incidents(
     unit: UnitOfWork, language: ProcessLanguage[P, I], applied: Applied[I], instance_id: EntityId, at: int
 ) -> tuple[IncidentRow, ...]:
     """The incident of an operation that failed the instance; none of any other."""
-    failed = next((each for each in applied.effects if isinstance(each, ChangePhase) and each.phase == "FAILED"), None)
-    if failed is None:
+    failed, kind = _find_failure(applied), find_incident_kind(applied)
+    if failed is None or kind is None:
         return ()
     exits = (each for each in reversed(applied.effects) if isinstance(each, RecordExit) and each.status == "FAILED")
     step = next((str(each.node) for each in exits), None)
-    is_job = any(isinstance(each, CloseTask) and each.status == "FAILED" for each in applied.effects)
     key, definition = language.models.instance.key, applied.instance.definition_id
-    kind: IncidentKind = "JOB_FAILED" if is_job else "INSTANCE_FAILED"
     model, message = f"{key.name}/{key.version}", failed.reason or "failed"
     row = IncidentRow(
         tenant=unit.tenant,
@@ -46,3 +45,45 @@ def build_incidents(
         trace_id=get_trace_id(),
     )
     return (row,)
+
+
+def find_incident_kind(applied: Applied[I]) -> IncidentKind | None:
+    """What is kept of an operation that failed the instance; None of any other."""
+    if _find_failure(applied) is None:
+        return None
+    is_job = any(isinstance(each, CloseTask) and each.status == "FAILED" for each in applied.effects)
+    return "JOB_FAILED" if is_job else "INSTANCE_FAILED"
+
+
+def _find_failure(applied: Applied[I]) -> ChangePhase | None:
+    return next((each for each in applied.effects if isinstance(each, ChangePhase) and each.phase == "FAILED"), None)
+
+
+def build_chain_incident(
+    unit: UnitOfWork, language: ProcessLanguage[P, I], child: DueChild, reason: str
+) -> IncidentRow:
+    """The incident of an instance that has ended, and whose successor cannot be started."""
+    kind: IncidentKind = "CHAIN_FAILED"
+    key = language.models.instance.key
+    model, message = f"{key.name}/{key.version}", reason
+    return IncidentRow(
+        tenant=unit.tenant,
+        id=make_uuid7(unit.started_at),
+        kind=kind,
+        severity="ERROR",
+        fingerprint=compute_fingerprint(kind, model, child.definition_id, message=message),
+        title=build_title(f"successor {child.definition_id}", message),
+        at=unit.started_at,
+        occurrences=1,
+        subject_kind="INSTANCE",
+        subject_id=child.parent,
+        model=model,
+        state="",
+        code=kind,
+        message=trim_message(message),
+        principal_id=unit.principal.id,
+        principal_kind=unit.principal.kind,
+        language=language.name,
+        workflow=child.definition_id,
+        trace_id=get_trace_id(),
+    )

@@ -18,11 +18,13 @@ from statewright.processes.language import ChildOutcome, I, NewInstance, P
 from statewright.services.processes import advancing, audit, definitions
 from statewright.services.processes.documents import read_object
 from statewright.services.processes.hosting import ProcessHost, ProcessHosts
+from statewright.services.processes.incident_rows import build_chain_incident
 from statewright.services.processes.outbox import Outbox, OutboxWorker
 from statewright.services.processes.writing import OUTBOX_DELAY_US, encode_outcome
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.scheduler import system_principal
 from statewright.storage.commit.unit_of_work import UnitOfWork
+from statewright.storage.ops.incidents import INCIDENTS, StagedIncidents
 from statewright.storage.processes import children
 from statewright.storage.processes.children import DueChild
 from statewright.storage.processes.parts import WAITS, ChildEndRow, Waits
@@ -106,9 +108,14 @@ async def _give_up(host: ProcessHost[P, I], child: DueChild, reason: str) -> Non
             started_children=[child.id],
             child_ends=_build_failed_end(child, reason, unit.started_at),
         )
+        if child.execution is None:  # one that waits for it fails itself
+            row = build_chain_incident(unit, host.language, child, reason)
+            unit.parts[INCIDENTS.name] = StagedIncidents(rows=(row,))
         await unit.commit()
     if child.execution is not None:
         host.shared.due_ends.add(child.tenant, child.id)
+    else:
+        host.runtime.incidents.count_committed("CHAIN_FAILED")
     log.warning("chain_given_up", tenant=child.tenant, parent=child.parent, reason=reason)
 
 

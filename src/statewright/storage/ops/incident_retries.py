@@ -80,7 +80,7 @@ def build_staged_retry(tenant: TenantId, id_: str, claim: int, by: Actor, act: A
 
 
 MAKE_DUE: Final = """
-    UPDATE scheduled_task SET fire_at = least(fire_at, $5), not_before = 0, attempts = 0
+    UPDATE scheduled_task SET fire_at = least(fire_at, $5), not_before = 0, attempts = 0, failures = 0
      WHERE tenant = $1 AND entity = $2 AND state = $3 AND transition = $4
  RETURNING 1
 """

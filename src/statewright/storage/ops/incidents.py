@@ -7,7 +7,7 @@ import asyncpg
 import msgspec
 from msgspec import Struct
 
-from statewright.entity import Actor
+from statewright.entity import Actor, ScheduledTask
 from statewright.ids import TenantId
 from statewright.incidents import IncidentRow, Resolution
 from statewright.operator_acts import Act
@@ -15,6 +15,7 @@ from statewright.storage.commit.statement import build_staged_part, read_section
 from statewright.storage.commit.submission import StagedPart
 from statewright.storage.ops.audit import record_act
 from statewright.storage.pool import Pool
+from statewright.storage.schedules import PARKED
 
 MAX_PER_FINGERPRINT: Final = 1_000
 """Open incidents of one cause; of further subjects none is stored."""
@@ -256,21 +257,51 @@ async def resolve_incident(
     return done
 
 
+NOTE_TIMER_FAILURE: Final = f"""
+    UPDATE scheduled_task
+       SET failures = failures + 1, not_before = CASE WHEN failures + 1 >= $6 THEN {PARKED} ELSE not_before END
+     WHERE tenant = $1 AND entity = $2 AND state = $3 AND transition = $4 AND armed_in = $5
+ RETURNING not_before = {PARKED}
+"""  # noqa: S608 - a constant
+
+
+async def note_timer_failure(
+    pool: Pool, task: ScheduledTask, *, max_failures: int, incident: IncidentRow | None
+) -> bool:
+    """Count a failed fire; whether it was the last that is allowed: the timer is parked then, the incident stored."""
+    timer = (task.tenant, task.entity, task.key.state, task.key.transition, task.armed_in)
+    async with pool.connection() as connection, connection.transaction():
+        is_parked: bool = await connection.fetchval(NOTE_TIMER_FAILURE, *timer, max_failures) or False
+        if is_parked and incident is not None:
+            await connection.fetchval(WRITE, _encode([incident]).decode(), timeout=STATEMENT_TIMEOUT_S)
+    return is_parked
+
+
 CLOSE_SETTLED: Final = """
     -- What has taken care of itself. Suspended subjects are left alone.
     WITH settled AS (
         SELECT incident.tenant, incident.id,
                CASE WHEN entity.id IS NULL THEN 'GONE'
+                    WHEN settled.has_succeeded THEN 'SUCCEEDED'
                     WHEN entity.state <> incident.state THEN 'MOVED'
-                    ELSE 'SUCCEEDED' END AS resolution
+                    ELSE 'GONE' END AS resolution
           FROM incident
-          LEFT JOIN entity ON entity.tenant = incident.tenant AND entity.id = incident.subject_id::uuid
+          -- As a CASE: subjects of other kinds are no ids.
+          LEFT JOIN entity ON entity.tenant = incident.tenant
+           AND entity.id = CASE WHEN incident.subject_kind IN ('ENTITY', 'INSTANCE') THEN incident.subject_id::uuid END
+         CROSS JOIN LATERAL (
+                SELECT incident.subject_kind = 'ENTITY' AND entity.valid_from > incident.last_at
+                       AND entity.transition = coalesce(incident.transition, entity.transition) AS has_succeeded
+               ) AS settled
          WHERE incident.status = 'OPEN' AND incident.subject_kind IN ('ENTITY', 'INSTANCE')
            AND incident.retried_until <= now_us()
-           AND (entity.id IS NULL OR (NOT entity.suspended AND (
+           AND (entity.id IS NULL OR (NOT entity.suspended AND incident.kind <> 'CHAIN_FAILED' AND (
                 entity.state <> incident.state
-                OR (incident.kind = 'RUN_FAILED' AND entity.valid_from > incident.last_at
-                    AND entity.transition = coalesce(incident.transition, entity.transition)))))
+                OR settled.has_succeeded
+                OR (incident.kind IN ('TIMER_FAILED', 'TIMER_DEAD') AND NOT EXISTS (
+                    SELECT FROM scheduled_task AS task
+                     WHERE task.tenant = incident.tenant AND task.entity = entity.id AND task.state = incident.state
+                       AND task.transition = incident.transition AND task.armed_at * 1000 <= incident.last_at)))))
          LIMIT $1
     )
     UPDATE incident

@@ -17,7 +17,7 @@ from statewright.ids import NodeId, TenantId
 from statewright.operator_acts import Act
 from statewright.storage.ops.audit import record_act
 from statewright.storage.pool import Pool
-from statewright.storage.schedules import HELD
+from statewright.storage.schedules import HELD, PARKED
 from statewright.suspensions import (
     SCOPES,
     HeldTimers,
@@ -141,7 +141,7 @@ FIRE_TIMERS: Final = f"""
     -- In order of their times, so many a second. Neither the pause nor the way to the next scan counts as lateness.
     WITH due AS (
         SELECT task.entity, task.state, task.transition, row_number() OVER (ORDER BY task.fire_at, task.entity) AS n
-        {_TIMERS_OF_SCOPE} AND task.fire_at <= $1::bigint
+        {_TIMERS_OF_SCOPE} AND task.fire_at <= $1::bigint AND task.not_before < {PARKED}
     )
     UPDATE scheduled_task AS task
        SET fire_at = $1::bigint + (due.n - 1) * 1000 / $2::bigint, not_before = 0, attempts = 0,
@@ -158,7 +158,8 @@ SHIFT_TIMERS: Final = f"""
         {_TIMERS_OF_SCOPE}
     )
     UPDATE scheduled_task AS task
-       SET fire_at = task.fire_at + moved.by_ms, not_before = 0, attempts = 0
+       SET fire_at = task.fire_at + moved.by_ms, attempts = 0,
+           not_before = CASE WHEN task.not_before < {PARKED} THEN 0 ELSE task.not_before END
       FROM moved
      WHERE $2::bigint IS NOT NULL AND task.tenant = $4
        AND task.entity = moved.entity AND task.state = moved.state AND task.transition = moved.transition
