@@ -12,10 +12,10 @@ from statewright.ids import TenantId
 KeyStatus = Literal["IN_PROGRESS", "DONE", "INTERRUPTED"]
 
 
-Recording = Literal["commit", "transaction", "either", "nothing"]
-"""How a request with an idempotency key is recorded: with the commit of its unit of work; in one transaction with the
-statements of its use case; the one where it joins a unit of work, else the other; not at all, where nothing durable is
-made.
+Recording = Literal["commit", "only commit", "transaction", "either", "nothing"]
+"""How a request with an idempotency key is recorded: with the commit of its unit of work; the same, where it does
+nothing else that lasts; in one transaction with the statements of its use case; with the commit where it joins a unit
+of work, else in such a transaction; not at all, where nothing durable is made.
 """
 
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
@@ -35,7 +35,7 @@ def read_key(text: str) -> str | None:
 
 
 class KeyScope(Struct, frozen=True):
-    """What a key counts within, and the key: its hash, as the text of a UUID."""
+    """What a key counts within, and the key: its hash, 16 bytes in hexadecimal."""
 
     tenant: TenantId
     principal: str

@@ -166,7 +166,7 @@ async def run_and_commit(
             await caller.commit(unit, saved)
         except Failure as failure:
             failure.warnings = tuple(unit.warnings)
-            if unit.parent is None:
+            if unit.parent is None and failure.failed_run and not (keyed and await keyed.is_overtaken()):
                 runtime.incidents.report_run(caller.principal, failure)
             if unit.parent is None and unit.id != unit.label:  # a segment is durable: repeating it is no repetition
                 failure.properties = {"transactionId": unit.label, **failure.properties}

@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
+from statewright.idempotency import KeyScope
+from statewright.storage.idempotency.records import KeyReader, StoredKey
 from tests.builders import SAMPLE, a_workflow, manual
 from tests.integration.ops.builders import ops_api
 from tests.service import Api, RunningService, done, refused
@@ -118,6 +120,37 @@ def test_of_many_at_once_one_is_carried_out(api: Api) -> None:
     assert {answer.content for answer in answers} == {answers[0].content}
     assert sum(map(replayed, answers)) == 39
     assert entities(api) == 1
+
+
+def test_the_first_request_with_a_key_looks_for_no_record(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, find = [], KeyReader.find
+
+    async def count(reader: KeyReader, scope: KeyScope) -> StoredKey | None:
+        asked.append(scope)
+        return await find(reader, scope)
+
+    monkeypatch.setattr(KeyReader, "find", count)
+    api.a_model(LIFE)
+    first = api.post("/entity/JSON/prize/1", SAMPLE, Idempotency_Key="k")
+    assert asked == []
+    assert same(first, api.post("/entity/JSON/prize/1", SAMPLE, Idempotency_Key="k"))
+    assert len(asked) == 1
+    assert entities(api) == 1
+
+
+def test_what_became_of_the_first_request_does_not_count_against_its_repeat(api: Api) -> None:
+    api.a_model(LIFE)
+    entity = api.create().id
+    requests = [
+        ("POST", "/entity/JSON/prize/1", SAMPLE),
+        ("PUT", f"/entity/JSON/{entity}/GO", {"year": 7}),
+        ("DELETE", f"/entity/{entity}", b""),
+    ]
+    firsts = [api.request(*request, Idempotency_Key=f"k{n}") for n, request in enumerate(requests)]
+    done(api.delete("/entity/prize/1"))
+    done(api.put("/model/prize/1/unlock"))
+    for n, request in enumerate(requests):
+        assert same(firsts[n], api.request(*request, Idempotency_Key=f"k{n}"))
 
 
 def test_a_search_takes_a_key_and_makes_nothing_of_it(api: Api) -> None:

@@ -206,20 +206,22 @@ ENTITY_MANAGE: Final = RpcMethod(
     kind="entity",
     operations={
         "EntityCreateRequest": build_operation(
-            Create, create, failing=always_respond(WRITE_FAILED), recording="commit"
+            Create, create, failing=always_respond(WRITE_FAILED), recording="only commit"
         ),
         "EntityUpdateRequest": build_operation(
-            Update, update, failing=always_respond(WRITE_FAILED), recording="commit"
+            Update, update, failing=always_respond(WRITE_FAILED), recording="only commit"
         ),
-        "EntityPatchRequest": build_operation(Patch, patch, failing=always_respond(WRITE_FAILED), recording="commit"),
+        "EntityPatchRequest": build_operation(
+            Patch, patch, failing=always_respond(WRITE_FAILED), recording="only commit"
+        ),
         "EntityDeleteRequest": build_operation(
             Delete,
             delete,
             failing=lambda request: EntityDeleteResponse(entity_id=request.entity_id or ""),
-            recording="commit",
+            recording="only commit",
         ),
         "EntityTransitionRequest": build_operation(
-            Transition, fire, failing=always_respond(EntityTransitionResponse()), recording="commit"
+            Transition, fire, failing=always_respond(EntityTransitionResponse()), recording="only commit"
         ),
     },
     unjoined=WRITE_FAILED,

@@ -235,6 +235,7 @@ class RequestHandler:
                 request_hash=request_hash,
                 answer_format=answer_format,
                 recording=prepared.recording,
+                size=len(get_data(event)),
             )
         except InvalidCall:
             raise

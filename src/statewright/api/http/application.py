@@ -375,18 +375,20 @@ class _Call:
         return response
 
     async def _answer_keyed(self, asked: Request, route: Operation) -> tuple[Request, Response]:
-        """Answer a request with an ``Idempotency-Key``: its record is asked before anything but who sends it. Gives the
+        """Answer a request with an ``Idempotency-Key``: its record counts before anything but who sends it. Gives the
         request as its endpoint had it, too.
         """
         key = idempotency.read_key(self._scope)
         if route.recording == "nothing":
             return asked, await self._answer(route, asked)
         body = await idempotency.read_body(self._receive)
-        receive = idempotency.replay_body(body, self._receive)
         carried_out = asked
 
         async def run(runtime: Runtime, caller: Caller) -> Response:
             nonlocal carried_out
+            receive = idempotency.replay_body(
+                body, self._receive
+            )  # of every attempt: it may be overtaken, and run again
             carried_out = Request(self._scope, receive, runtime=runtime, caller=caller, path_params=asked.path_params)
             return await self._answer(route, carried_out)
 
@@ -402,6 +404,7 @@ class _Call:
                 lambda defect: idempotency.to_stored(errors.defect(defect, self._shown_path, verbose)),
             ),
             recording=route.recording,
+            size=len(body),
             answers_secret=route.answers_secret,
         )
         return carried_out, response

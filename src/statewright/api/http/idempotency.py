@@ -65,11 +65,7 @@ async def hash_request(scope: Scope, headers: Mapping[bytes, bytes], body: bytes
 
 def hash_parts(parts: list[bytes]) -> bytes:
     """A hash of some texts, each with its length, so that none runs over into the next."""
-    digest = sha256()
-    for part in parts:
-        digest.update(b"%d:" % len(part))
-        digest.update(part)
-    return digest.digest()
+    return sha256(b"".join([b"%d:%b" % (len(part), part) for part in parts])).digest()
 
 
 async def read_body(receive: Receive) -> bytes:
@@ -149,6 +145,7 @@ async def answer_keyed(
     request_hash: bytes,
     answer_format: AnswerFormat,
     recording: Recording,
+    size: int,
     answers_secret: bool = False,
 ) -> Response:
     """Carry out a request with a key, or repeat the answer of the first one. Raises what the endpoint raises, and the
@@ -172,6 +169,7 @@ async def answer_keyed(
         request_hash=request_hash,
         answer_format=answer_format,
         recording=recording,
+        size=size,
     )
     if executed.is_replay:
         return to_response(unseal(executed.answer, runtime), REPLAYED)

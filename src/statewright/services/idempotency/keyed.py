@@ -28,13 +28,15 @@ from statewright.failures import (
     IdempotencyClaimLost,
     IdempotencyKeyTaken,
     OutcomeUnknown,
+    StorageUnavailable,
 )
 from statewright.idempotency import KeyScope, KeyStatus, StoredAnswer
 from statewright.storage.columns import StagedRow
 from statewright.storage.commit.overlay import Overlay
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.storage.idempotency import records
-from statewright.storage.idempotency.parts import KEYS, KeyRecord, KeyRecords
+from statewright.storage.idempotency.parts import KEYS, NOBODY, KeyRecord, KeyRecords
+from statewright.storage.idempotency.records import KeyReader
 from statewright.storage.idempotency.transaction import open_recorded_transaction
 from statewright.storage.pool import Pool
 
@@ -60,6 +62,7 @@ class KeySettings(Struct, frozen=True, kw_only=True):
     """What all requests with keys have in common in one process. ``node`` is the id of this one."""
 
     pool: Pool
+    reader: KeyReader
     node: str
     retention: timedelta
 
@@ -73,7 +76,7 @@ class KeyedRequest:
         self.scope = scope
         self.request_hash = request_hash
         self.format = answer_format
-        self.token = str(uuid4())
+        self._token: str | None = None
         self.answer: StoredAnswer | None = None
         """What is stored, once it is; of a request that joins a transaction, what will be."""
         self.elements: tuple[str, ...] = ()
@@ -112,7 +115,7 @@ class KeyedRequest:
 
     def restart(self) -> None:
         """Begin a new attempt, of which nothing is stored."""
-        self.token = str(uuid4())
+        self._token = None
         self.answer, self.elements, self._claim = None, (), None
         self._is_segmented, self._events = False, []
         self._compose_failure, self._convert, self._chunk = None, None, None
@@ -120,6 +123,13 @@ class KeyedRequest:
     def resume(self, elements: tuple[str, ...]) -> None:
         """Go on with what an earlier attempt has begun: its record bears the token of this one."""
         self.elements, self._claim = elements, self.token
+
+    @property
+    def token(self) -> str:
+        """Of the attempt."""
+        if self._token is None:
+            self._token = str(uuid4())
+        return self._token
 
     @property
     def is_claimed(self) -> bool:
@@ -130,6 +140,17 @@ class KeyedRequest:
     def is_partly_durable(self) -> bool:
         """Whether something of the effect is durable before the end."""
         return self._is_segmented or bool(self.elements)
+
+    async def is_overtaken(self) -> bool:
+        """Whether another attempt has left a record, and this one has not: what became of this one is not to be told,
+        since it may be due to that.
+        """
+        if self.is_claimed:
+            return False
+        try:
+            return await self._settings.reader.find(self.scope) is not None
+        except StorageUnavailable:
+            return False
 
     # The protocol RecordedRequest.
 
@@ -318,14 +339,16 @@ class KeyedRequest:
         claim: str | None = None,
     ) -> KeyRecord:
         kept = self._settings.retention if not is_segmented else INTERRUPTED_RETENTION
+        claim = claim or self._claim
+        is_at_work = status == "IN_PROGRESS"
         return KeyRecord(
             tenant=self.scope.tenant,
             principal=self.scope.principal,
             key=self.scope.key,
             request_hash=self.request_hash.hex(),
-            claim=claim or self._claim,
-            token=self.token,
-            node=self._settings.node,
+            claim=claim,
+            token=self.token if is_at_work else NOBODY,
+            node=self._settings.node if is_at_work else "",
             status=status,
             is_segmented=is_segmented,
             transaction_id=transaction_id,

@@ -5,15 +5,19 @@ Twins on this node wait in memory. Of one that is at work on another node only i
 out or commits in parts; it is looked at until it is done. Where there is none two twins may both compute: the commit of
 the second finds the record of the first, applies nothing, and what the first has stored is answered. So a refusal, too,
 is told only when there is still no record: it may be due to what a twin has done meanwhile.
+
+The same keeps repeats from being done again, so most requests do not ask for a record before they run: nearly all are
+the first with their key. Those look first that are costly to do in vain, that do what no commit of theirs can undo, or
+whose transaction is that of another request.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import timedelta
 from hashlib import blake2b
 from typing import Final
-from uuid import UUID
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -74,8 +78,8 @@ class _Overtaken(Exception):
 
 def build_scope(tenant: TenantId, principal: str, key: str) -> KeyScope:
     """The scope of a key, and its hash."""
-    digest = blake2b(key.encode(), digest_size=16).digest()
-    return KeyScope(tenant, principal, str(UUID(bytes=digest)))
+    digest = blake2b(key.encode(), digest_size=16).hexdigest()
+    return KeyScope(tenant, principal, digest)
 
 
 class IdempotentRequests:
@@ -91,8 +95,8 @@ class IdempotentRequests:
         wait: timedelta = timedelta(seconds=10),
     ) -> None:
         self.outcomes: Counter[str] = Counter()
-        self._settings = KeySettings(pool=pool, node=node, retention=retention)
         self._reader = KeyReader(reads)
+        self._settings = KeySettings(pool=pool, reader=self._reader, node=node, retention=retention)
         self._wait_s = wait.total_seconds()
         self._running: dict[KeyScope, KeyedRequest] = {}
         self._given_up: set[asyncio.Task[None]] = set()
@@ -115,8 +119,11 @@ class IdempotentRequests:
             return replace(found, status="INTERRUPTED")
         return found
 
-    async def execute(self, keyed: KeyedRequest, attempt: Attempt, *, joined: UnitOfWork | None = None) -> Executed:
-        """Carry the request out, or give the answer of the first one. ``joined`` is the transaction it works in.
+    async def execute(
+        self, keyed: KeyedRequest, attempt: Attempt, *, joined: UnitOfWork | None = None, looks_first: bool = True
+    ) -> Executed:
+        """Carry the request out, or give the answer of the first one. ``joined`` is the transaction it works in. One
+        that does not look first finds the record of an earlier one when it writes its own.
 
         Raises the failures of the request, ``IdempotencyConflict``, ``IdempotencyInProgress``,
         ``IdempotencyInterrupted``.
@@ -125,14 +132,30 @@ class IdempotentRequests:
         keyed.joined = joined
         if keyed.scope in self._running:
             await self._wait_for_twin(keyed, deadline)
+            looks_first = True  # the twin has left a record, most likely
         self._running[keyed.scope] = keyed
         try:
+            if not looks_first and joined is None:
+                with suppress(_Overtaken):
+                    return await self._execute_unseen(keyed, attempt)
+                keyed.restart()
             return await self._execute_alone(keyed, attempt, deadline, joined)
         finally:
             if keyed.is_left:
                 self._watch(keyed)
             else:
                 self._end(keyed)
+
+    async def _execute_unseen(self, keyed: KeyedRequest, attempt: Attempt) -> Executed:
+        """Carry the request out as the first one with its key. Raises ``_Overtaken`` when it is not."""
+        is_first = True
+        try:
+            return Executed(await self._run(keyed, attempt))
+        except _Overtaken:
+            is_first = False
+            raise
+        finally:
+            self.outcomes["new"] += is_first
 
     async def _execute_alone(
         self, keyed: KeyedRequest, attempt: Attempt, deadline: float, joined: UnitOfWork | None
@@ -242,6 +265,8 @@ class IdempotentRequests:
         if keyed.answer is None:
             if not answer.is_success:
                 await self._give_up(keyed)
+            elif await keyed.is_overtaken():
+                raise _Overtaken
             else:  # without an effect, or with one that may happen twice
                 await keyed.store_outcome(None, answer)
         return answer
@@ -254,19 +279,10 @@ class IdempotentRequests:
         if keyed.answer is not None:
             return keyed.answer
         is_known = not isinstance(failure, OutcomeUnknown | StorageUnavailable)
-        if is_known and await self._is_overtaken(keyed):
+        if is_known and await keyed.is_overtaken():
             raise _Overtaken from failure
         await self._give_up(keyed)
         raise failure
-
-    async def _is_overtaken(self, keyed: KeyedRequest) -> bool:
-        """Whether a twin has left a record while this request was about to be refused."""
-        if keyed.is_claimed:
-            return False
-        try:
-            return await self._reader.find(keyed.scope) is not None
-        except StorageUnavailable:
-            return False
 
     def _refuse(self) -> None:
         self.outcomes["conflict"] += 1

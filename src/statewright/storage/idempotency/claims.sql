@@ -39,8 +39,8 @@ key_lost AS MATERIALIZED (
 -- [writes]
 keys_changed AS (
     UPDATE idempotency
-       SET status = claimed_keys.status, is_segmented = claimed_keys.is_segmented, transaction_id = claimed_keys.transaction_id,
-           entities = idempotency.entities || claimed_keys.entities,
+       SET status = claimed_keys.status, is_segmented = coalesce(claimed_keys.is_segmented, false),
+           transaction_id = claimed_keys.transaction_id, entities = idempotency.entities || coalesce(claimed_keys.entities, '{}'),
            elements = idempotency.elements || array_remove(ARRAY[claimed_keys.element], NULL),
            answer_status = claimed_keys.answer_status, answer_type = claimed_keys.answer_type, answer = claimed_keys.answer,
            expires_at = applied.at + claimed_keys.kept_us

@@ -32,8 +32,10 @@ key_taken AS MATERIALIZED (
 keys_added AS (
     INSERT INTO idempotency (tenant, principal, key, request_hash, status, token, node, is_segmented, transaction_id, entities,
                              elements, answer_status, answer_type, answer, created_at, expires_at)
-    SELECT keyed.tenant, keyed.principal, keyed.key, decode(keyed.request_hash, 'hex'), keyed.status, keyed.token, keyed.node,
-           keyed.is_segmented, keyed.transaction_id, keyed.entities, array_remove(ARRAY[keyed.element], NULL),
+    SELECT keyed.tenant, keyed.principal, keyed.key, decode(keyed.request_hash, 'hex'), keyed.status,
+           coalesce(keyed.token, '00000000-0000-0000-0000-000000000000'), coalesce(keyed.node, ''),
+           coalesce(keyed.is_segmented, false), keyed.transaction_id, coalesce(keyed.entities, '{}'),
+           array_remove(ARRAY[keyed.element], NULL),
            keyed.answer_status, keyed.answer_type, keyed.answer, applied.at, applied.at + keyed.kept_us
       FROM keyed
       JOIN applied USING (t)

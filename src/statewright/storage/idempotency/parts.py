@@ -13,21 +13,25 @@ from statewright.ids import TenantId
 from statewright.storage.commit.statement import Part, read_sections
 from statewright.storage.commit.submission import PartRefused, Refusal, StagedPart, Submission
 
+NOBODY: Final = "00000000-0000-0000-0000-000000000000"
+"""The token of an attempt that is over with its first write."""
 
-class KeyRecord(Struct, frozen=True, kw_only=True):
+
+class KeyRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A record as a transaction writes it.
 
-    ``claim`` is the token that the stored record must have; None: there must be none. ``element`` is added to those of
-    the chunks before, ``entities`` to the ids that are known. ``kept_us`` is for how long the record counts.
+    ``claim`` is the token that the stored record must have; None: there must be none. ``token`` and ``node`` tell who
+    is at work, and count as long as somebody is. ``element`` is added to those of the chunks before, ``entities`` to
+    the ids that are known. ``kept_us`` is for how long the record counts.
     """
 
     tenant: TenantId
     principal: str
     key: str
     request_hash: str
-    claim: str | None
-    token: str
-    node: str
+    claim: str | None = None
+    token: str = NOBODY
+    node: str = ""
     status: KeyStatus
     is_segmented: bool = False
     transaction_id: str | None = None

@@ -81,7 +81,7 @@ async def _fetch_records(
         columns = [[row[name] for row in expired] for name in ("tenant", "principal", "key")]
         await connection.execute(DROP_EXPIRED, *columns, timeout=timeout_s)
         rows = [row for row in rows if not row["is_expired"]]
-    return {KeyScope(row["tenant"], row["principal"], str(row["key"])): _to_stored_key(row) for row in rows}
+    return {KeyScope(row["tenant"], row["principal"], row["key"].hex): _to_stored_key(row) for row in rows}
 
 
 def _to_stored_key(row: asyncpg.Record) -> StoredKey:

@@ -419,6 +419,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
             request_hash=hash_message(method, request),
             answer_format=NO_FAILURES,
             recording="commit",
+            size=request.ByteSize(),
         )
         if executed.is_replay:
             context.set_trailing_metadata(((REPLAYED_METADATA, "true"),))
