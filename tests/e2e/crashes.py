@@ -9,7 +9,7 @@ import os
 import random
 import ssl
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +29,8 @@ PATIENCE_S = 300.0
 
 LEFTOVERS = """
     SELECT (SELECT count(*) FROM process_job) + (SELECT count(*) FROM process_timer)
-         + (SELECT count(*) FROM unique_claim) + (SELECT count(*) FROM process_child_end)
+         + (SELECT count(*) FROM unique_claim)
+         + (SELECT count(*) FROM process_child) + (SELECT count(*) FROM process_child_end)
 """
 
 
@@ -71,6 +72,8 @@ class Scene:
     """What a worker makes of the variables of a job; the token tells its answers from all others."""
     tasks: int
     """How often tasks are done in an instance."""
+    filters: Mapping[str, str] = field(default_factory=dict)
+    """Of the list, for the instances that are started here, where they start others."""
 
     async def start_all(self, http: httpx.AsyncClient, ledger: Ledger) -> None:
         """One instance for each key; the key tells whether a start that was not answered was carried out."""
@@ -135,7 +138,7 @@ class Scene:
                 assert task.cancelled() or task.exception() is None, task
 
     async def count_completed(self, http: httpx.AsyncClient) -> int:
-        answered = await http.get(self.instances, params={self.state: "COMPLETED", "pageSize": 1})
+        answered = await http.get(self.instances, params={**self.filters, self.state: "COMPLETED", "pageSize": 1})
         return int(answered.json()["total"])
 
     async def kill_often(

@@ -1,5 +1,5 @@
-"""SIGKILL while playbooks run, with parallel loops, joins and tokens that wait for admission: every run of a step
-counts once, and every execution ends as it would have without kills.
+"""SIGKILL while playbooks run, with parallel loops of tasks and of other playbooks, joins and tokens that wait for
+admission: every run of a step counts once, and every execution ends as it would have without kills.
 """
 
 from collections import Counter
@@ -17,11 +17,14 @@ metadata: {name: kills}
 workflow:
 - step: begin
   tool: {kind: noop}
-  next: {spec: {mode: inclusive}, arcs: [{step: items}, {step: flag}, {step: gate}]}
+  next: {spec: {mode: inclusive}, arcs: [{step: items}, {step: others}, {step: flag}, {step: gate}]}
 - step: items
   loop: {in: [0, 1, 2], iterator: item, spec: {mode: parallel, max_in_flight: 2}}
   tool: {kind: work}
   next: {arcs: [{step: meet, args: {items: "{{ results.items }}"}}]}
+- step: others
+  loop: {in: [0, 1], iterator: item, spec: {mode: parallel}}
+  tool: {kind: playbook, path: inner, args: {n: "{{ item }}"}}
 - step: flag
   tool: {kind: work}
 - step: gate
@@ -33,8 +36,9 @@ workflow:
   tool: {kind: work}
 """
 """A parallel loop beside a token that is admitted once another branch has set a flag, and a join of both."""
+INNER = "metadata: {name: inner}\nworkflow: [{step: inside, tool: {kind: work}}]"
 
-RUNS = {"begin": 1, "items": 1, "flag": 1, "gate": 1, "meet": 1}
+RUNS = {"begin": 1, "items": 1, "others": 1, "flag": 1, "gate": 1, "meet": 1}
 
 
 def answer(dispatch: Json, token: str) -> Json:
@@ -42,6 +46,8 @@ def answer(dispatch: Json, token: str) -> Json:
     match dispatch["step"]:
         case "items":
             return {"status": "ok", "result": {"item": dispatch["loop"]["element"], "by": token}}
+        case "inside":
+            return {"status": "ok", "result": {"n": dispatch["workload"]["n"], "by": token}}
         case "flag":
             return {"status": "ok", "patches": [{"path": ["open"], "value": True, "at": 0}]}
         case "gate":
@@ -57,13 +63,15 @@ SCENE = Scene(
     build_start=lambda key: {"path": "kills", "workload": {"key": key}},
     types=["playbook:work"],
     answer=answer,
-    tasks=6,
+    tasks=8,
+    filters={"path": "kills"},
 )
 
 
 def upload(program: Program) -> None:
-    stored = Program.api(program, context_path="").post("/v1/playbooks", TEXT.encode())
-    assert stored.status_code == 201, stored.text
+    for text in (INNER, TEXT):
+        stored = Program.api(program, context_path="").post("/v1/playbooks", text.encode())
+        assert stored.status_code == 201, stored.text
 
 
 async def check(program: Program, database: str, ledger: Ledger) -> None:
@@ -71,8 +79,10 @@ async def check(program: Program, database: str, ledger: Ledger) -> None:
     async with connected(database) as connection:
         assert await connection.fetchval(LEFTOVERS) == 0
     async with httpx.AsyncClient(base_url=program.root, verify=NO_TLS, trust_env=False, timeout=30) as http:
-        executions = (await http.get(SCENE.instances, params={"pageSize": 1000})).json()["items"]
+        executions = (await http.get(SCENE.instances, params={**SCENE.filters, "pageSize": 1000})).json()["items"]
         assert sorted(one["businessKey"] for one in executions) == sorted(f"K-{n}" for n in range(INSTANCES))
+        inner = (await http.get(SCENE.instances, params={"path": "inner", "pageSize": 1000})).json()
+        assert inner["total"] == 2 * INSTANCES
         for execution in executions:
             log = await http.get(f"{SCENE.instances}/{execution['id']}/events", params={"limit": 1000})
             check_execution(execution, log.json()["items"], ledger)
@@ -84,14 +94,15 @@ def check_execution(execution: Json, log: list[Json], ledger: Ledger) -> None:
     results = execution["results"]
     assert [one["item"] for one in results["items"]] == [0, 1, 2]
     assert (results["gate"], results["meet"]["items"], results["meet"]["gate"]) == ("passed", [0, 1, 2], "passed")
+    assert [one["n"] for one in results["others"]] == [0, 1]
     tokens = {token for sent in ledger.sent.values() for token in sent}
-    assert {results["meet"]["by"], *(one["by"] for one in results["items"])} <= tokens
+    assert {results["meet"]["by"], *(one["by"] for one in [*results["items"], *results["others"]])} <= tokens
     assert [event["seq"] for event in log] == list(range(1, len(log) + 1))
     for kind in ("step.scheduled", ("step.done", "loop.done")):
         wanted = (kind,) if isinstance(kind, str) else kind
         assert Counter(event["step"] for event in log if event["event_type"] in wanted) == RUNS
-    elements = [event["iteration"] for event in log if event["event_type"] == "loop.iteration.done"]
-    assert sorted(elements) == [0, 1, 2]
+    elements = [(event["step"], event["iteration"]) for event in log if event["event_type"] == "loop.iteration.done"]
+    assert sorted(elements) == [*(("items", n) for n in range(3)), *(("others", n) for n in range(2))]
     assert sum(event["event_type"] == "ctx.patched" for event in log) == 1
 
 

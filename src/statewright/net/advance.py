@@ -136,9 +136,9 @@ def _apply_report(run: KernelRun, event: Event) -> None:
             finish(run, token, output)
         case ChildEnded() if token := _find_token_for_child(run, event.execution):
             if event.reason is None:
-                finish(run, token, event.output)
+                _finish_task(run, token, event.output)
             else:
-                fail(run, token, event.reason, event.error)
+                fail_element(run, token, event.reason, event.error)
         case _:
             pass  # it came too late, or does not apply
 
@@ -282,6 +282,12 @@ def _find_token_for_signal(run: KernelRun, node: NodeId) -> Token | None:
 
 def _find_token_for_child(run: KernelRun, execution: ExecutionId) -> Token | None:
     token = run.tokens.get(execution)
-    if token is None or token.stage != "WORKING" or not isinstance(run.get_node(token).activity, SubNet):
+    if token is None or token.stage != "WORKING":
         return None
-    return token
+    match run.get_node(token).activity:
+        case SubNet():
+            return token
+        case Many(body=SubNet()) if token.owner is not None:
+            return token
+        case _:
+            return None

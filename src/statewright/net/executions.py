@@ -211,6 +211,8 @@ def _close_work(run: KernelRun, token: Token, closing: Closing) -> None:
             )
         case SubNet() if closing.work == "CANCELLED" and closing.status != "BYPASSED":  # then none was started
             run.emit(CancelChild(token.id))
+        case Many(body=SubNet()) if closing.work == "CANCELLED" and token.owner is not None:
+            run.emit(CancelChild(token.id))
         case _:
             pass
 

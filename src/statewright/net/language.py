@@ -151,6 +151,10 @@ class LoopRules(Protocol):
         """How many elements run at once, where the net says ``limit``; asked once, as the loop begins."""
         return limit
 
+    def build_child_input(self, data: JsonObject, visit: Visit) -> "JsonValue | Problem":
+        """What the instance is started with that does an element; asked as it begins."""
+        return visit.input
+
     def collect(self, data: JsonObject, visit: Visit, results: Sequence[ElementResult]) -> "JsonValue | Problem":
         """The output of the loop, from the results in the order of the items."""
         return [result.payloads[0] if result.payloads else None for result in results]

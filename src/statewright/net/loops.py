@@ -1,19 +1,19 @@
 """Loops over items: beginning their elements, taking in their results, and finishing.
 
-An element is a token of its own beside that of the loop, at the same node, while a task does it or since it failed; or
-else a pass over the body of the loop, a scope of its own for the tokens in it.
+An element is a token of its own beside that of the loop, at the same node, while a task or another instance does it or
+since it failed; or else a pass over the body of the loop, a scope of its own for the tokens in it.
 """
 
 from msgspec.structs import replace
 
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.net.effects import RecordEntry, RecordPatch
+from statewright.net.effects import RecordEntry, RecordPatch, StartChild
 from statewright.net.executions import Closing, close, enqueue_task
 from statewright.net.firing import apply_changes, build_visit, complete, fail
 from statewright.net.identifiers import ExecutionId, ScopeId
 from statewright.net.language import Problem, Visit
 from statewright.net.marking import ElementResult, Move, Scope, Token
-from statewright.net.nodes import Body, Many, Task
+from statewright.net.nodes import Body, Many, SubNet, Task
 from statewright.net.run import KernelRun
 
 
@@ -78,10 +78,21 @@ def _begin_element(run: KernelRun, owner: Token, many: Many, visit: Visit) -> bo
     elif isinstance(many.body, Task):
         token = _enter_element(run, owner, visit)
         run.put_token(enqueue_task(run, token, many.body, visit.input))
+    elif isinstance(many.body, SubNet):
+        _begin_child(run, owner, many.body, visit)
     else:
         _begin_pass(run, owner, many.body, visit)
         return True
     return False
+
+
+def _begin_child(run: KernelRun, owner: Token, body: SubNet, visit: Visit) -> None:
+    token = _enter_element(run, owner, visit)
+    given = run.language.build_child_input(run.data, visit)
+    if isinstance(given, Problem):
+        fail(run, token, given.reason, given.error)
+    else:
+        run.emit(StartChild(net=body.net, input=given, awaited_by=token.id))
 
 
 def _element_of(visit: Visit) -> int:
@@ -121,7 +132,7 @@ def _begin_pass(run: KernelRun, owner: Token, body: Body, visit: Visit) -> None:
 
 
 def complete_element(run: KernelRun, token: Token, output: JsonValue, *, is_closed: bool = False) -> None:
-    """The task of an element is done; ``is_closed``: it was recorded before, while the instance was not running."""
+    """What does an element is done; ``is_closed``: it was recorded before, while the instance was not running."""
     owner = token.owner
     visit = build_visit(run, token, output)
     if owner is None or isinstance(visit, Problem):

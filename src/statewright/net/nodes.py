@@ -94,15 +94,15 @@ class Body(Struct, frozen=True):
 
 
 class Many(Struct, frozen=True):
-    """A loop over the items of the input: the body is done for each of them, ``limit`` at once (1: one after the other;
-    ``None``: all). The guard of the node is one of its items.
+    """A loop over the items of the input: the body, which may be another net, is done for each of them, ``limit`` at
+    once (1: one after the other; ``None``: all). The guard of the node is one of its items.
 
     ``on_failure``: whether an element that fails fails the instance, the loop goes on without it, or it begins no
     others and the node fails once those that run have ended. In the first case what the others come to is kept, and a
     restart does only those again that have no result. Nets that route failures have loops of the other two kinds.
     """
 
-    body: Task | Body
+    body: Task | SubNet | Body
     limit: int | None = None
     on_failure: Literal["FAIL", "GO_ON", "STOP"] = "FAIL"
 

@@ -22,10 +22,11 @@ from statewright.net import (
     Task,
 )
 from statewright.net.nodes import Activity, Arrival
+from statewright.playbooks.children import is_child
 from statewright.playbooks.definition import Playbook, Step
 from statewright.playbooks.dispatch import choose_job_type
 from statewright.playbooks.inline import is_inline
-from statewright.playbooks.language import PlaybookLanguage, StepRules, build_rules, is_child
+from statewright.playbooks.language import PlaybookLanguage, StepRules, build_rules
 from statewright.playbooks.templates import Turn
 
 SERVICE: Final = "playbook"
@@ -123,16 +124,16 @@ def _compile_admission(step: Step, rules: StepRules) -> Admission | None:
 
 
 def _compile_activity(step: Step) -> Activity:
-    """A pipeline is one task, or one for each element; the worker is given what ``dispatch`` says."""
+    """A pipeline is one task, or one for each element, whose worker is given what ``dispatch`` says. Another playbook
+    is a net of its own.
+    """
     if not step.tasks and step.loop is None:
         return NoActivity()
     if is_inline(step):
         return Inline()
-    if is_child(step):
-        return SubNet(step.tasks[0].kind)
-    task = Task(choose_job_type(step.tasks) or SERVICE)
+    activity = SubNet(step.tasks[0].kind) if is_child(step) else Task(choose_job_type(step.tasks) or SERVICE)
     if step.loop is None:
-        return task
+        return activity
     limit = step.loop.max_in_flight if isinstance(step.loop.max_in_flight, int) else 1
     on_failure: Literal["GO_ON", "STOP"] = "GO_ON" if step.loop.failure_mode == "best_effort" else "STOP"
-    return Many(task, limit, on_failure)
+    return Many(activity, limit, on_failure)

@@ -16,7 +16,9 @@ WORKLOAD: Final = "workload"
 CTX: Final = "ctx"
 RESULTS: Final = "results"
 EXECUTION: Final = "execution"
-"""What the execution is: its ``id``, and ``depth``, how many others it runs within."""
+"""What the execution is: its ``id``; ``depth``, how many others it runs within; ``iter`` of the element of a loop that
+awaits it.
+"""
 LAST: Final = "last"
 """The step whose result came last."""
 HAS_GAPS: Final = "hasGaps"
@@ -30,15 +32,24 @@ CTX_LIMIT: Final = "CTX_LIMIT"
 
 
 def build_data(
-    playbook: Playbook, execution_id: str, workload: JsonObject, ctx: JsonObject, *, depth: int = 0
+    playbook: Playbook,
+    execution_id: str,
+    workload: JsonObject,
+    ctx: JsonObject,
+    *,
+    depth: int = 0,
+    parent_iter: JsonValue = None,
 ) -> JsonObject:
-    """The data with which an execution begins: the request's workload over that of the playbook."""
+    """The data with which an execution begins: the request's workload over that of the playbook. ``parent_iter`` is
+    ``iter`` of the element of a loop that it runs within.
+    """
+    known: JsonObject = {"id": execution_id, "depth": depth}
     return {
         WORKLOAD: merge_deep(playbook.workload, workload),
         CTX: ctx,
         CTX_CHARS: len(encode(ctx)),
         RESULTS: {},
-        EXECUTION: {"id": execution_id, "depth": depth},
+        EXECUTION: known if parent_iter is None else {**known, "iter": parent_iter},
     }
 
 

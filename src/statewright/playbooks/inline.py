@@ -9,11 +9,10 @@ from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Note, Performed
 from statewright.playbooks import templates
 from statewright.playbooks.boundary import to_problem
-from statewright.playbooks.context import CTX, EXECUTION, RESULTS, WORKLOAD, get_member
-from statewright.playbooks.definition import Step, Task
-from statewright.playbooks.dispatch import Dispatch
+from statewright.playbooks.definition import Playbook, Step, Task
 from statewright.playbooks.outcomes import Outcome
 from statewright.playbooks.pipeline import NOOP, PipelineEnd, Turn, begin, prepare, settle
+from statewright.playbooks.runs import build_dispatch
 
 MAX_INLINE_TASKS: Final = 20
 TASK_ENDED: Final = "task.ended"
@@ -39,21 +38,10 @@ def _repeats(task: Task) -> bool:
 
 
 def run_inline(
-    step: Step, data: JsonObject, args: JsonObject, max_task_executions: int, turn: templates.Turn | None = None
+    playbook: Playbook, step: Step, data: JsonObject, args: JsonObject, turn: templates.Turn | None = None
 ) -> Performed:
     """Run such a pipeline: what it sets, and how it ended."""
-    dispatch = Dispatch(
-        tasks=step.tasks,
-        step=step.name,
-        execution_id=str(get_member(data, EXECUTION).get("id")),
-        input=step.input,
-        workload=get_member(data, WORKLOAD),
-        ctx=get_member(data, CTX),
-        args=args,
-        results=get_member(data, RESULTS),
-        max_task_executions=max_task_executions,
-        turn=turn,
-    )
+    dispatch = build_dispatch(playbook, step, data, {"args": args}, turn=turn)
     notes: list[Note] = []
     state = begin(dispatch)
     while not isinstance(state, PipelineEnd):

@@ -37,6 +37,7 @@ from statewright.playbooks.boundary import (
     revive_event,
     to_problem,
 )
+from statewright.playbooks.children import build_child_input, is_child
 from statewright.playbooks.context import (
     CTX,
     EXECUTION,
@@ -58,9 +59,6 @@ from statewright.playbooks.watching import Watched, find_watched
 ARGS: Final = "args"
 EVENT: Final = "event"
 ITEMS: Final = "items"
-CHILD: Final = "child"
-MAX_DEPTH: Final = 8
-"""Executions within each other, the outermost not counted."""
 _STEPS_PER_NODE: Final = 20
 """Steps that looking at a node counts as, in a turn."""
 
@@ -99,24 +97,21 @@ class PlaybookLanguage(Language):
                 )
             return {**entry, ITEMS: items}
         if is_child(step):
-            return self._build_child_input(data, step, payloads, entry)
+            return build_child_input(self._playbook, step, data, entry, turn=self._turn)
         return entry
 
-    def _build_child_input(
-        self, data: JsonObject, step: Step, payloads: Sequence[JsonValue], entry: JsonObject
-    ) -> "JsonValue | Problem":
-        depth = _get_depth(data) + 1
-        if depth > MAX_DEPTH:
-            return _refuse("depth_limit", f"playbooks run within each other {MAX_DEPTH} deep at most")
-        fields = render_object(step.tasks[0].fields, self._build_scope(data, payloads), self._turn)
-        return _convert(fields) if isinstance(fields, templates.Problem) else {**entry, CHILD: fields, "depth": depth}
+    def build_child_input(self, data: JsonObject, visit: Visit) -> "JsonValue | Problem":
+        """What the execution of another playbook is started with that does an element."""
+        self._spend()
+        given = visit.input if isinstance(visit.input, dict) else {}
+        step = self._rules[visit.node.id].step
+        return build_child_input(self._playbook, step, data, given, visit.element, self._turn)
 
     def perform(self, data: JsonObject, visit: Visit) -> Performed:
         """Run a pipeline of tasks that do nothing but set values."""
         self._spend()
         step = self._rules[visit.node.id].step
-        limit = self._playbook.limits.max_task_executions
-        return run_inline(step, data, get_args(visit.payloads), limit, self._turn)
+        return run_inline(self._playbook, step, data, get_args(visit.payloads), self._turn)
 
     def complete(self, data: JsonObject, visit: Visit) -> Completed | Problem:
         """Keep the result of a step, and set what it says. A failure changes nothing."""
@@ -312,11 +307,6 @@ def get_event(payloads: Sequence[JsonValue]) -> "JsonObject | None":
     return max(found, key=lambda event: str(event.get("timestamp")), default=None)
 
 
-def is_child(step: Step) -> bool:
-    """Whether a step is another playbook that is awaited, and nothing else."""
-    return step.loop is None and len(step.tasks) == 1 and step.tasks[0].kind == "playbook" and not step.tasks[0].policy
-
-
 def build_rules(playbook: Playbook) -> dict[str, StepRules]:
     """What is known of each step."""
     return {step.name: StepRules(step=step, watched=_find_watched(step)) for step in playbook.steps}
@@ -336,11 +326,6 @@ def _describe_branches(tally: Tally) -> JsonObject:
         for failure in tally.failures
     ]
     return {"succeeded": tally.succeeded, "failed": tally.failed, "failures": failures}
-
-
-def _get_depth(data: JsonObject) -> int:
-    depth = get_member(data, EXECUTION).get("depth")
-    return depth if isinstance(depth, int) else 0
 
 
 def _convert(problem: templates.Problem) -> Problem:

@@ -27,13 +27,14 @@ from statewright.net.events import (
     TimerFired,
 )
 from statewright.net.identifiers import TimerId
-from statewright.playbooks.children import direct_children
+from statewright.playbooks.children import DEPTH, direct_children
 from statewright.playbooks.completions import Completion, UnusableCompletion, read_completion
-from statewright.playbooks.context import CTX, RESULTS, WORKLOAD, build_data, describe_patch, get_member, is_key
-from statewright.playbooks.dispatch import Dispatch, Element, dispatch_to_document
+from statewright.playbooks.context import CTX, WORKLOAD, build_data, describe_patch, get_member, is_key
+from statewright.playbooks.dispatch import dispatch_to_document
 from statewright.playbooks.events import WORKER_EVENT
 from statewright.playbooks.execution import Execution, list_transitions
 from statewright.playbooks.process import PlaybookProcess
+from statewright.playbooks.runs import PARENT_ITER, build_dispatch
 from statewright.processes import language as processes
 from statewright.processes.language import ChildOutcome, JobPlace, NewInstance, Rejection
 from statewright.processes.retries import JOB_FAILED
@@ -42,13 +43,12 @@ Applied: TypeAlias = processes.Applied[Execution]
 """An execution after an operation."""
 
 ARGS: Final = "args"
-DEPTH: Final = "depth"
 MAX_PATCH_KEYS: Final = 1_000
 
 
 def start_execution(process: PlaybookProcess, new: NewInstance, moment: Moment) -> Applied:
     """A new execution, as far as it comes without any task. The variables have ``workload``, ``ctx``, ``args`` and, of
-    one that others wait for, ``depth``.
+    one that others wait for, ``depth`` and ``iter``.
     """
     given = tidy_numbers(new.variables)
     depth = given.get(DEPTH)
@@ -58,6 +58,7 @@ def start_execution(process: PlaybookProcess, new: NewInstance, moment: Moment) 
         get_member(given, WORKLOAD),
         get_member(given, CTX),
         depth=depth if isinstance(depth, int) else 0,
+        parent_iter=given.get(PARENT_ITER),
     )
     payloads: tuple[JsonValue, ...] = ({ARGS: get_member(given, ARGS)},)
     result = start(process.compiled.net, process.create_language(), data, moment, payloads)
@@ -189,30 +190,10 @@ def restart_execution(process: PlaybookProcess, execution: Execution, moment: Mo
 def build_payload(process: PlaybookProcess, execution: Execution, job: JobPlace, value: JsonValue) -> JsonObject:
     """What the worker of a run is given; ``ctx`` and results are those of now."""
     step = process.playbook.by_name[job.node]
-    data = execution.marking.data
     given = value if isinstance(value, dict) else {}
-    element = None
-    if step.loop is not None and job.element is not None:
-        element = Element(
-            iterator=step.loop.iterator,
-            value=given.get("item"),
-            index=job.element,
-            is_last=given.get("isLast") is True,
-        )
+    data = execution.marking.data
     return dispatch_to_document(
-        Dispatch(
-            tasks=step.tasks,
-            step=step.name,
-            execution_id=execution.id,
-            step_run=job.execution,
-            input=step.input,
-            workload=get_member(data, WORKLOAD),
-            ctx=get_member(data, CTX),
-            args=get_member(given, ARGS),
-            results=get_member(data, RESULTS),
-            element=element,
-            max_task_executions=process.playbook.limits.max_task_executions,
-        )
+        build_dispatch(process.playbook, step, data, given, run=job.execution, element=job.element)
     )
 
 

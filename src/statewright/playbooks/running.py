@@ -23,11 +23,12 @@ from statewright.net.events import (
 )
 from statewright.net.identifiers import IDS_PER_MOMENT, NodeId
 from statewright.playbooks.compiling import CompiledPlaybook
-from statewright.playbooks.context import CTX, RESULTS, WORKLOAD, build_data, describe_patch, get_member
-from statewright.playbooks.dispatch import Dispatch, Element
+from statewright.playbooks.context import build_data, describe_patch
+from statewright.playbooks.dispatch import Dispatch
 from statewright.playbooks.events import LogEvent, find_execution_status, list_events, list_start_events
 from statewright.playbooks.outcomes import Outcome
 from statewright.playbooks.pipeline import PipelineEnd, ToolCall, Turn, begin, prepare, settle
+from statewright.playbooks.runs import build_dispatch
 from statewright.playbooks.status import Status
 
 _US_PER_EVENT: Final = 1_000
@@ -69,7 +70,7 @@ class LocalExecution:
         self.timers: dict[TimerId, int] = {}
         """Armed ones, with the instants at which they are due, in microseconds of the epoch."""
         self.children: dict[ExecutionId, JsonValue] = {}
-        """Runs that await another playbook, with its path, version and args."""
+        """Runs, and elements of loops, that await another playbook: with its path, version and args."""
         data = build_data(compiled.playbook, execution_id, workload or {}, ctx or {}, depth=depth)
         self.log: list[LogEvent] = list_start_events(compiled, data)
         before = Marking(data=data)
@@ -173,24 +174,7 @@ class LocalExecution:
         """What the worker of a run is given; the data are those of now."""
         step = self.compiled.rules[open_run.step].step
         data, given = self.marking.data, open_run.input
-        index = open_run.element
-        element = None
-        if step.loop is not None and index is not None:
-            is_last = given.get("isLast") is True
-            element = Element(iterator=step.loop.iterator, value=given.get("item"), index=index, is_last=is_last)
-        return Dispatch(
-            tasks=step.tasks,
-            step=step.name,
-            execution_id=self.execution_id,
-            step_run=open_run.run_id,
-            input=step.input,
-            workload=get_member(data, WORKLOAD),
-            ctx=get_member(data, CTX),
-            args=get_member(given, "args"),
-            results=get_member(data, RESULTS),
-            element=element,
-            max_task_executions=self.compiled.playbook.limits.max_task_executions,
-        )
+        return build_dispatch(self.compiled.playbook, step, data, given, run=open_run.run_id, element=open_run.element)
 
     def _take_effects(self, before: Marking) -> None:
         self.log.extend(list_events(self.compiled, before, self.marking, self.effects))

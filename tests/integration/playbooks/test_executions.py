@@ -233,6 +233,30 @@ def test_a_playbook_awaits_another(playbooks: Playbooks):
     assert playbooks.read(execution)["ctx"] == {"got": 7}
 
 
+def test_elements_of_a_loop_are_other_playbooks(playbooks: Playbooks):
+    playbooks.upload("metadata: {name: page}\nworkflow: [{step: s, tool: {kind: compute}}]")
+    execution = playbooks.run(
+        """
+workflow:
+- step: pages
+  spec: {policy: {failure: {mode: best_effort}}}
+  loop: {in: [0, 1, 2, 3], iterator: n, spec: {mode: parallel, max_in_flight: 3}}
+  tool: {kind: playbook, path: "{{ 'page' if n != 2 else 'nowhere' }}", args: {n: "{{ n }}"}}
+"""
+    )
+    jobs = list[Json]()
+    eventually(lambda: jobs.extend(playbooks.poll()) or len(jobs) == 3)  # the third of them fails, so the fourth begins
+    for job in jobs:
+        number = job["variables"]["workload"]["n"]
+        playbooks.complete(job, run_pipeline(job["variables"], lambda call, dispatch, n=number: succeed(f"page {n}")))
+    eventually(lambda: playbooks.read(execution)["status"] == "partial")
+    found = playbooks.read(execution)
+    assert found["results"] == {"pages": ["page 0", "page 1", None, "page 3"]}
+    assert done(playbooks.api.get("/v1/executions?path=page&state=COMPLETED"))["total"] == 3
+    [failed] = [event for event in playbooks.events(execution) if event["event_type"] == "loop.iteration.failed"]
+    assert (failed["iteration"], failed["payload"]["error"]["kind"]) == (2, "child")
+
+
 def test_a_playbook_that_is_not_there_fails_the_step(playbooks: Playbooks):
     execution = playbooks.run("workflow: [{step: call, tool: {kind: playbook, path: nowhere}}]")
     eventually(lambda: playbooks.read(execution)["status"] == "failed")

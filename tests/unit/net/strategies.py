@@ -93,7 +93,7 @@ def _arcs(draw: st.DrawFn, target: NodeId, *, is_back: bool) -> Arc:
 
 @st.composite
 def _activities(draw: st.DrawFn, name: NodeId) -> Activity:
-    kind = draw(st.sampled_from(["nothing", "task", "task", "person", "each", "passes", "signal", "child"]))
+    kind = draw(st.sampled_from(["nothing", "task", "task", "person", "each", "passes", "signal", "child", "children"]))
     limit = draw(st.sampled_from([None, 1, 2]))
     on_failure = draw(st.sampled_from(FAILURES))
     match kind:
@@ -107,6 +107,8 @@ def _activities(draw: st.DrawFn, name: NodeId) -> Activity:
             return SubNet("other")
         case "each":
             return Many(Task(f"each {name}"), limit, on_failure)
+        case "children":
+            return Many(SubNet("other"), limit, on_failure)
         case "passes":
             return Many(Body((NodeId(f"{name}-left"), NodeId(f"{name}-right"))), limit, on_failure)
         case _:
@@ -190,7 +192,7 @@ def _routed_arcs(draw: st.DrawFn, target: NodeId) -> Arc:
 @st.composite
 def _routed_activities(draw: st.DrawFn, name: NodeId) -> Activity:
     limit = draw(st.sampled_from([None, 1, 2]))
-    match draw(st.sampled_from(["nothing", "inline", "task", "task", "each", "child"])):
+    match draw(st.sampled_from(["nothing", "inline", "task", "task", "each", "child", "children"])):
         case "task":
             return Task(f"do {name}")
         case "inline":
@@ -199,5 +201,7 @@ def _routed_activities(draw: st.DrawFn, name: NodeId) -> Activity:
             return SubNet("other")
         case "each":
             return Many(Task(f"each {name}"), limit, draw(st.sampled_from(["GO_ON", "STOP"])))
+        case "children":
+            return Many(SubNet("other"), limit, draw(st.sampled_from(["GO_ON", "STOP"])))
         case _:
             return NoActivity()

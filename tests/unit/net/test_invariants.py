@@ -12,6 +12,7 @@ from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import (
     Language,
+    Many,
     Marking,
     Moment,
     Net,
@@ -162,7 +163,7 @@ class Ledger:
         assert running == {token.id for token in tokens if token.stage == "WORKING"}
         assert {*self.tasks, *self.people} == {token.work for token in tokens if token.work is not None}
         assert self.timers == {timer.id for token in tokens for timer in token.timers}
-        assert self.children == {token.id for token in self.list_working(SubNet)}
+        assert self.children == {token.id for token in self._list_awaiting()}
         assert marking_from_document(marking_to_document(marking), marking.data) == marking
         assert all(loop.token in {token.id for token in tokens} for loop in marking.loops)
         assert all(scope.owner in {loop.token for loop in marking.loops} for scope in marking.scopes)
@@ -187,6 +188,11 @@ class Ledger:
                     if token.node == node.id and token.stage == "WORKING" and token.owner is None
                 )
                 assert all(count <= node.concurrency for count in places.values())
+
+    def _list_awaiting(self) -> list[Token]:
+        loops = self.list_working(Many)
+        elements = [token for token in loops if token.owner is not None and token.work is None]
+        return [*self.list_working(SubNet), *elements]
 
     def _check_turns(self, marking: Marking) -> None:
         """Whoever may begin has begun, as far as the capacity goes; an instance waits if all who are left may not."""

@@ -13,13 +13,14 @@ from statewright.net import (
     Many,
     Net,
     NodeId,
+    SubNet,
     Task,
     Visit,
     marking_from_document,
     marking_to_document,
 )
-from statewright.net.effects import CloseTask, EnqueueTask, RecordExit
-from statewright.net.events import Cancelled, Restarted, TaskCompleted, TaskFailed, Terminated
+from statewright.net.effects import CancelChild, CloseTask, EnqueueTask, RecordExit, StartChild
+from statewright.net.events import Cancelled, ChildEnded, Restarted, TaskCompleted, TaskFailed, Terminated
 from statewright.net.nodes import Activity
 from tests.unit.net.builders import Letters, Player, a_net, a_node
 
@@ -240,3 +241,16 @@ def test_an_element_that_fails_while_the_instance_ends_its_tasks_is_not_done_aga
     assert player.marking.phase == "TERMINATED"
     player.play(Restarted())
     assert (player.told(EnqueueTask), player.inputs("out")) == ([], ["FAILED:boom,DONE:B"])
+
+
+def test_elements_that_are_other_instances_are_awaited_and_given_up_with_the_loop():
+    player = feed(a_loop(Many(SubNet("other"), 2)), "abc")
+    first, second = player.told(StartChild)
+    assert [(child.net, child.input) for child in (first, second)] == [("other", "a"), ("other", "b")]
+    assert first.awaited_by is not None
+    player.play(ChildEnded(first.awaited_by, "A"))
+    (third,) = player.told(StartChild)
+    assert third.input == "c"
+    assert player.play(ChildEnded(first.awaited_by, "late")).effects == ()
+    player.play(Cancelled("enough"))
+    assert {effect.execution for effect in player.told(CancelChild)} == {second.awaited_by, third.awaited_by}

@@ -63,7 +63,7 @@ class SimArc:
 class SimStep:
     name: str
     kind: str = "route"
-    """``route``, ``noop``, ``job`` or ``loop``."""
+    """``route``, ``noop``, ``job``, ``loop``, or ``children``: a loop whose elements are other playbooks."""
     rules: list[tuple[Test, bool]] = field(default_factory=list)
     otherwise: bool | None = None
     discards: bool = False
@@ -79,6 +79,10 @@ class SimStep:
     items: int = 0
     limit: int = 1
     goes_on: bool = False
+
+    @property
+    def loops(self) -> bool:
+        return self.kind in ("loop", "children")
 
 
 @dataclass
@@ -119,6 +123,13 @@ class SimPlaybook:
         }
 
 
+_TOOLS: dict[str, dict[str, Any]] = {
+    "job": {"kind": "compute"},
+    "loop": {"kind": "compute"},
+    "children": {"kind": "playbook", "path": "other", "args": {"x": "{{ x }}"}},
+}
+
+
 def _write_step(step: SimStep) -> dict[str, Any]:
     document: dict[str, Any] = {"step": step.name}
     policy: dict[str, Any] = {}
@@ -130,15 +141,15 @@ def _write_step(step: SimStep) -> dict[str, Any]:
         policy["admit"] = {"on_deny": "discard" if step.discards else "pending", "rules": rules}
     if step.sources:
         spec["join"] = {"mode": "n", "n": step.count, "steps": step.sources, "on_incomplete": step.left_over}
-    if step.kind == "loop":
+    if step.loops:
         document["loop"] = {
             "in": f"{{{{ workload.items[{step.items}] }}}}",
             "iterator": "x",
             "spec": {"mode": "parallel", "max_in_flight": step.limit} if step.limit > 1 else {"mode": "sequential"},
         }
         policy["failure"] = {"mode": "best_effort" if step.goes_on else "fail_fast"}
-    if step.kind in ("loop", "job"):
-        document["tool"] = {"kind": "compute"}
+    if step.kind in _TOOLS:
+        document["tool"] = _TOOLS[step.kind]
     elif step.kind == "noop":
         then: dict[str, Any] = {"do": "fail" if step.noop_fails else "continue"}
         if step.flag is not None:
@@ -195,7 +206,7 @@ def make_playbook(chance: random.Random) -> SimPlaybook:
 
 
 def _make_step(chance: random.Random, name: str, names: list[str]) -> SimStep:
-    step = SimStep(name, kind=chance.choice(["route", "route", "noop", "job", "job", "loop"]))
+    step = SimStep(name, kind=chance.choice(["route", "route", "noop", "job", "job", "loop", "loop", "children"]))
     if chance.random() < 0.4:
         tests = [is_set(chance.choice(FLAGS)), is_unset(chance.choice(FLAGS)), has_large_n(), BROKEN]
         tests += [has_result(chance.choice(names)), is_set("f")]

@@ -21,7 +21,7 @@ class Simulator(SimState):
         return [
             (run.step.name, run.number, element)
             for run in self.runs
-            for element in (sorted(run.held) if run.step.kind == "loop" else [None])
+            for element in (sorted(run.held) if run.step.loops else [None])
         ]
 
     def complete(self, where: tuple[str, int, int | None], value: Any) -> None:
@@ -143,7 +143,7 @@ class Simulator(SimState):
             self._finish(run, None)
         elif step.kind == "noop":
             self._do_nothing(run)
-        elif step.kind == "loop":
+        elif step.loops:
             self._begin_elements(run)
 
     def _do_nothing(self, run: SimRun) -> None:
@@ -203,7 +203,7 @@ class Simulator(SimState):
         if step.flag is not None and step.kind != "noop":
             self._set({step.flag: 1})
         self.runs.remove(run)
-        event = "loop.done" if step.kind == "loop" else "step.done"
+        event = "loop.done" if step.loops else "step.done"
         self.log.append(f"{step.name} {event.removeprefix('step.')}")
         if run.is_final:
             self.final = "done"

@@ -160,7 +160,7 @@ class _Reader:
             payloads=(payload["input"],),
             owner=owner.id,
             element=event.iteration,
-            work=WorkId(str(payload["job"])),
+            work=WorkId(str(payload["job"])) if "job" in payload else None,
         )
         loop = self._loops[owner.id]
         self._loops[owner.id] = replace(loop, next=max(loop.next, event.iteration + 1))

@@ -5,9 +5,16 @@ from typing import Any
 import pytest
 
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net import Moment
+from statewright.net.effects import StartChild
+from statewright.playbooks.children import direct_children
 from statewright.playbooks.context import CTX, RESULTS
+from statewright.playbooks.operations import build_payload, start_execution
 from statewright.playbooks.outcomes import Outcome, fail, succeed
+from statewright.playbooks.process import compile_source
 from statewright.playbooks.running import LocalExecution
+from statewright.playbooks.source import PlaybookSource
+from statewright.processes.language import JobPlace, NewInstance
 from tests.unit.playbooks.traces import compile_text, describe_log
 
 US_PER_S = 1_000_000
@@ -364,6 +371,80 @@ def test_playbooks_run_within_each_other_only_so_deep():
     execution = run(PARENT, depth=8)
     assert not execution.children
     assert find_event(execution, "step.failed")[0]["error"]["kind"] == "depth_limit"  # type: ignore[call-overload, index]
+
+
+CHILDREN = """
+    workload: {pages: [4, 5, 6]}
+    workflow:
+    - step: s
+      spec: {policy: {failure: {mode: MODE}}}
+      input: {by: '{{ ctx.by }}'}
+      loop: {in: '{{ workload.pages }}', iterator: page, spec: {mode: parallel, max_in_flight: 2}}
+      tool: {kind: playbook, path: other, args: {page: '{{ page }}', last: '{{ iter._last }}', by: '{{ input.by }}'}}
+    """
+
+
+def list_args(execution: LocalExecution) -> list[JsonValue]:
+    """What the playbooks are given that are awaited now."""
+    return [given["child"]["input"] for given in execution.children.values()]  # type: ignore[call-overload, index]
+
+
+def test_elements_of_a_loop_are_other_playbooks_a_few_at_once():
+    execution = run(CHILDREN.replace("MODE", "fail_fast"), ctx={"by": "Ada"})
+    assert list_args(execution) == [{"page": 4, "last": False, "by": "Ada"}, {"page": 5, "last": False, "by": "Ada"}]
+    first, second = execution.children
+    del execution.children[second]
+    execution.end_child(second, "five")
+    assert list_args(execution) == [{"page": 4, "last": False, "by": "Ada"}, {"page": 6, "last": True, "by": "Ada"}]
+    for run_id, result in zip(execution.children, ("four", "six"), strict=True):
+        execution.end_child(run_id, result)
+    assert first in execution.children  # the host forgets it, not the kernel
+    assert execution.marking.data[RESULTS] == {"s": ["four", "five", "six"]}
+    assert execution.status == "success"
+
+
+@pytest.mark.parametrize(("mode", "begun", "status"), [("fail_fast", 2, "failed"), ("best_effort", 3, "partial")])
+def test_an_element_whose_playbook_fails_ends_the_loop_or_is_left_out(mode: str, begun: int, status: str):
+    execution = run(CHILDREN.replace("MODE", mode))
+    first, second = execution.children
+    execution.end_child(first, error={"kind": "child", "message": "failed"})
+    assert len(execution.children) == begun
+    for run_id in list(execution.children)[1:]:
+        execution.end_child(run_id, "ok")
+    assert execution.status == status
+    assert second in execution.children
+    if mode == "best_effort":
+        assert execution.marking.data[RESULTS] == {"s": [None, "ok", "ok"]}
+
+
+def test_an_element_whose_fields_cannot_be_rendered_fails():
+    execution = run(CHILDREN.replace("MODE", "best_effort").replace("{{ page }}", "{{ 1 // (page - 5) }}"))
+    for run_id in execution.children:
+        execution.end_child(run_id, "ok")
+    assert execution.marking.data[RESULTS] == {"s": ["ok", None, "ok"]}
+    (failed,) = find_event(execution, "loop.iteration.failed")
+    assert failed["error"]["kind"] == "template"  # type: ignore[call-overload, index]
+
+
+def test_a_playbook_within_an_element_sees_the_loop_it_runs_in():
+    execution = run(CHILDREN.replace("MODE", "fail_fast"))
+    started = direct_children(execution.effects)
+    (first, _) = [effect for effect in started if isinstance(effect, StartChild)]
+    assert isinstance(first.input, dict)
+    given = first.input
+    process = compile_source(
+        PlaybookSource(
+            text="{metadata: {name: other}, workflow: [{step: s, loop: {in: [7], iterator: x}, tool: {kind: a}}]}"
+        ),
+        1,
+    )
+    moment = Moment(at=0, first_id=1 << 80)
+    inner = start_execution(process, NewInstance(id="01JABC3V9E6K8M2Q4S6T8W0Y2Z", variables=given), moment).instance
+    place = JobPlace(inner.id, "s", 0)
+    payload = build_payload(process, inner, place, {"args": {}, "item": 7, "index": 0, "isLast": True})
+    assert payload["workload"] == {"page": 4, "last": False, "by": None}
+    parent = payload["loop"]["parent"]  # type: ignore[call-overload, index]
+    assert (parent["page"], parent["index"], parent["_first"]) == (4, 0, True)  # type: ignore[call-overload, index]
 
 
 def test_tools_are_called_with_what_a_pipeline_makes_of_their_fields():

@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 from statewright.jsonval.codec import decode, encode
-from statewright.net import marking_from_document, marking_to_document
+from statewright.net import ExecutionId, marking_from_document, marking_to_document
 from statewright.playbooks import compile_playbook
 from statewright.playbooks.compiling import compile_net
 from statewright.playbooks.running import LocalExecution, OpenRun
@@ -70,6 +70,14 @@ class Duel:
             self.execution.marking = marking_from_document(document, marking.data)
             assert self.execution.marking == marking
 
+    def find_child(self, where: tuple[str, int, int | None]) -> ExecutionId:
+        """The same element at the kernel, which awaits another playbook."""
+        step, attempt, element = where
+        for token in self.execution.marking.tokens:
+            if (token.node, token.attempt, token.element) == where and token.id in self.execution.children:
+                return token.id
+        raise AssertionError(f"element {element} of {step}#{attempt} awaits nothing")
+
     def find(self, where: tuple[str, int, int | None]) -> OpenRun:
         """The same run at the kernel."""
         for run in self.execution.open:
@@ -106,7 +114,22 @@ class Duel:
             simulator.patch(changes)
         return True
 
+    def _end_child(self, kind: str, where: tuple[str, int, int | None]) -> None:
+        """Other playbooks end well or badly; they set nothing."""
+        child = self.find_child(where)
+        if kind == "fail":
+            self.execution.end_child(child, error={"kind": "boom"})
+            self.simulator.fail(where)
+        else:
+            value = self.chance.randint(0, 9)
+            self.execution.end_child(child, value)
+            self.simulator.complete(where, value)
+        self.execution.end_child(child, "once more")  # what is told twice changes nothing
+
     def _work(self, kind: str, where: tuple[str, int, int | None], changes: dict[str, Any]) -> None:
+        if self.playbook.steps[where[0]].kind == "children":
+            self._end_child(kind, where)
+            return
         run = self.find(where)
         if kind == "complete":
             value = self.chance.randint(0, 9)
