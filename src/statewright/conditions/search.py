@@ -19,10 +19,12 @@ from statewright.conditions.plan import NEVER
 from statewright.conditions.planning import Fields, build_plan
 from statewright.conditions.sorting import (
     BY_ID,
+    Keyset,
     OrderBy,
     SortKey,
     SortOrder,
     SortValues,
+    compile_keyset,
     compile_order_by,
     compile_values,
     resolve_sort,
@@ -159,6 +161,10 @@ class CompiledSearch(Struct, frozen=True, eq=False):
     def compile_order_by(self, *, first: int = 1, names: Mapping[str, str] = NO_NAMES) -> OrderBy:
         """The order in SQL, with parameters and names as in ``compile_sql``."""
         return compile_order_by(self.order, first=first, names=names)
+
+    def compile_keyset(self, *, first: int = 1) -> Keyset:
+        """What tells in SQL which rows come behind one in this order, with parameters as in ``compile_sql``."""
+        return compile_keyset(self.order, first=first)
 
     def find_index_use(self, fields: Set[IndexedField]) -> IndexUse | None:
         """How indexes on the fields answer any search of this shape."""

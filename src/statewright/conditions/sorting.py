@@ -91,6 +91,23 @@ SortOrder = tuple[DataOrder | MetaOrder, ...]
 BY_ID: Final[SortOrder] = ()
 
 
+class KeysetPart(Struct, frozen=True, kw_only=True):
+    """One of the expressions that rows are ordered by, and the SQL type of its values."""
+
+    expression: str
+    type: Literal["text", "numeric", "boolean", "bigint", "uuid"]
+    descending: bool = False
+
+
+class Keyset(Struct, frozen=True):
+    """The expressions of an order without the id, and their arguments. They are null where a row has no value, and such
+    rows come last.
+    """
+
+    parts: tuple[KeysetPart, ...]
+    args: tuple[Argument, ...]
+
+
 class OrderBy(Struct, frozen=True):
     """The expressions of an ``ORDER BY`` clause, complete down to the id, and their arguments."""
 
@@ -132,6 +149,17 @@ def compile_order_by(order: SortOrder, *, first: int = 1, names: Mapping[str, st
         for expression in _list_expressions(key, parameters)
     ]
     return OrderBy(", ".join([*terms, "id"]), parameters.values)
+
+
+def compile_keyset(order: SortOrder, *, first: int = 1) -> Keyset:
+    """What tells in SQL which rows come behind one in the order; its parameters begin at ``$first``."""
+    parameters = Parameters(first)
+    parts = [
+        KeysetPart(expression=expression, type=_find_type(key), descending=key.descending)
+        for key in order
+        for expression in _list_expressions(key, parameters)
+    ]
+    return Keyset(tuple(parts), parameters.values)
 
 
 def sort_items(
@@ -216,6 +244,29 @@ def _list_expressions(key: DataOrder | MetaOrder, parameters: Parameters) -> tup
             return (place.boolean,)
         case _:
             assert_never(key.values)
+
+
+def _find_type(key: DataOrder | MetaOrder) -> Literal["text", "numeric", "boolean", "bigint", "uuid"]:
+    if isinstance(key, MetaOrder):
+        return _META_TYPES.get(key.field, "text")
+    match key.values:
+        case OrderingClass.TEXT:
+            return "text"
+        case OrderingClass.NUMBER:
+            return "numeric"
+        case OrderingClass.BOOLEAN:
+            return "boolean"
+        case _:
+            assert_never(key.values)
+
+
+_META_TYPES: Final[Mapping[MetaField, Literal["bigint", "uuid"]]] = {
+    MetaField.ID: "uuid",
+    MetaField.TRANSACTION_ID: "uuid",
+    MetaField.CREATION_DATE: "bigint",
+    MetaField.LAST_UPDATE_TIME: "bigint",
+}
+"""Metadata that are no texts."""
 
 
 def _list_steps(path: Path) -> list[str | int]:

@@ -3,14 +3,21 @@
 Counting goes through whole models, so it uses the connections of searches and is given no more time than they are.
 """
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import aclosing
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from statewright.entity import EntityCount, ModelKey
+from statewright.failures import SearchTimeout
 from statewright.ids import EntityId, ModelId, TenantId
+from statewright.storage.search.matching import Candidates, iterate_matches
 from statewright.storage.search.query import SearchDatabase
+from statewright.storage.search.statements import FIRST_ARGUMENT, EntityQuery, select_versions
+from statewright.storage.versions import VIEW_COLUMNS
 
 
 class Uncommitted(Struct, frozen=True, kw_only=True):
@@ -128,3 +135,83 @@ async def fetch_counts_by_state(
     return [
         EntityCount(model=ModelKey(row["name"], row["version"]), state=row["state"], count=row["count"]) for row in rows
     ]
+
+
+async def count_matches(search: SearchDatabase, query: EntityQuery, *, limit: int, within_s: float) -> int:
+    """How many entities a search asks for, counted up to ``limit``.
+
+    Raises ``ScanBudgetExhausted``, ``SearchTimeout``, ``HistoryPruned``, ``StorageUnavailable``.
+    """
+    condition = query.search.compile_sql(first=FIRST_ARGUMENT)
+    try:
+        async with asyncio.timeout(within_s), search.open_connection(query) as connection:
+            if condition.is_exact:
+                chosen = select_versions(query, "id", condition=condition)
+                text = f"SELECT count(*) FROM ({chosen.text} LIMIT ${len(chosen.args) + 1}) AS counted"  # noqa: S608
+                return int(await connection.fetchval(text, *chosen.args, limit))
+            candidates = Candidates(
+                tenant=query.tenant,
+                statement=select_versions(query, VIEW_COLUMNS, condition=condition),
+                columns=VIEW_COLUMNS,
+                most=search.scan_budget,
+            )
+            count = 0
+            async with (
+                connection.transaction(readonly=True),
+                aclosing(iterate_matches(connection, candidates, query.search.compile_predicate())) as matches,
+            ):
+                async for _ in matches:
+                    count += 1
+                    if count == limit:
+                        break
+            return count
+    except TimeoutError as late:
+        raise SearchTimeout(within_s) from late
+
+
+class EstimatedCount(Struct, frozen=True):
+    """A model, and about how many entities it has."""
+
+    key: ModelKey
+    estimate: int
+
+
+MODELS: Final = """
+    SELECT id, name, version FROM model
+     WHERE tenant = $1 AND ($2::text IS NULL OR (name, version) > ($2, $3::int))
+     ORDER BY name, version
+     LIMIT $4
+"""
+
+ESTIMATE: Final = "EXPLAIN (FORMAT JSON) SELECT FROM entity WHERE tenant = $1 AND model = $2"
+
+
+class _Plan(Struct, frozen=True):
+    rows: float = msgspec.field(name="Plan Rows")
+
+
+class _Explained(Struct, frozen=True):
+    plan: _Plan = msgspec.field(name="Plan")
+
+
+_decode_plan = msgspec.json.Decoder(tuple[_Explained]).decode
+
+
+async def estimate_counts(
+    search: SearchDatabase, tenant: TenantId, *, limit: int, after: ModelKey | None = None
+) -> list[EstimatedCount]:
+    """Up to ``limit`` models, by name and version, with what the planner expects of each: no entity is read.
+
+    Raises ``SearchTimeout``, ``StorageUnavailable``.
+    """
+    name, version = (after.name, after.version) if after else (None, None)
+    async with search.open_connection() as connection:
+        models = await connection.fetch(MODELS, tenant, name, version, limit)
+        plan = await connection.prepare(ESTIMATE)
+        return [
+            EstimatedCount(
+                ModelKey(model["name"], model["version"]),
+                round(_decode_plan(await plan.fetchval(tenant, model["id"]))[0].plan.rows),
+            )
+            for model in models
+        ]

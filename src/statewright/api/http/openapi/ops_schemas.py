@@ -172,6 +172,10 @@ OPS_SCHEMAS: Final[Document] = {
         timedOut=INT64,
     ),
     "OpsMembers": _define_list("OpsMember"),
+    "OpsEntities": define_open_object("items", items=define_array(ref("Envelope")), nextCursor=TEXT),
+    "OpsTotal": define_open_object("total", total=INT32, totalIsLowerBound=FLAG),
+    "OpsModel": define_open_object("name version estimatedEntities", name=TEXT, version=INT32, estimatedEntities=INT64),
+    "OpsModels": _define_list("OpsModel"),
     "OpsNode": define_open_object(
         "id name version draining startedAt leaseUntil members",
         id=TEXT,

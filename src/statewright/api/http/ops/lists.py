@@ -28,8 +28,11 @@ Key = TypeVar("Key")
 _encode = msgspec.json.Encoder().encode
 
 
-def read_page_request(request: Request, filters: Sequence[Query], key: type[Key]) -> PageRequest[Key]:
-    """The page that a request asks for; ``key`` is the type of the keys of the list, a tuple of scalars.
+def read_page_request(
+    request: Request, filters: Sequence[Query], key: type[Key], *, body: bytes = b""
+) -> PageRequest[Key]:
+    """The page that a request asks for; ``key`` is the type of the keys of the list, a tuple of scalars. ``body`` is
+    what else says which rows are wanted.
 
     Raises ``InvalidParameter``, also for a cursor of another tenant, of other filters, or of ours that is damaged.
     """
@@ -37,7 +40,7 @@ def read_page_request(request: Request, filters: Sequence[Query], key: type[Key]
     if not 1 <= size <= MAX_LIMIT:
         raise InvalidParameter("limit")
     cursor = request.query("cursor")
-    after = None if cursor is None else _read_cursor(cursor, _digest(request, filters), key)
+    after = None if cursor is None else _read_cursor(cursor, _digest(request, filters, body), key)
     return PageRequest(size=size, after=after, counts=request.query_flag("count"))
 
 
@@ -47,13 +50,17 @@ def build_list_response(
     """A page as clients get it."""
     body: dict[str, object] = {"items": [describe(item) for item in page.items]}
     if page.last_key is not None:
-        content = _encode([_digest(request, filters), page.last_key])
-        body["nextCursor"] = urlsafe_b64encode(content).decode().rstrip("=")
+        body["nextCursor"] = build_cursor(request, filters, page.last_key)
     if page.total is not None:
         body["total"] = min(page.total, MAX_COUNT)
         if page.total > MAX_COUNT:
             body["totalIsLowerBound"] = True
     return Response(encode_json(body))
+
+
+def build_cursor(request: Request, filters: Sequence[Query], last_key: object, *, body: bytes = b"") -> str:
+    """What the next page is asked for with: behind the row with this key, of the same list."""
+    return urlsafe_b64encode(_encode([_digest(request, filters, body), last_key])).decode().rstrip("=")
 
 
 def _read_cursor(cursor: str, digest: str, key: type[Key]) -> Key:
@@ -67,8 +74,8 @@ def _read_cursor(cursor: str, digest: str, key: type[Key]) -> Key:
         raise InvalidParameter("cursor") from damaged
 
 
-def _digest(request: Request, filters: Sequence[Query]) -> str:
+def _digest(request: Request, filters: Sequence[Query], body: bytes) -> str:
     """Of whose list it is and which of its rows are wanted: a cursor goes with these."""
     given = [[query.name, *sorted(request.query_all(query.name))] for query in filters]
     content = _encode([request.principal.tenant, request.path_params, given])
-    return hashlib.sha256(content).hexdigest()[:16]
+    return hashlib.sha256(content + body).hexdigest()[:16]

@@ -10,6 +10,7 @@ from statewright.api.http.ops.incidents import INCIDENTS
 from statewright.api.http.ops.nodes import NODES
 from statewright.api.http.ops.queues import QUEUES
 from statewright.api.http.ops.route import OpsRoute
+from statewright.api.http.ops.searches import SEARCHES
 from statewright.api.http.ops.settings import EFFECTIVE_SETTINGS
 from statewright.api.http.ops.simulations import SIMULATIONS
 from statewright.api.http.ops.suspensions import SUSPENSIONS
@@ -24,6 +25,7 @@ VERSION: Final = "1.0"
 FEATURES: Final = (
     "audit",
     "entity-events",
+    "entity-search",
     "explain",
     "idempotency",
     "incidents",
@@ -67,6 +69,7 @@ OPS_ROUTES: Final[tuple[OpsRoute, ...]] = (
     *INCIDENTS,
     *NODES,
     *QUEUES,
+    *SEARCHES,
     *SUSPENSIONS,
     *VERSIONS,
     *WAIT,
