@@ -1,0 +1,297 @@
+"""Workflows as pictures: of the exported document, with marks of live counts, incidents and the way of an entity
+(docs/reference/workflows.md#the-definition).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from statewright.console.diagrams.drawing import Drawing, Edge, Mark, Marks, Node
+from statewright.console.diagrams.reading import get_list, get_object, get_objects, get_text
+from statewright.jsonval.values import JsonObject, JsonValue
+
+TransitionKind: TypeAlias = Literal["manual", "automatic", "scheduled"]
+
+SIGNS: Final[Mapping[TransitionKind, str]] = {"manual": "✋\ufe0e", "automatic": "⚡\ufe0e", "scheduled": "⏱\ufe0e"}
+MODE_LETTERS: Final = {"SYNC": "S", "ASYNC_SAME_TX": "A", "ASYNC_NEW_TX": "N", "COMMIT_BEFORE_DISPATCH": "C"}
+_CIRCLED: Final = "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳"
+_DELAYS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
+
+
+class Processor(Struct, frozen=True, kw_only=True):
+    """A callout of a transition: name, letter of its mode, and the tags that a member must have."""
+
+    name: str
+    letter: str
+    tags: tuple[str, ...]
+
+
+class Transition(Struct, frozen=True, kw_only=True):
+    """A way out of a state. ``tags``: of all its callouts, each once; ``delay`` is empty unless it waits for a time."""
+
+    state: str
+    name: str
+    target: str
+    kind: TransitionKind
+    is_disabled: bool
+    criterion: JsonValue
+    asks_member: bool
+    processors: tuple[Processor, ...]
+    tags: tuple[str, ...]
+    delay: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """State and name: what it is known by."""
+        return self.state, self.name
+
+
+class WorkflowGraph(Struct, frozen=True, kw_only=True):
+    """A workflow as it is drawn; states in the order of the document."""
+
+    name: str
+    initial: str
+    states: tuple[str, ...]
+    transitions: tuple[Transition, ...]
+
+    def list_transitions(self, state: str) -> tuple[Transition, ...]:
+        """The ways out of a state, in their order."""
+        return tuple(each for each in self.transitions if each.state == state)
+
+    @property
+    def final_states(self) -> frozenset[str]:
+        """The states that nothing leaves."""
+        return frozenset(self.states) - {each.state for each in self.transitions}
+
+
+def read_workflow(document: JsonValue) -> WorkflowGraph:
+    """The graph of an exported workflow. A target that is no state gets a node all the same: documents may be wrong."""
+    states = get_object(document, "states")
+    transitions = tuple(
+        _read_transition(name, each) for name, state in states.items() for each in get_objects(state, "transitions")
+    )
+    initial = get_text(document, "initialState")
+    named = [*states, *(each.target for each in transitions), *([initial] if initial else [])]
+    names = dict.fromkeys(named)
+    return WorkflowGraph(name=get_text(document, "name"), initial=initial, states=tuple(names), transitions=transitions)
+
+
+def _read_transition(state: str, document: JsonObject) -> Transition:
+    schedule = document.get("schedule")
+    kind: TransitionKind = "scheduled" if schedule else "manual" if document.get("manual") is True else "automatic"
+    criterion = document.get("criterion")
+    processors = tuple(map(_read_processor, get_objects(document, "processors")))
+    asked = get_object(criterion, "function") if get_text(criterion, "type") == "function" else {}
+    tags = [
+        *_read_tags(get_object(asked, "config")),
+        *(tag for processor in processors for tag in processor.tags),
+        *_read_tags(get_object(schedule, "function")),
+    ]
+    return Transition(
+        state=state,
+        name=get_text(document, "name"),
+        target=get_text(document, "next"),
+        kind=kind,
+        is_disabled=document.get("disabled") is True,
+        criterion=criterion,
+        asks_member=bool(asked),
+        processors=processors,
+        tags=tuple(dict.fromkeys(tags)),
+        delay=_read_delay(schedule),
+    )
+
+
+def _read_processor(document: JsonObject) -> Processor:
+    return Processor(
+        name=get_text(document, "name"),
+        letter=MODE_LETTERS.get(get_text(document, "executionMode"), "S"),
+        tags=_read_tags(get_object(document, "config")),
+    )
+
+
+def _read_tags(config: JsonObject) -> tuple[str, ...]:
+    text = get_text(config, "calculationNodesTags").replace(";", ",")
+    return tuple(tag.strip() for tag in text.split(",") if tag.strip())
+
+
+def _read_delay(schedule: JsonValue) -> str:
+    if not isinstance(schedule, dict):
+        return ""
+    if get_object(schedule, "function"):
+        return get_text(schedule["function"], "name")
+    delay = schedule.get("delayMs")
+    return format_delay(delay) if isinstance(delay, int) else ""
+
+
+def format_delay(milliseconds: int) -> str:
+    """A delay in its largest unit that says it exactly."""
+    for size, unit in _DELAYS:
+        if milliseconds >= size and milliseconds % size == 0:
+            return f"{milliseconds // size} {unit}"
+    return f"{milliseconds} ms"
+
+
+# Drawings
+
+
+def draw_workflow(graph: WorkflowGraph, *, has_marks: bool = True) -> Drawing:
+    """The picture of a workflow. The first node is the dot before the initial state; states follow in their order."""
+    final = graph.final_states
+    nodes = [Node(name="start", label="", shape="start", classes=("start",))]
+    nodes += [
+        Node(
+            name=state,
+            label=state,
+            shape="final" if state in final else "state",
+            classes=("state", *(["final"] if state in final else [])),
+            href=f"#state-{number}",
+        )
+        for number, state in enumerate(graph.states)
+    ]
+    numbers = {state: number for number, state in enumerate(graph.states, start=1)}
+    edges = [Edge(source=0, target=numbers[graph.initial], classes=("begin",))] if graph.initial in numbers else []
+    edges += [_draw_transition(each, numbers, place) for place, each in enumerate(graph.transitions)]
+    return Drawing(
+        nodes=tuple(nodes),
+        edges=tuple(edges),
+        start=numbers.get(graph.initial),
+        has_marks=has_marks,
+    )
+
+
+def _draw_transition(transition: Transition, numbers: Mapping[str, int], place: int) -> Edge:
+    return Edge(
+        source=numbers[transition.state],
+        target=numbers[transition.target],
+        name=f"{transition.name}: {transition.state} → {transition.target}",
+        label=label_transition(transition),
+        classes=(transition.kind, *(["off"] if transition.is_disabled else [])),
+        href=f"#transition-{place}",
+    )
+
+
+def label_transition(transition: Transition) -> str:
+    """What an edge says: kind, name, delay, and signs for a criterion and processors."""
+    parts = [SIGNS[transition.kind], transition.name]
+    if transition.delay:
+        parts.append(transition.delay)
+    if transition.criterion is not None:
+        parts.append("◇ƒ" if transition.asks_member else "◇")
+    if transition.processors:
+        parts.append(label_processors(transition.processors))
+    if transition.is_disabled:
+        parts.append("(off)")
+    return " ".join(parts)
+
+
+def label_processors(processors: Sequence[Processor]) -> str:
+    """The sign of processors, with the letters of their modes and, of several, their number."""
+    letters = "".join(dict.fromkeys(processor.letter for processor in processors))
+    count = str(len(processors)) if len(processors) > 1 else ""
+    return f"▣{letters}{count}"
+
+
+def find_state(graph: WorkflowGraph, state: str | None) -> int | None:
+    """The number of the node of a state."""
+    return graph.states.index(state) + 1 if state in graph.states else None
+
+
+def _number_edges(graph: WorkflowGraph) -> dict[tuple[str, str], int]:
+    offset = 1 if graph.initial in graph.states else 0
+    return {each.key: number for number, each in enumerate(graph.transitions, start=offset)}
+
+
+# Marks
+
+
+class Overlay(Struct, frozen=True, kw_only=True):
+    """What is known of a workflow just now. Transitions are named by state and name.
+
+    ``counts`` are texts, ready to be shown. ``path`` lists the transitions that an entity took, in order.
+    """
+
+    counts: Mapping[str, str] = {}
+    incidents: Mapping[str, str] = {}
+    current: str | None = None
+    path: tuple[tuple[str, str], ...] = ()
+    visited: tuple[str, ...] = ()
+    """The states that an entity has been in, in order, a state as often as it was entered."""
+    impossible: frozenset[tuple[str, str]] = frozenset()
+    unserved: frozenset[tuple[str, str]] = frozenset()
+
+
+def mark_workflow(graph: WorkflowGraph, overlay: Overlay) -> Marks:
+    """The marks of an overlay; what it says of states that the workflow lacks is left out."""
+    visits = _number_visits(overlay.visited)
+    nodes = {
+        number: _mark_state(state, overlay, visits.get(state, ())) for number, state in enumerate(graph.states, start=1)
+    }
+    edges = {number: _mark_transition(key, overlay) for key, number in _number_edges(graph).items()}
+    empty = Mark()
+    return Marks(
+        nodes={number: mark for number, mark in nodes.items() if mark != empty},
+        edges={number: mark for number, mark in edges.items() if mark != empty},
+    )
+
+
+def _number_visits(visited: Sequence[str]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for step, state in enumerate(visited, start=1):
+        found.setdefault(state, []).append(step)
+    return found
+
+
+def label_visits(steps: Sequence[int]) -> str:
+    """The number of the last visit in a circle, or how often it was, beyond twenty."""
+    if not steps:
+        return ""
+    if len(steps) > len(_CIRCLED):
+        return f"×{len(steps)}"
+    return _CIRCLED[steps[-1] - 1] if steps[-1] <= len(_CIRCLED) else f"({steps[-1]})"
+
+
+def _mark_state(state: str, overlay: Overlay, steps: Sequence[int]) -> Mark:
+    is_current = state == overlay.current
+    count, incidents = overlay.counts.get(state, ""), overlay.incidents.get(state, "")
+    notes = [count, label_visits(steps), "now" if is_current else "", f"■ {incidents}" if incidents else ""]
+    words = [
+        f"{count} entities" if count else "",
+        "the current state" if is_current else "",
+        f"visited as step {steps[-1]}" if steps else "",
+        f"{incidents} incidents" if incidents else "",
+    ]
+    classes = [
+        *(["current"] if is_current else []),
+        *(["travelled"] if steps else []),
+        *(["troubled"] if incidents else []),
+    ]
+    return Mark(classes=tuple(classes), note=_join(notes, " "), words=_join(words, ", "))
+
+
+def _mark_transition(key: tuple[str, str], overlay: Overlay) -> Mark:
+    steps = [step for step, taken in enumerate(overlay.path, start=1) if taken == key]
+    is_unserved, is_impossible = key in overlay.unserved, key in overlay.impossible
+    classes = [
+        *(["travelled"] if steps else []),
+        *(["impossible"] if is_impossible else []),
+        *(["unserved"] if is_unserved else []),
+    ]
+    notes = [label_visits(steps), "■ no worker" if is_unserved else ""]
+    words = [
+        f"taken as step {steps[-1]}" if steps else "",
+        "not possible now" if is_impossible else "",
+        "no worker has its tags" if is_unserved else "",
+    ]
+    return Mark(classes=tuple(classes), note=_join(notes, " "), words=_join(words, ", "))
+
+
+def _join(parts: Sequence[str], glue: str) -> str:
+    return glue.join(part for part in parts if part)
+
+
+def list_workflows(export: JsonValue) -> list[JsonObject]:
+    """The workflows of an export, whether it is the list itself or has it as a member."""
+    if isinstance(export, list):
+        return [item for item in export if isinstance(item, dict)]
+    return [item for item in get_list(export, "workflows") if isinstance(item, dict)]
