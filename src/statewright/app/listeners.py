@@ -5,7 +5,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from statewright.api.grpc.forwarding import TransactionForwarder
 from statewright.api.grpc.handlers import RequestHandler
@@ -14,6 +14,8 @@ from statewright.api.grpc.server import CloudEventsService, GrpcListenConfig, st
 from statewright.api.grpc.steps.service import WorkflowEngineService
 from statewright.api.http.admin import build_admin_application
 from statewright.api.http.application import Dialect, HttpApplication
+from statewright.api.http.asgi import Application
+from statewright.api.http.console import ConsoleEndpoint, build_console_dialect
 from statewright.api.http.dialects import (
     build_absent_ops_dialect,
     build_entity_dialect,
@@ -30,6 +32,7 @@ from statewright.api.http.server import serve_http
 from statewright.app.authentication import Authentication
 from statewright.app.database import StartFailed
 from statewright.app.open_files import share_connections
+from statewright.app.program import get_program_version
 from statewright.background import ShutdownBudget
 from statewright.cluster.node import ClusterNode
 from statewright.compute.members import Members
@@ -40,6 +43,9 @@ from statewright.services.runtime import Runtime
 from statewright.settings import Settings
 from statewright.sockets import bind_listening_socket
 from statewright.tls import build_server_context
+
+if TYPE_CHECKING:
+    from statewright.console.application import Console
 
 MIN_GRPC_CONNECTION_BYTES: Final = 32 * 1024 * 1024
 """What a gRPC connection may hold in memory, unless messages are so long that two of them take more."""
@@ -68,7 +74,15 @@ class Listeners:
         self._identity = identity
         self._metrics = metrics
         self._streams = MemberStreams(members, identity.authenticator, keep_alive=_keep_alive(settings))
+        self._console = ConsoleEndpoint(self._build_console) if settings.console else None
         self._application = self._build_application(ready)
+        if self._console is not None:
+            self._console.attach(self._application)
+
+    async def close_console(self) -> None:
+        """End what pages of the console have begun."""
+        if self._console is not None:
+            await self._console.close()
 
     async def open_to_nodes(self) -> None:
         """Let other nodes in; what they bring is answered by this one, and never sent on. Raises ``StartFailed``."""
@@ -145,13 +159,36 @@ class Listeners:
             )
             for build_dialect in (build_step_dialect, build_flow_dialect, build_playbook_dialect)
         )
+        probes = build_probe_dialect(ready, guard)
+        console = [] if self._console is None else [build_console_dialect(self._console, self._build_console_guard())]
         return HttpApplication(
-            [flows, playbooks, steps, self._build_ops(origins, guard), build_probe_dialect(ready, guard), entities],
+            [flows, playbooks, steps, self._build_ops(origins, guard), probes, *console, entities],
             self._runtime,
             proxy=self._node.http_proxy,
             verbose_errors=settings.error_response_mode == "verbose",
             access_log=settings.access_log,
         )
+
+    def _build_console(self, application: Application) -> "Console":
+        from statewright.console.application import Console
+        from statewright.console.client import AsgiApi
+        from statewright.console.frame import FrameConfig
+        from statewright.console.session import MockSessions, NoSessions
+
+        settings = self._settings
+        is_mock = settings.iam_mode == "mock"
+        config = FrameConfig(
+            context_path=settings.context_path,
+            is_mock=is_mock,
+            address=f"{settings.host}:{settings.http_port}",
+            version=get_program_version(),
+        )
+        api = AsgiApi(application, settings.context_path)
+        return Console(api, MockSessions() if is_mock else NoSessions(), config)
+
+    def _build_console_guard(self) -> PageGuard:
+        """Pages of other origins may not use the console, whatever CORS allows the API."""
+        return PageGuard(_list_hosts(self._settings), None)
 
     def _build_ops(self, origins: tuple[str, ...] | None, guard: PageGuard | None) -> Dialect:
         settings, requests = self._settings, self._metrics.requests

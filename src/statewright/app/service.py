@@ -4,7 +4,6 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from importlib import metadata
 
 from msgspec import Struct
 
@@ -14,6 +13,7 @@ from statewright.app.background import run_scheduler, run_step_engine
 from statewright.app.database import migrate_database, open_database
 from statewright.app.garbage import collect_garbage, tune_garbage_collection
 from statewright.app.listeners import Listeners, bind_http, serve_admin
+from statewright.app.program import get_program_version
 from statewright.app.readiness import Readiness
 from statewright.app.runtime import build_runtime
 from statewright.app.telemetry import open_tracer
@@ -69,6 +69,7 @@ async def run_service(
         await listeners.open_to_nodes()
         grpc_port = await begin(listeners.grpc(grace, shared=listener is not None))
         stack.push_async_callback(finish_all, runtime.detached_runs, grace)  # as long as members can answer them
+        stack.push_async_callback(listeners.close_console)
         http_port = await begin(listeners.http(bound, stopped, grace))
         metrics.register_runtime(runtime, members, node, version=get_program_version())
         await begin(run_scheduler(settings, runtime, metrics))
@@ -132,11 +133,3 @@ def _list_node_ports(settings: Settings) -> tuple[int, ...]:
     """With workers, a range of which each takes a free one; during a rolling restart there is one more of them."""
     first = settings.node_port
     return tuple(range(first, first + settings.workers + 1)) if first and settings.workers > 1 else (first,)
-
-
-def get_program_version() -> str:
-    """The release, as it is installed."""
-    try:
-        return metadata.version("statewright")
-    except metadata.PackageNotFoundError:
-        return "unknown"

@@ -74,9 +74,11 @@ def announce(settings: Settings, listening: Listening) -> None:
         log.warning("mock_authentication", text="every caller is an administrator of one tenant; never expose this")
     if settings.suppress_banner or settings.log_format == "json":
         return
+    console = f"http://{settings.host}:{listening.http_port}/console/"
     lines = [
         "",
         "  Statewright",
+        *([f"  pages  {console}   (the console)"] if settings.console else []),
         f"  REST   http://{settings.host}:{listening.http_port}{settings.context_path}   (described at /docs)",
         f"  gRPC   {settings.host}:{listening.grpc_port}",
         f"  admin  http://{settings.admin_bind_address}:{listening.admin_port}   (/livez /readyz /metrics)",

@@ -77,6 +77,7 @@ _cluster = partial(Setting, "Nodes of one database")
 _search = partial(Setting, "Search and statistics")
 _steps = partial(Setting, "JSON step engine")
 _ops = partial(Setting, "Operations API")
+_console = partial(Setting, "Console")
 _egress = partial(Setting, "Requests to other servers", alias=False)
 _ours = partial(partial, alias=False)
 
@@ -483,6 +484,9 @@ class Table(Struct, frozen=True, kw_only=True):
         timedelta, _ours(_ops)(period(), "how long the audit trail of operators is kept")
     ] = span("9600h")
 
+    console: Annotated[
+        bool, _ours(_console)(FLAG, "serves the web console at `/console`; off: there is no such path")
+    ] = True
     egress_hosts: Annotated[
         tuple[str, ...], _egress(HOST_PATTERNS, "the only hosts that requests are sent to; empty: any")
     ] = ()

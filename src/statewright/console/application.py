@@ -1,0 +1,248 @@
+"""One request of a browser: guards, session, page or action, template (docs/console.md)."""
+
+import asyncio
+import gzip
+from collections.abc import Awaitable, Callable, Mapping
+from time import perf_counter, time_ns
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from statewright import logs
+from statewright.console.acting import ActionForms
+from statewright.console.calls import CallFailed
+from statewright.console.client import Api, ApiClient
+from statewright.console.counts import KeptCounts
+from statewright.console.frame import FrameConfig, PageFrame
+from statewright.console.guard import NO_STORE, SECURITY_HEADERS, is_foreign_form
+from statewright.console.metrics import ConsoleMetrics
+from statewright.console.navigation import is_offered
+from statewright.console.problems import build_problem
+from statewright.console.request import ConsoleRequest, Form, InvalidField, Query, ReadBody, parse_form, parse_query
+from statewright.console.response import TEXT, ConsoleResponse, build_redirect
+from statewright.console.route import Action, Page
+from statewright.console.routes import ROUTES
+from statewright.console.session import Session, Sessions, check_form_token, read_cookies
+from statewright.console.viewer import Viewers
+from statewright.console.views.page import Problem
+
+MAX_RENDERED: Final = 8
+"""Pages that are made at the same time in a process; others wait."""
+QUEUE_TIMEOUT_S: Final = 2.0
+MIN_COMPRESSED_BYTES: Final = 1_000
+MAX_FORM_BYTES: Final = 24 * 1024 * 1024
+"""Of an encoded form: 10 MiB of JSON take up to twice as much."""
+MAX_INLINE_FORM_BYTES: Final = 64 * 1024
+LOGIN: Final = "/console/login"
+
+log = logs.logger(__name__)
+
+
+class BodyTooLong(Exception):
+    """A form has more bytes than are read."""
+
+
+class BrowserRequest(Struct, frozen=True, kw_only=True):
+    """A request as the server hands it over, already matched to its route."""
+
+    method: str
+    path: str
+    params: Mapping[str, str]
+    query: bytes
+    headers: Mapping[bytes, bytes]
+    origin: str
+    """Scheme and host, as the browser spells them."""
+    read_body: ReadBody
+
+    @property
+    def cookies(self) -> dict[str, str]:
+        """The cookies that came with it."""
+        return read_cookies(self.headers.get(b"cookie", b"").decode("latin-1"))
+
+    @property
+    def is_of_htmx(self) -> bool:
+        """Whether the script asks, which swaps what comes into the page."""
+        return b"hx-request" in self.headers
+
+
+class Console:
+    """All pages, parts and actions of a process."""
+
+    def __init__(
+        self,
+        api: Api,
+        sessions: Sessions,
+        config: FrameConfig,
+        *,
+        read_clock: Callable[[], int] = lambda: time_ns() // 1000,
+    ) -> None:
+        self._api = api
+        self._sessions = sessions
+        self._config = config
+        self._read_clock = read_clock
+        self._viewers = Viewers()
+        self._counts = KeptCounts()
+        self._rendering = asyncio.Semaphore(MAX_RENDERED)
+        pages = [route for route in ROUTES if isinstance(route, Page)]
+        self._actions = {route.name: route for route in ROUTES if isinstance(route, Action)}
+        self._frame = PageFrame(config, pages, self._actions, read_clock)
+        self._forms = ActionForms(self._frame, config)
+        self.metrics = ConsoleMetrics()
+
+    async def close(self) -> None:
+        """End what pages have begun."""
+        await self._counts.close()
+
+    async def show_page(self, page: Page, browser: BrowserRequest) -> ConsoleResponse:
+        """Answer a GET with a page or a part."""
+        return await self._answer(page.name, browser, lambda request: self._show(page, request, browser), page)
+
+    async def confirm_action(self, name: str, browser: BrowserRequest) -> ConsoleResponse:
+        """Ask before an action."""
+        action = self._actions.get(name)
+        if action is None:
+            return self._frame.refuse(404, "There is no such action")
+
+        async def confirm(request: ConsoleRequest) -> ConsoleResponse:
+            fields = Form(request.query.pairs)
+            return self._compress(browser, await self._forms.confirm(action, request, fields, browser.origin))
+
+        return await self._answer(f"confirm_{name}", browser, confirm)
+
+    async def perform_action(self, name: str, browser: BrowserRequest) -> ConsoleResponse:
+        """Carry out an action, and send the browser on. Nothing happens unless the form is of our own page."""
+        action = self._actions.get(name)
+        if action is None:
+            return self._frame.refuse(404, "There is no such action")
+        if is_foreign_form(browser.headers):
+            return self._frame.refuse(403, "This form was not sent by a page of this console")
+
+        async def perform(request: ConsoleRequest) -> ConsoleResponse:
+            form = await _read_form(browser)
+            if not check_form_token(request.session, form.get("form_token")):
+                return self._frame.refuse(403, "This form is too old: open its page again, and send it from there")
+            return await self._forms.perform(action, request, form, browser.origin)
+
+        return await self._answer(f"do_{name}", browser, perform)
+
+    async def _answer(
+        self,
+        name: str,
+        browser: BrowserRequest,
+        respond: Callable[[ConsoleRequest], Awaitable[ConsoleResponse]],
+        page: Page | None = None,
+    ) -> ConsoleResponse:
+        begun = perf_counter()
+        response = await self._answer_in_turn(browser, respond, page)
+        self.metrics.observe(name, response.status, perf_counter() - begun)
+        return response
+
+    async def _answer_in_turn(
+        self,
+        browser: BrowserRequest,
+        respond: Callable[[ConsoleRequest], Awaitable[ConsoleResponse]],
+        page: Page | None,
+    ) -> ConsoleResponse:
+        try:
+            async with asyncio.timeout(QUEUE_TIMEOUT_S):
+                await self._rendering.acquire()
+        except TimeoutError:
+            return self._frame.refuse(503, "Too many pages are being made at this moment; try again")
+        try:
+            return await self._respond(browser, respond, page)
+        except BodyTooLong:
+            return self._frame.refuse(413, "This form is too long")
+        except InvalidField as invalid:
+            return self._frame.refuse(400, f"«{invalid.field}» {invalid.reason}")
+        except Exception:
+            log.exception("console_page_failed", path=browser.path)
+            return self._frame.refuse(500, "This page could not be made; the log of the service says why")
+        finally:
+            self._rendering.release()
+
+    async def _respond(
+        self,
+        browser: BrowserRequest,
+        respond: Callable[[ConsoleRequest], Awaitable[ConsoleResponse]],
+        page: Page | None,
+    ) -> ConsoleResponse:
+        session = await self._sessions.find(browser.cookies)
+        is_public = page is not None and page.is_public
+        if session is None and not is_public:
+            return self._ask_for_login(browser)
+        client = ApiClient(self._api, None if session is None else session.token, _read_trace(browser))
+        session = session or Session(id="")
+        viewer = await self._viewers.find(session, client)
+        if not viewer.is_known and not is_public:
+            return self._ask_for_login(browser)
+        client.made.clear()  # the foot of a page lists what this page asked for
+        request = ConsoleRequest(
+            method=browser.method,
+            path=browser.path,
+            params=browser.params,
+            query=parse_query(browser.query),
+            session=session,
+            viewer=viewer,
+            client=client,
+            counts=self._counts,
+            now=self._read_clock(),
+        )
+        response = await respond(request)
+        if response.status == 403:
+            self._viewers.forget(session)
+        if session.set_cookie is not None:
+            cookie = (b"set-cookie", session.set_cookie.encode())
+            response = replace(response, headers=(*response.headers, cookie))
+        return response
+
+    async def _show(self, page: Page, request: ConsoleRequest, browser: BrowserRequest) -> ConsoleResponse:
+        if not is_offered(page, request.viewer):
+            problem = Problem(status=404, title="This service does not have this", detail=f"It lacks «{page.feature}».")
+            return self._compress(browser, self._frame.show_problem(request, problem, browser.origin, page))
+        try:
+            view = await page.show(request)
+        except CallFailed as failed:
+            if failed.reply.status == 401:
+                return self._ask_for_login(browser)
+            problem = build_problem(failed.reply, retry=request.path + request.query.change())
+            return self._compress(browser, self._frame.show_problem(request, problem, browser.origin, page))
+        except InvalidField as invalid:
+            problem = Problem(status=400, title=f"«{invalid.field}» cannot be used", detail=invalid.reason)
+            return self._compress(browser, self._frame.show_problem(request, problem, browser.origin, page))
+        if view.redirect is not None:
+            return build_redirect(view.redirect)
+        return self._compress(browser, self._frame.show(request, page, view, browser))
+
+    def _ask_for_login(self, browser: BrowserRequest) -> ConsoleResponse:
+        has_login = any(isinstance(route, Page) and route.path == LOGIN for route in ROUTES)
+        if not has_login:
+            return self._frame.refuse(401, "Nobody can log in to this console yet: it serves the mock mode alone")
+        target = _build_login_target(browser)
+        if browser.is_of_htmx:
+            headers = (*SECURITY_HEADERS, NO_STORE, (b"hx-redirect", target.encode()))
+            return ConsoleResponse(b"Your login has ended.", 401, TEXT, headers)
+        return build_redirect(target)
+
+    def _compress(self, browser: BrowserRequest, response: ConsoleResponse) -> ConsoleResponse:
+        takes = b"gzip" in browser.headers.get(b"accept-encoding", b"")
+        if not takes or not isinstance(response.body, bytes) or len(response.body) < MIN_COMPRESSED_BYTES:
+            return response
+        body = gzip.compress(response.body, 1, mtime=0)
+        return replace(response, body=body, headers=(*response.headers, (b"content-encoding", b"gzip")))
+
+
+def _build_login_target(browser: BrowserRequest) -> str:
+    shown = browser.path + (f"?{browser.query.decode('latin-1')}" if browser.query else "")
+    wanted = shown if browser.method == "GET" and "/part/" not in browser.path else "/console/"
+    return LOGIN + Query(()).change(next=wanted)
+
+
+def _read_trace(browser: BrowserRequest) -> str | None:
+    value = browser.headers.get(b"traceparent")
+    return None if value is None else value.decode("latin-1")
+
+
+async def _read_form(browser: BrowserRequest) -> Form:
+    body = await browser.read_body(MAX_FORM_BYTES)
+    return parse_form(body) if len(body) <= MAX_INLINE_FORM_BYTES else await asyncio.to_thread(parse_form, body)

@@ -1,0 +1,168 @@
+"""Calls of the API and their replies, as values."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
+from urllib.parse import quote, urlencode
+
+from msgspec import Struct
+
+from statewright.jsonval.values import JsonObject, JsonValue
+
+CALL_TIMEOUT_S: Final = 5.0
+JSON: Final = "application/json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+MAX_CURL_BODY_CHARS: Final = 2_000
+
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+Parameters = Mapping[str, str | int | bool | Sequence[str] | None]
+
+
+class ApiCall(Struct, frozen=True, kw_only=True):
+    """One request to the API. ``path`` is encoded; that of the entity API is below the context path."""
+
+    method: Method
+    path: str
+    is_below_context: bool
+    query: str = ""
+    body: bytes | None = None
+    media_type: str = JSON
+    headers: tuple[tuple[str, str], ...] = ()
+    timeout_s: float = CALL_TIMEOUT_S
+
+    def get_target(self, context_path: str) -> str:
+        """Path and query as they are sent."""
+        path = f"{context_path}{self.path}" if self.is_below_context else self.path
+        return f"{path}?{self.query}" if self.query else path
+
+    def format_curl(self, origin: str, context_path: str) -> str:
+        """The same call as a command line, without credentials."""
+        words = ["curl"]
+        if self.method != "GET":
+            words += ["-X", self.method]
+        words += [f"-H {shlex.quote(f'{name}: {value}')}" for name, value in self.headers]
+        if self.body is not None:
+            text = self.body.decode("utf-8", "replace")
+            shown = text if len(text) <= MAX_CURL_BODY_CHARS else "@body.json"
+            words += [f"-H {shlex.quote(f'Content-Type: {self.media_type}')}", f"--data-binary {shlex.quote(shown)}"]
+        return " ".join([*words, shlex.quote(f"{origin}{self.get_target(context_path)}")])
+
+
+def build_path(*segments: str | int) -> str:
+    """A path of encoded segments: a slash within a name is ``%2F``."""
+    return "".join(f"/{quote(str(segment), safe='')}" for segment in segments)
+
+
+def build_entity_call(
+    *segments: str | int,
+    method: Method = "GET",
+    query: Parameters | None = None,
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    media_type: str = JSON,
+    timeout_s: float = CALL_TIMEOUT_S,
+) -> ApiCall:
+    """A call of the entity API; the segments are those below the context path, a last empty one gives the slash."""
+    return ApiCall(
+        method=method,
+        path=build_path(*segments),
+        is_below_context=True,
+        query=_encode_query(query or {}),
+        body=body,
+        media_type=media_type,
+        headers=tuple((headers or {}).items()),
+        timeout_s=timeout_s,
+    )
+
+
+def build_root_call(
+    *segments: str | int,
+    method: Method = "GET",
+    query: Parameters | None = None,
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    timeout_s: float = CALL_TIMEOUT_S,
+) -> ApiCall:
+    """A call of an API beside the context path, such as ``/v1``; the segments are all of the path."""
+    return ApiCall(
+        method=method,
+        path=build_path(*segments),
+        is_below_context=False,
+        query=_encode_query(query or {}),
+        body=body,
+        headers=tuple((headers or {}).items()),
+        timeout_s=timeout_s,
+    )
+
+
+def build_ops_call(
+    *segments: str | int,
+    method: Method = "GET",
+    query: Parameters | None = None,
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    timeout_s: float = CALL_TIMEOUT_S,
+) -> ApiCall:
+    """A call of the operations API; the segments are those below ``/ops/v1``."""
+    return build_root_call(
+        "ops", "v1", *segments, method=method, query=query, body=body, headers=headers, timeout_s=timeout_s
+    )
+
+
+def _encode_query(parameters: Parameters) -> str:
+    pairs: list[tuple[str, str]] = []
+    for name, value in parameters.items():
+        if value is None or value is False:
+            continue
+        if isinstance(value, str | int):
+            pairs.append((name, "true" if value is True else str(value)))
+        else:
+            pairs += [(name, each) for each in value]
+    return urlencode(pairs, quote_via=quote)
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """What the API answered. ``value`` is the document, numbers exact; of NDJSON the list of its lines."""
+
+    call: ApiCall
+    status: int
+    headers: Mapping[str, str] = {}
+    value: JsonValue = None
+    body: bytes = b""
+    seconds: float = 0.0
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether the call did what it was to do."""
+        return self.status < 300
+
+    def require(self) -> "Reply":
+        """The same reply. Raises ``CallFailed`` unless the call succeeded."""
+        if not self.is_ok:
+            raise CallFailed(self)
+        return self
+
+    @property
+    def document(self) -> JsonObject:
+        """The document where it is an object, else an empty one."""
+        return self.value if isinstance(self.value, dict) else {}
+
+    @property
+    def items(self) -> list[JsonObject]:
+        """The objects of a list, or of the ``items`` of a page of the operations API."""
+        listed = self.document.get("items") if isinstance(self.value, dict) else self.value
+        return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
+
+
+class CallFailed(Exception):
+    """A page can say nothing but why a call failed."""
+
+    def __init__(self, reply: Reply) -> None:
+        super().__init__(reply.status)
+        self.reply = reply
+
+
+def build_problem_reply(call: ApiCall, status: int, code: str, detail: str, seconds: float = 0.0) -> Reply:
+    """The reply where the API gave none."""
+    problem: JsonValue = {"status": status, "detail": detail, "properties": {"errorCode": code}}
+    return Reply(call=call, status=status, value=problem, seconds=seconds)

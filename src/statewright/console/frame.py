@@ -1,0 +1,118 @@
+"""The frame around pages: navigation, banner, calls that were made, and problems in place of a page."""
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from statewright.console.calls import ApiCall
+from statewright.console.navigation import build_navigation
+from statewright.console.rendering import Renderer
+from statewright.console.request import ConsoleRequest
+from statewright.console.response import ConsoleResponse
+from statewright.console.route import Action, Page
+from statewright.console.session import build_form_token
+from statewright.console.views.page import FrameView, MadeCall, Problem, View
+
+THEMES: Final = ("system", "light", "dark")
+THEME_COOKIE: Final = "statewright-theme"
+DONE: Final = "done"
+"""The parameter by which a page is told what has just been done."""
+
+
+class FrameConfig(Struct, frozen=True, kw_only=True):
+    """What pages say about the service."""
+
+    context_path: str
+    is_mock: bool
+    address: str
+    """Where the service listens, as the banner of the mock mode says it."""
+    version: str
+
+
+class Browser(Protocol):
+    """What the frame needs of a request."""
+
+    @property
+    def origin(self) -> str: ...
+    @property
+    def cookies(self) -> dict[str, str]: ...
+
+
+class PageFrame:
+    """Renders whole pages and parts."""
+
+    def __init__(
+        self, config: FrameConfig, pages: Sequence[Page], actions: Mapping[str, Action], read_clock: Callable[[], int]
+    ) -> None:
+        self._config = config
+        self._pages = [page for page in pages if not page.is_part]
+        self._actions = actions
+        self._renderer = Renderer(read_clock)
+
+    def show(self, request: ConsoleRequest, page: Page, view: View, browser: Browser) -> ConsoleResponse:
+        """A page with its frame, or a part without."""
+        template = view.template or page.template
+        if page.is_part:
+            return self._render(template, view.status, view=view.data, viewer=request.viewer)
+        frame = self.build(request, view, browser.origin, browser.cookies)
+        return self._render(template, view.status, frame=frame, view=view.data, viewer=request.viewer)
+
+    def show_problem(
+        self, request: ConsoleRequest, problem: Problem, origin: str, page: Page | None = None
+    ) -> ConsoleResponse:
+        """What is shown in place of a page or part that could not be made."""
+        if page is not None and page.is_part:
+            return self._render("parts/problem.html", problem.status, problem=problem, viewer=request.viewer)
+        frame = self.build(request, View(title=problem.title), origin, {})
+        return self._render("pages/problem.html", problem.status, frame=frame, problem=problem, viewer=request.viewer)
+
+    def refuse(self, status: int, text: str) -> ConsoleResponse:
+        """A short page without a frame, for those of whom nothing is known."""
+        body = f'<!doctype html><html lang="en"><title>{status}</title><p>{escape(text)}.</p></html>\n'
+        return ConsoleResponse(body.encode(), status)
+
+    def render_page(
+        self, request: ConsoleRequest, template: str, view: View, origin: str, **values: object
+    ) -> ConsoleResponse:
+        """A page that no row of the table has, such as a confirmation."""
+        frame = self.build(request, view, origin, {})
+        return self._render(template, view.status, frame=frame, view=view.data, viewer=request.viewer, **values)
+
+    def format_curl(self, call: ApiCall, origin: str) -> str:
+        """A call as a command line."""
+        return call.format_curl(origin, self._config.context_path)
+
+    def build(self, request: ConsoleRequest, view: View, origin: str, cookies: Mapping[str, str]) -> FrameView:
+        """All that is around the content."""
+        viewer, config = request.viewer, self._config
+        theme = cookies.get(THEME_COOKIE, "system")
+        done = self._actions.get(request.query.get(DONE))
+        return FrameView(
+            title=view.title,
+            crumbs=view.crumbs,
+            navigation=build_navigation(self._pages, viewer, request.path),
+            tenant=viewer.tenant,
+            principal=viewer.id,
+            roles=tuple(sorted(viewer.roles)),
+            is_mock=config.is_mock,
+            is_read_only=viewer.is_read_only,
+            address=config.address,
+            theme=theme if theme in THEMES else "system",
+            form_token=build_form_token(request.session),
+            calls=tuple(
+                MadeCall(self.format_curl(reply.call, origin), reply.status, f"{reply.seconds * 1000:.1f}")
+                for reply in request.client.made
+            ),
+            done=None if done is None else done.label,
+            live=view.live,
+            at=view.at,
+            path=request.path,
+            version=config.version,
+            curl=lambda call: self.format_curl(call, origin),
+            find_text=request.query.get("q") if request.path == "/console/find" else "",
+        )
+
+    def _render(self, template: str, status: int, **values: object) -> ConsoleResponse:
+        return ConsoleResponse(self._renderer.render(template, **values).encode("utf-8", "replace"), status)

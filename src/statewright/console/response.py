@@ -1,0 +1,26 @@
+"""Answers of the console."""
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+from msgspec import Struct
+
+from statewright.console.guard import NO_STORE, SECURITY_HEADERS, Headers
+
+HTML: Final = "text/html; charset=utf-8"
+TEXT: Final = "text/plain; charset=utf-8"
+
+
+class ConsoleResponse(Struct, frozen=True):
+    """What goes back to the browser."""
+
+    body: bytes | AsyncIterator[bytes]
+    status: int = 200
+    media_type: str = HTML
+    headers: Headers = (*SECURITY_HEADERS, NO_STORE)
+
+
+def build_redirect(target: str, *extra: tuple[bytes, bytes]) -> ConsoleResponse:
+    """Send the browser to another page, with a GET."""
+    headers = (*SECURITY_HEADERS, NO_STORE, (b"location", target.encode("ascii")), *extra)
+    return ConsoleResponse(b"", 303, TEXT, headers)

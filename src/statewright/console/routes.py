@@ -1,0 +1,15 @@
+"""Every page, part and action of the console. The router and the tests are made from this table.
+
+Each area has its rows in a module of ``pages``; here is one line for each.
+"""
+
+from typing import Final
+
+from statewright.console.pages import home, model, models
+from statewright.console.route import Routes
+
+ROUTES: Final[Routes] = (
+    *home.ROUTES,
+    *model.ROUTES,
+    *models.ROUTES,
+)

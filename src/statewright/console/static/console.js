@@ -1,0 +1,120 @@
+// Times of the viewer's zone, copying, keys, theme, menu, what is shown when the service does not answer.
+// Everything else is HTML; a page without this script reads and submits all the same.
+
+const root = document.documentElement;
+root.classList.add("scripted");
+
+const DAY_MS = 86_400_000;
+const UNITS = [["day", DAY_MS], ["hour", 3_600_000], ["minute", 60_000], ["second", 1000]];
+const relative = new Intl.RelativeTimeFormat("en", { style: "narrow", numeric: "always" });
+const pad = (number) => String(number).padStart(2, "0");
+
+function writeTime(element) {
+  const at = new Date(element.dateTime);
+  if (Number.isNaN(at.getTime()) || localStorage.getItem("statewright-utc") === "1") return;
+  const distance = at.getTime() - Date.now();
+  if (Math.abs(distance) < DAY_MS) {
+    const [unit, size] = UNITS.find(([, each]) => Math.abs(distance) >= each) ?? ["second", 1000];
+    element.textContent = relative.format(Math.trunc(distance / size), unit);
+    return;
+  }
+  const day = `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())}`;
+  element.textContent = `${day} ${pad(at.getHours())}:${pad(at.getMinutes())}`;
+}
+
+function prepare(scope) {
+  scope.querySelectorAll("time[datetime]").forEach(writeTime);
+  scope.querySelectorAll("[data-copy][hidden]").forEach((button) => { button.hidden = false; });
+}
+
+setInterval(() => { if (!document.hidden) document.querySelectorAll("time[data-relative]").forEach(writeTime); }, 20_000);
+
+// Copying
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest?.("[data-copy]");
+  if (!button) return;
+  const text = button.dataset.copy || button.parentElement.querySelector("code")?.textContent || "";
+  await navigator.clipboard.writeText(text);
+  const before = button.textContent;
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = before; }, 1200);
+});
+
+// Theme
+const theme = document.getElementById("theme");
+if (theme) {
+  theme.closest("label").hidden = false;
+  theme.addEventListener("change", () => {
+    root.dataset.theme = theme.value;
+    document.cookie = `statewright-theme=${theme.value}; Path=/console; Max-Age=31536000; SameSite=Lax`;
+  });
+}
+
+// Menu of narrow screens
+const menu = document.querySelector(".menu-button");
+const side = document.getElementById("navigation");
+const narrow = window.matchMedia("(max-width: 719px)");
+function fitMenu() { if (menu) menu.hidden = !narrow.matches; }
+narrow.addEventListener("change", fitMenu);
+fitMenu();
+menu?.addEventListener("click", () => {
+  const open = side.classList.toggle("open");
+  menu.setAttribute("aria-expanded", String(open));
+});
+
+// Keys
+const keysOn = document.getElementById("keys-on");
+const KEYS = "statewright-keys";
+if (keysOn) {
+  keysOn.checked = localStorage.getItem(KEYS) !== "off";
+  keysOn.addEventListener("change", () => localStorage.setItem(KEYS, keysOn.checked ? "on" : "off"));
+}
+let prefix = "";
+let prefixEnd = 0;
+
+function moveRow(step) {
+  const links = [...document.querySelectorAll("main table.rows tbody tr")].map((row) => row.querySelector("a")).filter(Boolean);
+  if (links.length === 0) return;
+  const row = document.activeElement?.closest?.("tr");
+  const at = links.findIndex((link) => link.closest("tr") === row);
+  links[Math.min(Math.max(at + step, 0), links.length - 1)].focus();
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || localStorage.getItem(KEYS) === "off") return;
+  if (event.target.closest?.("input, textarea, select, [contenteditable], dialog")) return;
+  if (prefix === "g" && Date.now() < prefixEnd) {
+    prefix = "";
+    const link = document.querySelector(`nav a[data-key="${CSS.escape(event.key)}"]`);
+    if (link) { event.preventDefault(); link.click(); }
+    return;
+  }
+  if (event.key === "g") { prefix = "g"; prefixEnd = Date.now() + 1500; return; }
+  const acts = {
+    "/": () => document.getElementById("find")?.focus(),
+    "?": () => document.getElementById("keys")?.showModal(),
+    j: () => moveRow(1),
+    k: () => moveRow(-1),
+  };
+  const act = acts[event.key];
+  if (act) { event.preventDefault(); act(); }
+});
+
+// A form that was sent is not sent again by a second click.
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.method !== "post") return;
+  if (form.dataset.sent) { event.preventDefault(); return; }
+  form.dataset.sent = "1";
+});
+window.addEventListener("pageshow", () => document.querySelectorAll("form[data-sent]").forEach((form) => delete form.dataset.sent));
+
+// A file is read into the text area that its input names.
+document.addEventListener("change", async (event) => {
+  const target = event.target.dataset?.fills;
+  const file = event.target.files?.[0];
+  if (target && file) document.getElementById(target).value = await file.text();
+});
+
+prepare(document);
+export { prepare };

@@ -1,0 +1,81 @@
+"""A tab of the browser that records whatever must not happen."""
+
+import re
+from typing import Any
+
+HEIGHTS = {390: 844, 1440: 900, 320: 640}
+
+
+class Tab:
+    """A page in a context of its own. ``page`` is that of Playwright.
+
+    The strict policy of the pages forbids to compile code: never ``wait_for_function``, never a string for
+    ``evaluate`` but ``"() => …"``. ``expected`` are patterns of console errors and failed requests that a test causes.
+    """
+
+    def __init__(
+        self, browser: Any, root: str, *, width: int, dark: bool, script: bool, **options: Any
+    ) -> None:  # Any: Playwright may not be installed
+        self.root = root
+        self.expected: list[str] = []
+        self._faults: list[str] = []
+        self.context = browser.new_context(
+            base_url=root,
+            viewport={"width": width, "height": HEIGHTS.get(width, 900)},
+            color_scheme="dark" if dark else "light",
+            java_script_enabled=script,
+            **options,
+        )
+        self.context.set_default_timeout(15_000)
+        self.context.route("**/*", self._route)
+        self.page = self.context.new_page()
+        self.page.on("console", self._note_console)
+        self.page.on("pageerror", lambda error: self._faults.append(f"page error: {error}"))
+        self.page.on("requestfailed", self._note_failed)
+        self.page.on("dialog", self._note_dialog)
+
+    def open(self, path: str) -> Any:
+        """The response to a path."""
+        return self.page.goto(path)
+
+    def expect(self, *patterns: str) -> None:
+        """What the test causes on purpose is no fault."""
+        self.expected += patterns
+
+    def find_violations(self) -> list[str]:
+        """What axe finds against the rules of WCAG 2.2 A and AA, one line each."""
+        from axe_playwright_python.sync_playwright import Axe
+
+        options = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}}
+        found = Axe().run(self.page, options=options).response["violations"]
+        return [f"{each['id']}: {node['html'][:200]}" for each in found for node in each["nodes"]]
+
+    def measure_overflow(self) -> int:
+        """Pixels by which the page is wider than the window."""
+        width: int = self.page.evaluate("() => document.documentElement.scrollWidth - window.innerWidth")
+        return width
+
+    def close(self) -> list[str]:
+        """The faults that nobody expected."""
+        self.context.close()
+        return [fault for fault in self._faults if not any(re.search(pattern, fault) for pattern in self.expected)]
+
+    def _route(self, route: Any) -> None:
+        if route.request.url.startswith((self.root, "data:")):
+            route.continue_()
+            return
+        self._faults.append(f"foreign address: {route.request.url}")
+        route.abort()
+
+    def _note_console(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self._faults.append(f"console: {message.text} {message.location.get('url', '')}")
+
+    def _note_failed(self, request: Any) -> None:
+        reason = request.failure or ""
+        if "ERR_ABORTED" not in reason:  # the tab went on to another page
+            self._faults.append(f"failed: {request.url} {reason}")
+
+    def _note_dialog(self, dialog: Any) -> None:
+        self._faults.append(f"dialog: {dialog.message}")
+        dialog.dismiss()

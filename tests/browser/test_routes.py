@@ -1,0 +1,49 @@
+"""Every page opens, on an empty and on a filled installation, in light and dark, wide and narrow."""
+
+import re
+
+import pytest
+
+from statewright.console.route import Page
+from statewright.console.routes import ROUTES
+from tests.browser.conftest import OpenTab
+from tests.browser.installation import Installation
+
+PAGES = [route for route in ROUTES if isinstance(route, Page) and not route.is_part and not route.is_public]
+
+
+def list_addresses(console: Installation) -> list[str]:
+    """An address of every page: its parameters are those of what the installation has."""
+    values = console.parameters
+    paths = [re.sub(r"\{(\w+)\}", lambda found: values[found[1]], page.path) for page in PAGES]
+    return [path for path in paths if "None" not in path]
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1440, False), (390, True)], ids=["wide-light", "narrow-dark"])
+def test_every_page_opens_without_a_violation(open_tab: OpenTab, console: Installation, width: int, dark: bool):
+    tab = open_tab(console, width=width, dark=dark)
+    faults = {}
+    for path in list_addresses(console):
+        response = tab.open(path)
+        tab.page.locator("main h1").first.wait_for()
+        found = [] if response.status == 200 else [f"status {response.status}"]
+        found += tab.find_violations()
+        found += [f"{tab.measure_overflow()} pixels too wide"] if tab.measure_overflow() > 0 else []
+        if found:
+            faults[path] = found
+    assert faults == {}
+
+
+def test_every_page_without_parameters_opens_on_an_empty_installation(open_tab: OpenTab, empty_console: Installation):
+    tab = open_tab(empty_console)
+    for page in PAGES:
+        if "{" not in page.path:
+            assert tab.open(page.path).status == 200, page.path
+            assert tab.page.locator("main h1").count() == 1, page.path
+
+
+def test_every_page_reads_without_a_script(open_tab: OpenTab, console: Installation):
+    tab = open_tab(console, script=False)
+    for path in list_addresses(console):
+        assert tab.open(path).status == 200, path
+        assert tab.page.locator("main h1").inner_text() != ""
