@@ -420,6 +420,7 @@ class LanguageCollector(Collector):
             for node_type, count in metrics.nodes_executed.items():
                 entered.add_metric([language, node_type], count)
         yield from (ended, entered)
+        yield from self._collect_log_counts()
         retries = [(language, metrics.job_retries) for language, metrics in known]
         yield build_counters("statewright_process_job_retries", "Failed jobs that were put back", "language", retries)
         delayed = sum(metrics.delayed_retries for _, metrics in known)
@@ -428,6 +429,21 @@ class LanguageCollector(Collector):
         pickup = {language: metrics.pickup for language, metrics in known}
         meaning = "From the creation of a job to its claim"
         yield build_labelled_histograms("statewright_process_pickup_seconds", meaning, "language", pickup)
+
+    def _collect_log_counts(self) -> Iterator[Metric]:
+        """Of languages whose instances have logs."""
+        logged = CounterMetricFamily(
+            "statewright_process_events", "Entries of logs of instances", labels=["language", "event", "status"]
+        )
+        pending = CounterMetricFamily(
+            "statewright_process_pending_tokens", "Changes of what is not admitted", labels=["language", "change"]
+        )
+        for hosted in self._hosts.hosted:
+            for labels, count in hosted.metrics.events.items():
+                logged.add_metric([hosted.name, *labels], count)
+            for change, count in hosted.metrics.pending_tokens.items():
+                pending.add_metric([hosted.name, change], count)
+        yield from (logged, pending)
 
 
 class Dropping(Protocol):

@@ -32,12 +32,21 @@ class Place:
     What a method finds wrong is noted, and it returns what goes for an absent value: so one reading finds everything.
     """
 
-    __slots__ = ("findings", "path", "value")
+    __slots__ = ("_place", "findings", "value")
 
-    def __init__(self, value: JsonValue, path: str, findings: Findings) -> None:
+    def __init__(self, value: JsonValue, place: "str | tuple[Place, str]", findings: Findings) -> None:
+        """``place``: a JSON pointer, or the value that has this one, and as what member."""
         self.value = value
-        self.path = path
+        self._place = place
         self.findings = findings
+
+    @property
+    def path(self) -> str:
+        """The JSON pointer, which few values ever need."""
+        if not isinstance(self._place, str):
+            outer, name = self._place
+            self._place = f"{outer.path}/{escape(name)}"
+        return self._place
 
     @property
     def is_absent(self) -> bool:
@@ -47,7 +56,7 @@ class Place:
     def get(self, name: str) -> "Place":
         """A member."""
         value = self.value.get(name) if isinstance(self.value, dict) else None
-        return Place(value, f"{self.path}/{escape(name)}", self.findings)
+        return Place(value, (self, name), self.findings)
 
     def has(self, name: str) -> bool:
         """Whether there is a member of the name, null or not."""
@@ -88,7 +97,7 @@ class Place:
         """The items of a list."""
         if isinstance(self.value, list):
             for index, item in enumerate(self.value):
-                yield Place(item, f"{self.path}/{index}", self.findings)
+                yield Place(item, (self, str(index)), self.findings)
         elif self.value is not None:
             self.expect(what)
 

@@ -70,6 +70,10 @@ class PlaybookLog:
             found = list_events(process.compiled, before.marking, after, applied.effects)
         return [store_event(event) for event in found]
 
+    def find_labels(self, event: JsonObject) -> tuple[str, str]:
+        """As the event says itself."""
+        return str(event["event_type"]), str(event["status"])
+
 
 class PlaybookLeaseLosses:
     """Pipelines begin again a few times (docs/reference/executions.md#task-kinds)."""

@@ -1,12 +1,14 @@
 """What conditions can see, so that a token is asked about again only when something of it has changed."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from jinja2 import nodes
 from msgspec import Struct
 
 from statewright.playbooks.context import CTX, RESULTS
+from statewright.playbooks.jinja.compiling import MAX_REMEMBERED, MAX_REMEMBERED_CHARS
 from statewright.playbooks.jinja.parsing import parse
 from statewright.playbooks.templates import Condition
 
@@ -33,14 +35,29 @@ def find_watched(conditions: Iterable[Condition]) -> Watched:
     names: set[str] = set()
     for condition in conditions:
         if isinstance(condition.source, str):
-            _collect(condition.source, parts, names)
+            seen = _look_into(condition.source)
+            parts |= seen.parts
+            names |= seen.names
     # a name that is no scope may be that of a result
     parts.update(f"{RESULTS}.{name}" for name in names - _CONSTANT - _OF_THE_TOKEN)
     return Watched(parts=frozenset(parts), sees_token=not names.isdisjoint(_OF_THE_TOKEN), sees_event="event" in names)
 
 
-def _collect(source: str, parts: set[str], names: set[str]) -> None:
+class _Seen(Struct, frozen=True):
+    """What one condition names: scopes and members of them, and all other names."""
+
+    parts: frozenset[str]
+    names: frozenset[str]
+
+
+def _look_into(source: str) -> _Seen:
+    return _remember(source) if len(source) <= MAX_REMEMBERED_CHARS else _collect(source)
+
+
+def _collect(source: str) -> _Seen:
     text = source.strip()
+    parts: set[str] = set()
+    names: set[str] = set()
     pending: list[nodes.Node] = [parse(text if text.startswith("{{") else f"{{{{ {text} }}}}")]
     while pending:
         node = pending.pop()
@@ -51,6 +68,10 @@ def _collect(source: str, parts: set[str], names: set[str]) -> None:
             (parts if node.name in _SCOPES else names).add(node.name)
         else:
             pending.extend(node.iter_child_nodes())
+    return _Seen(frozenset(parts), frozenset(names))
+
+
+_remember = lru_cache(maxsize=MAX_REMEMBERED)(_collect)
 
 
 def _find_member(node: nodes.Node) -> str | None:

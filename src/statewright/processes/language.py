@@ -231,6 +231,10 @@ class InstanceLog(Protocol[P_contra, I]):
         """The events of an operation, in order; ``before`` ``None``: the instance is new. The host numbers them."""
         ...
 
+    def find_labels(self, event: JsonObject) -> tuple[str, str]:
+        """Type and status of an event, by which metrics count: of each there are few."""
+        ...
+
 
 class LeaseLosses(Protocol[P_contra, I]):
     """Jobs whose workers were not heard of any more."""

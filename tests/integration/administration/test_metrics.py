@@ -131,3 +131,31 @@ def test_the_process_says_what_it_is(measured: RunningService) -> None:
     assert value == 1
     assert f"service_instance_id={measured.parts.node.id}" in name
     assert "service_name=statewright" in name
+
+
+def test_executions_of_playbooks_are_counted_with_their_steps_tokens_and_events(measured: RunningService) -> None:
+    api = measured.api("tenant-playbooks")
+    gate = "{policy: {admit: {rules: [{when: ctx.open, then: {allow: true}}, {else: {then: {allow: false}}}]}}}"
+    text = f"metadata: {{name: gated}}\nworkflow: [{{step: gate, spec: {gate}, tool: {{kind: noop}}}}]"
+    root = Api(measured.root, api.token)
+    assert root.post("/v1/playbooks", text.encode()).status_code == 201
+    begun = root.post("/v1/executions", {"path": "gated"}).json()["id"]
+    denied = {
+        "statewright_process_instances_started_total{language=playbooks}": 1,
+        "statewright_process_events_total{event=token.created,language=playbooks,status=success}": 1,
+        "statewright_process_events_total{event=policy.admit.evaluated,language=playbooks,status=paused}": 1,
+        "statewright_process_pending_tokens_total{change=added,language=playbooks}": 1,
+    }
+    found = figures(measured)
+    assert {name: found.get(name) for name in denied} == denied
+    assert "statewright_process_pending_tokens_total{change=removed,language=playbooks}" not in found
+    done(root.post(f"/v1/executions/{begun}/patch", {"ctx": {"open": True}}))
+    ended = {
+        "statewright_process_instances_ended_total{language=playbooks,outcome=completed}": 1,
+        "statewright_process_nodes_entered_total{language=playbooks,node_type=step}": 1,
+        "statewright_process_events_total{event=step.done,language=playbooks,status=success}": 1,
+        "statewright_process_events_total{event=workflow.finished,language=playbooks,status=success}": 1,
+        "statewright_process_pending_tokens_total{change=removed,language=playbooks}": 1,
+    }
+    found = figures(measured)
+    assert {name: found.get(name) for name in ended} == ended

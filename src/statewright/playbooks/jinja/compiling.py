@@ -1,5 +1,6 @@
 """Templates to functions: what stands in a string, as an expression or as text."""
 
+from functools import lru_cache
 from typing import Final
 
 from jinja2 import nodes
@@ -14,6 +15,11 @@ __all__ = ["Expression", "InvalidTemplate", "compile_expression", "compile_text"
 
 _ERRORS: Final = (ArithmeticError, LookupError, TypeError, ValueError)
 """What a wrong argument comes to in a filter or method; anything else is a defect of ours."""
+
+MAX_REMEMBERED: Final = 512
+"""Templates that are remembered once they are compiled, each if it is short."""
+MAX_REMEMBERED_CHARS: Final = 256
+"""So that all of them come to some 20 MiB at most."""
 
 
 class Expression:
@@ -41,6 +47,19 @@ def compile_text(source: str, *, statements: bool) -> Expression:
 
     Line breaks after a single expression do not count. Raises :class:`InvalidTemplate`.
     """
+    if len(source) > MAX_REMEMBERED_CHARS:
+        return _compile_text(source, statements)
+    return _remember_text(source, statements)
+
+
+def compile_expression(source: str) -> Expression:
+    """A condition: a single ``{{ … }}``, or an expression without braces. Raises :class:`InvalidTemplate`."""
+    if len(source) > MAX_REMEMBERED_CHARS:
+        return _compile_expression(source)
+    return _remember_expression(source)
+
+
+def _compile_text(source: str, statements: bool) -> Expression:
     body = parse(source).body
     expressions = ExpressionCompiler()
     single = _find_single(parse(source.rstrip("\n")).body if source.endswith("\n") else body)
@@ -58,8 +77,7 @@ def compile_text(source: str, *, statements: bool) -> Expression:
     return Expression(render, expressions.cost)
 
 
-def compile_expression(source: str) -> Expression:
-    """A condition: a single ``{{ … }}``, or an expression without braces. Raises :class:`InvalidTemplate`."""
+def _compile_expression(source: str) -> Expression:
     text = source.strip()
     if not text:
         raise InvalidTemplate("is empty; expected an expression")
@@ -71,6 +89,11 @@ def compile_expression(source: str) -> Expression:
     compiler = ExpressionCompiler()
     evaluate = compiler.compile(single)
     return Expression(evaluate, compiler.cost)
+
+
+# Workers are given the same few templates with every job. What is compiled never changes, so all may share it.
+_remember_text = lru_cache(maxsize=MAX_REMEMBERED)(_compile_text)
+_remember_expression = lru_cache(maxsize=MAX_REMEMBERED)(_compile_expression)
 
 
 def _find_single(body: list[nodes.Node]) -> nodes.Expr | None:

@@ -30,7 +30,7 @@ from statewright.failures import (
 )
 from statewright.ids import EntityId, TenantId, model_id
 from statewright.jsonval.values import JsonValue
-from statewright.net import IDS_PER_MOMENT, Moment
+from statewright.net import IDS_PER_MOMENT, Marking, Moment
 from statewright.net.effects import StartChild
 from statewright.processes.changes import RowChanges
 from statewright.processes.language import Applied, I, NewInstance, P, Rejection
@@ -358,6 +358,9 @@ async def _commit(
         for marking in (instance.marking, *([] if step.before is None else [step.before.marking])):
             free_in_parts(marking.data, len(version.document or ""))
     _count(host, step)
+    if step.logged:
+        host.metrics.events.update(step.logged)
+        _observe_pending(host, step)
     _notify(host, tenant, step, changed)
     return result
 
@@ -389,6 +392,18 @@ def _count(host: ProcessHost[P, I], step: Advance[P, I]) -> None:
     kind = find_incident_kind(step.applied)
     if kind is not None:
         host.runtime.incidents.count_committed(kind)
+
+
+def _observe_pending(host: ProcessHost[P, I], step: Advance[P, I]) -> None:
+    """Of languages that keep logs: others have no admission."""
+    before = 0 if step.before is None else _count_pending_tokens(step.before.marking)
+    change = _count_pending_tokens(step.applied.instance.marking) - before
+    if change:
+        host.metrics.pending_tokens["added" if change > 0 else "removed"] += abs(change)
+
+
+def _count_pending_tokens(marking: Marking) -> int:
+    return sum(token.stage == "PENDING" for token in marking.tokens)
 
 
 def _allocate_child_ids(applied: Applied[I], moment: Moment) -> list[EntityId]:

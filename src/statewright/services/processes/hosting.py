@@ -52,6 +52,10 @@ class ProcessMetrics:
         """By outcome: completed, failed, cancelled."""
         self.nodes_executed: Counter[str] = Counter()
         """Entries into nodes, by their type."""
+        self.events: Counter[tuple[str, str]] = Counter()
+        """Entries of logs, by type and status."""
+        self.pending_tokens: Counter[str] = Counter()
+        """Tokens that were ``added`` to those that are not admitted, and ``removed`` from them."""
         self.job_retries = 0
         self.delayed_retries = 0
         self.leases_expired = 0

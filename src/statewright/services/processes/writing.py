@@ -2,11 +2,12 @@
 (docs/reference/steps.md#one-advance-one-version).
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Final, Generic
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
 from statewright.background import run_in_thread
@@ -67,6 +68,8 @@ class Advance(Struct, Generic[P, I], frozen=True, kw_only=True):
     """For each instance that is to be started."""
     told_ends: Sequence[EntityId] = ()
     """Of children that have ended, which the instance hears of by this."""
+    logged: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """The entries of the log by type and status, filled in when they are staged: for the metrics, after the commit."""
 
 
 @lru_cache(maxsize=20_000)
@@ -249,6 +252,8 @@ def _build_log(advance: Advance[P, I], instance_id: EntityId, tenant: TenantId) 
     if not events:
         return None
     encoded = [Raw(encode_text(event).encode()) for event in events]
+    advance.logged.clear()
+    advance.logged.update(map(log.find_labels, events))
     return InstanceLog(tenant=tenant, instance=instance_id, at=advance.at, events=encoded)
 
 
