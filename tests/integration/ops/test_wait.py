@@ -1,19 +1,28 @@
-"""Waiting for entities and instances (docs/reference/operations.md#wait)."""
+"""Waiting for entities and instances (docs/reference/operations.md#wait).
 
+``STATEWRIGHT_TEST_WAITERS=1000`` has as many wait for one entity as one tenant may have on a node.
+"""
+
+import asyncio
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 
 import httpx
 import pytest
 
+from statewright.services.ops import waiting
 from statewright.services.ops.waiting import EntityWaits
+from statewright.storage.pool import Pool
 from tests.builders import a_workflow, automated, manual, when
 from tests.database import Template
 from tests.integration.ops.builders import ops_api
 from tests.integration.steps_http.conftest import definition, step, uploaded
-from tests.service import Api, RunningService, a_token, done, eventually, hosted, refused
+from tests.service import PATIENCE_S, Api, RunningService, a_token, done, eventually, hosted, refused
+
+WAITERS = int(os.environ.get("STATEWRIGHT_TEST_WAITERS", "100"))
 
 UNKNOWN = "00000000-0000-1000-8000-000000000000"
 LIFE = a_workflow(
@@ -144,13 +153,31 @@ def test_too_many_waiters_are_turned_away_and_leaving_makes_room(here: Api, ops,
     eventually(lambda: waiters(services[1]) == 0)
 
 
-def test_many_waiters_of_one_entity_are_one_query_per_look(here: Api, ops, services, crowd) -> None:
+def test_many_waiters_of_one_entity_are_one_query_per_look(here: Api, ops, services, monkeypatch) -> None:
+    looks: list[int] = []
+    fetch = waiting.fetch_since
+
+    async def count(pool: Pool, positions: Sequence[waiting.Position]) -> list[list[waiting.SeenVersion]]:
+        looks.append(len(positions))
+        return await fetch(pool, positions)
+
+    async def hold() -> list[httpx.Response]:
+        limits = httpx.Limits(max_connections=WAITERS)
+        async with httpx.AsyncClient(timeout=PATIENCE_S, limits=limits, trust_env=False) as http:
+            asking = (http.get(url, headers={"Authorization": f"Bearer {ops[0].token}"}) for _ in range(WAITERS))
+            answers = asyncio.gather(*asking)
+            await asyncio.to_thread(eventually, lambda: waiters(services[0]) == WAITERS)
+            monkeypatch.setattr(waiting, "fetch_since", count)
+            assert len(services[0].parts.runtime.commits.watched) == 1
+            await asyncio.to_thread(eventually, lambda: len(looks) >= 3)
+            await asyncio.to_thread(here.update, saved.id, {"year": 1}, fire="GO")
+            await asyncio.to_thread(here.update, saved.id, {"year": 1}, fire="END")
+            return await answers
+
     saved = here.create({"year": 1})
-    held = [begin(crowd, services[0], ops[0], saved.id, "state=GONE") for _ in range(8)]
-    assert len(services[0].parts.runtime.commits.watched) == 1
-    here.update(saved.id, {"year": 1}, fire="GO")
-    here.update(saved.id, {"year": 1}, fire="END")
-    assert all(done(each.result())["reached"] for each in held)
+    url = f"{ops[0].url}/entities/{saved.id}/wait?state=GONE"
+    assert all(done(answer)["reached"] for answer in asyncio.run(hold()))
+    assert {*looks} == {1}
     eventually(lambda: not services[0].parts.runtime.commits.watched)
 
 
