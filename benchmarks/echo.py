@@ -69,8 +69,8 @@ class AwaitedMembers(Members):
         super().__init__()
         self.joined = asyncio.Event()
 
-    def join(self, tenant: TenantId, tags: Iterable[str], *, member_id: str) -> Member:
-        member = super().join(tenant, tags, member_id=member_id)
+    def join(self, tenant: TenantId, tags: Iterable[str], *, member_id: str, software: str = "") -> Member:
+        member = super().join(tenant, tags, member_id=member_id, software=software)
         self.joined.set()
         return member
 

@@ -143,6 +143,7 @@ def _assemble(
     runtime.extensions.add(build_administration(settings, pools.shared))
     host_languages(runtime)
     runtime.extensions.add(ConnectedMembers(node.id, node.members, node.peer_table))
+    runtime.extensions.add(node.drains)
     runtime.extensions.add(OpsMetrics())
     runtime.extensions.add(SuspensionFollower(pools.shared, node, suspensions))
     runtime.extensions.add(SuspensionEnder(runtime))

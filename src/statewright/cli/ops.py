@@ -81,7 +81,25 @@ def members(
         offered = ", ".join(each.get("tags") or each.get("jobTypes", ()))
         counted = [each.get(name, "") for name in numbers]
         rows.append([each["id"], each["kind"].lower(), offered, each.get("node", ""), *counted])
+        if each["draining"]:
+            rows[-1][1] = f"{each['kind'].lower()}, draining"
     print_table(("id", "kind", "tags or job types", "node", "in flight", "succeeded", "failed", "timed out"), rows)
+
+
+@ops.command()
+@with_client
+def drain(
+    client: "Client",
+    member: Annotated[str, typer.Argument(help="The id of the calculation member.", metavar="ID")],
+    within: Annotated[int, typer.Option(min=0, max=86_400, help="Seconds until its stream ends in any case.")] = 300,
+    as_json: AsJson = False,
+) -> None:
+    """Send a calculation member nothing any more, and let it go when it is idle."""
+    found = _post(client, f"/members/{quote(member, safe='')}/drain?within=PT{within}S", {})
+    if as_json:
+        print_document(found)
+    else:
+        typer.echo(f"{found['id']}: draining, {found['inFlight']} in flight")
 
 
 @ops.command()

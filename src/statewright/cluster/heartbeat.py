@@ -27,16 +27,19 @@ from msgspec.structs import replace
 from statewright import logs
 from statewright.background import wait_at_most
 from statewright.cluster.peer_table import Peer, PeerTable, RemoteMember
-from statewright.compute.members import Members
-from statewright.ids import NodeId
+from statewright.compute.members import Member, Members
+from statewright.ids import NodeId, TenantId
 from statewright.storage.connections import DatabaseUrl
-from statewright.storage.nodes import MemberRow, NodeRow, NodeTable, open_node_table
+from statewright.storage.nodes import MemberCounters, MemberRow, NodeRow, NodeTable, open_node_table
 
 _jitter = Random()  # noqa: S311 - our own: tests of laws reset the module's shared state, and compare it
 
 BEATS_PER_LEASE: Final = 4
 
 RETRY_AFTER_S: Final = 0.5
+
+COUNTERS_INTERVAL_S: Final = 2.0
+"""At least between two times that counters of members are published; with the pause of a beat it is twice as much."""
 
 LEAVE_TIMEOUT_S: Final = 2.0
 """For the last words of a node that stops; without them its lease ends by itself."""
@@ -68,6 +71,8 @@ class Heartbeat:
         self._on_gone = on_gone
         self._lease_until = 0.0
         self._published: frozenset[MemberRow] = frozenset()
+        self._counters: dict[tuple[TenantId, str], MemberCounters] = {}
+        self._counters_at = 0.0
         self._revision = UNPUBLISHED
         self._cache: dict[NodeId, tuple[int, tuple[RemoteMember, ...]]] = {}
         self._refresh_requested = asyncio.Event()
@@ -109,6 +114,7 @@ class Heartbeat:
             if loop.time() >= self._cleanup_at:
                 await self._remove_expired(connection)
             await self._publish(connection, stored)
+            await self._publish_counters(connection)
             await self._refresh_peers(connection)
         if not self._lease_until:
             log.info("node_joined", node=self._node.id, name=self._node.name, peers=len(self._peer_table.peers))
@@ -149,12 +155,25 @@ class Heartbeat:
         self._cleanup_at = asyncio.get_running_loop().time() + self._lease.total_seconds() / BEATS_PER_LEASE
 
     async def _publish(self, connection: NodeTable, stored: int) -> None:
-        connected = frozenset(MemberRow(m.tenant, m.id, m.tags) for m in self._members.iterate_all())
+        connected = frozenset(MemberRow(m.tenant, m.id, m.tags, m.is_draining) for m in self._members.iterate_all())
         if stored == self._revision != UNPUBLISHED and connected == self._published:
             return
         revision = max(stored, self._revision) + 1
         if await connection.publish(self._node.id, connected, revision):
             self._published, self._revision = connected, revision
+            self._counters = {}
+
+    async def _publish_counters(self, connection: NodeTable) -> None:
+        """Now and then, and only what has changed."""
+        now = asyncio.get_running_loop().time()
+        if now < self._counters_at:
+            return
+        self._counters_at = now + COUNTERS_INTERVAL_S
+        told = {(m.tenant, m.id): _to_counters(m) for m in self._members.iterate_all()}
+        changed = [each for key, each in told.items() if self._counters.get(key) != each]
+        if changed:
+            await connection.publish_counters(self._node.id, changed)
+        self._counters = told
 
     async def _refresh_peers(self, connection: NodeTable) -> None:
         rows = [row for row in await connection.list_peers(self._node.id) if self._can_reach(row)]
@@ -186,6 +205,20 @@ class Heartbeat:
             log.error("node_lease_lost", node=self._node.id)
             self._cache = {}
             self._update_peers([])
+
+
+def _to_counters(member: Member) -> MemberCounters:
+    return MemberCounters(
+        tenant=member.tenant,
+        id=member.id,
+        software=member.software,
+        connected_at=member.connected_at,
+        last_seen_at=member.last_seen_at,
+        in_flight=member.in_flight,
+        succeeded=member.succeeded,
+        failed=member.failed,
+        timed_out=member.timed_out,
+    )
 
 
 def _to_members(node: NodeId, rows: tuple[MemberRow, ...]) -> tuple[RemoteMember, ...]:

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from statewright.cluster.authentication import NodeAuthenticator
 from statewright.cluster.channels import Channels
+from statewright.cluster.draining import MemberDrains
 from statewright.cluster.forwarding import ClusterDispatcher
 from statewright.cluster.heartbeat import Heartbeat, start_heartbeat
 from statewright.cluster.http_proxy import Application, HttpProxy
@@ -72,8 +73,9 @@ class ClusterNode:
             wait=config.dispatch_wait,
             limit=config.dispatch_limit,
         )
+        self.drains = MemberDrains(self.id, members, self.channels)
         self.http_proxy = HttpProxy(self.channels, limit=config.relay_limit)
-        self._service = NodeService(self.local)
+        self._service = NodeService(self.local, members)
         self._server: NodeServer | None = None
         self._heartbeat: Heartbeat | None = None
         self._heartbeat_task: asyncio.Task[None] | None = None

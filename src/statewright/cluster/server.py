@@ -16,7 +16,9 @@ from statewright.cluster.channels import MAX_MESSAGE_BYTES
 from statewright.cluster.http_proxy import Application, serve_proxied_request
 from statewright.cluster.wire import decode_callout, encode_failure, encode_result
 from statewright.compute.dispatch import Dispatcher
+from statewright.compute.members import Members
 from statewright.failures import Failure
+from statewright.ids import TenantId
 from statewright.proto import cluster_pb2 as pb
 from statewright.proto.cluster_pb2_grpc import NodeServicer, add_NodeServicer_to_server
 from statewright.rpc.headers import CallRefused, RequestHeaders
@@ -41,8 +43,9 @@ RegisterServices = Callable[[grpc.aio.Server], None]
 class NodeService(NodeServicer):
     """What other nodes ask of this one."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    def __init__(self, dispatcher: Dispatcher, members: Members) -> None:
         self._dispatcher = dispatcher
+        self._members = members
         self.application: Application | None = None
         """Answers HTTP requests; None until the service is there."""
 
@@ -53,6 +56,14 @@ class NodeService(NodeServicer):
             return encode_result(await self._dispatcher.dispatch(decode_callout(request), avoiding=request.avoiding))
         except Failure as failure:
             return encode_failure(failure)
+
+    async def Drain(  # noqa: N802
+        self, request: pb.DrainRequest, context: "grpc.aio.ServicerContext[pb.DrainRequest, pb.DrainReply]", /
+    ) -> pb.DrainReply:
+        member = self._members.drain_member(
+            TenantId(request.tenant), request.member_id, within_s=request.within_ms / 1000
+        )
+        return pb.DrainReply(found=member is not None)
 
     async def Relay(  # noqa: N802 - the name in the proto file
         self,

@@ -15,7 +15,7 @@ from statewright.compute.callout import (
     members_busy_failure,
     no_member_failure,
 )
-from statewright.compute.members import Members
+from statewright.compute.members import CalloutWithdrawn, Members
 from statewright.histogram import Histogram
 
 DURATION_BOUNDS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -42,9 +42,16 @@ class Dispatcher:
         ``ComputeMemberDisconnected``. Cancelling the wait cancels the callout; a member that has read it already is not
         told.
         """
+        while True:
+            try:
+                return await self._dispatch_once(callout, avoiding)
+            except CalloutWithdrawn:  # its member is being drained, and has seen nothing of it
+                continue
+
+    async def _dispatch_once(self, callout: Callout, avoiding: Collection[str]) -> CalloutResult:
         member = self._members.select(callout.tenant, callout.tags, avoiding=avoiding)
         if member is None:
-            connected = self._members.list_members(callout.tenant)
+            connected = [each for each in self._members.list_members(callout.tenant) if not each.is_draining]
             raise no_member_failure(callout, {tag for each in connected for tag in each.tags} if connected else None)
         if member.outbox.is_full:
             raise members_busy_failure(callout)

@@ -26,6 +26,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
+from statewright.background import wait_at_most
 from statewright.compute.callout import Callout, CalloutResult, CalloutTimeout, member_lost_failure
 from statewright.deadlines import Deadlines
 from statewright.ids import TenantId, system_clock
@@ -45,6 +46,10 @@ class Ping(Struct, frozen=True):
     """A keep-alive message, which the member has to answer."""
 
     member_id: str
+
+
+class CalloutWithdrawn(Exception):
+    """The member is being drained, and has not been sent the callout: another one may take it."""
 
 
 class PendingCallout:
@@ -84,6 +89,11 @@ class PendingCallout:
     def fail_disconnected(self) -> None:
         """Fail the callout because the member's stream ended."""
         self.fail(member_lost_failure(self.callout, written=self._taken, member_id=self.member_id))
+
+    def withdraw(self) -> None:
+        """Take the callout back, unless it may have reached the member already."""
+        if not self._taken:
+            self.fail(CalloutWithdrawn())
 
     def stop_deadline(self) -> None:
         """Remove the deadline, since the wait for the result is over."""
@@ -144,6 +154,7 @@ class Member:
         *,
         deadlines: Deadlines,
         outbox_limit: int = MAX_OUTBOX_MESSAGES,
+        software: str = "",
     ) -> None:
         self.id = member_id
         self.tenant = tenant
@@ -153,17 +164,51 @@ class Member:
         """When it was last chosen, as a count of choices; zero for never."""
         self.connected_at = system_clock()
         """In epoch microseconds."""
+        self.last_seen_at = self.connected_at
+        """When it said something last, in epoch microseconds."""
+        self.software = software
+        """What it says of itself."""
+        self.is_draining = False
         self.succeeded = 0
         """Callouts that it answered with success; ``failed`` are the others that it answered."""
         self.failed = 0
         self.timed_out = 0
         self._pending: dict[str, PendingCallout] = {}
         self._deadlines = deadlines
+        self._drain_changed = asyncio.Event()
+        self._drain_until = 0.0
 
     @property
     def in_flight(self) -> int:
         """Callouts without a result yet, those that still wait for the stream included."""
         return len(self._pending)
+
+    @property
+    def pending_callouts(self) -> Collection[PendingCallout]:
+        """Callouts without a result yet."""
+        return self._pending.values()
+
+    def drain(self, within_s: float) -> None:
+        """Send it nothing from now on; its stream may end when it is idle, and at the latest ``within_s``."""
+        self.is_draining = True
+        self._drain_until = asyncio.get_running_loop().time() + within_s
+        self._drain_changed.set()
+        for pending in self._pending.values():
+            pending.withdraw()
+
+    async def wait_drained(self) -> None:
+        """Returns when it was drained and has answered everything, or its time for that is up."""
+        loop = asyncio.get_running_loop()
+        while not self.is_draining or (self._pending and loop.time() < self._drain_until):
+            self._drain_changed.clear()
+            if self.is_draining:
+                await wait_at_most(self._drain_changed.wait(), self._drain_until - loop.time())
+            else:
+                await self._drain_changed.wait()
+
+    def note_sign(self) -> None:
+        """It has said something."""
+        self.last_seen_at = system_clock()
 
     def greet(self) -> None:
         self.outbox.put("greeting", Greeting(self.id, self.tenant))
@@ -199,6 +244,8 @@ class Member:
         if self._pending.get(request_id) is pending:
             del self._pending[request_id]
             self.outbox.remove(request_id)
+            if self.is_draining:
+                self._drain_changed.set()
 
     def disconnect(self) -> None:
         """Fails everything that is pending (docs/reference/grpc.md#end-of-a-stream)."""
@@ -218,11 +265,13 @@ class Members:
         self.observers: list[Callable[[], None]] = []
         """Called after a member has joined or left."""
 
-    def join(self, tenant: TenantId, tags: Iterable[str], *, member_id: str) -> Member:
+    def join(self, tenant: TenantId, tags: Iterable[str], *, member_id: str, software: str = "") -> Member:
         """Add a member, which can be selected from now on. It reads its greeting before any callout
         (docs/reference/grpc.md#leniencies).
         """
-        member = Member(member_id, tenant, tags, deadlines=self._deadlines, outbox_limit=self._outbox_limit)
+        member = Member(
+            member_id, tenant, tags, deadlines=self._deadlines, outbox_limit=self._outbox_limit, software=software
+        )
         member.greet()
         self._by_tenant.setdefault(tenant, {})[member_id] = member
         self._notify_observers()
@@ -240,6 +289,14 @@ class Members:
     def drain(self) -> None:
         """Select no member from now on, because all streams are about to be closed."""
         self._is_draining = True
+
+    def drain_member(self, tenant: TenantId, member_id: str, *, within_s: float) -> Member | None:
+        """Select one member no more, and let it go when it is idle; None when there is no such member."""
+        member = self._by_tenant.get(tenant, {}).get(member_id)
+        if member is not None:
+            member.drain(within_s)
+            self._notify_observers()
+        return member
 
     def iterate_all(self) -> Iterator[Member]:
         """The members of all tenants."""
@@ -259,7 +316,9 @@ class Members:
         """Whether a member that is not to be avoided declares all required tags."""
         wanted = frozenset(tag.lower() for tag in required)
         members = self._by_tenant.get(tenant, {}).values()
-        return not self._is_draining and any(wanted <= member.tags and member.id not in avoiding for member in members)
+        return not self._is_draining and any(
+            wanted <= member.tags and member.id not in avoiding and not member.is_draining for member in members
+        )
 
     def select(self, tenant: TenantId, required: Iterable[str], *, avoiding: Collection[str] = ()) -> Member | None:
         """The member for a callout, or None when none of the tenant declares all required tags (decision W5).
@@ -268,7 +327,8 @@ class Members:
         ``avoiding`` are taken only when there is no other.
         """
         wanted = _normalize_tags(tuple(required))
-        matching = [member for member in self._by_tenant.get(tenant, {}).values() if wanted <= member.tags]
+        members = self._by_tenant.get(tenant, {}).values()
+        matching = [member for member in members if wanted <= member.tags and not member.is_draining]
         others = [member for member in matching if member.id not in avoiding] if avoiding else matching
         if not matching or self._is_draining:
             return None

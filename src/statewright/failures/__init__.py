@@ -32,7 +32,13 @@ from statewright.failures.identity import (
     UnsupportedKeyType,
 )
 from statewright.failures.incidents import IncidentClosed, IncidentNotFound, IncidentNotRetryable, IncidentStale
-from statewright.failures.members import ComputeMemberDisconnected, DispatchTimeout, ForwardFailed, NoComputeMember
+from statewright.failures.members import (
+    ComputeMemberDisconnected,
+    DispatchTimeout,
+    ForwardFailed,
+    MemberNotFound,
+    NoComputeMember,
+)
 from statewright.failures.models import (
     IncompatibleType,
     InvalidChangeLevel,
@@ -157,6 +163,7 @@ __all__ = [
     "KeyPairNotFound",
     "LimitReached",
     "MalformedRequest",
+    "MemberNotFound",
     "MethodNotAllowed",
     "MissingGroupBy",
     "MissingParameter",

@@ -38,3 +38,12 @@ class DispatchTimeout(Failure):
     code, status, retryable = "DISPATCH_TIMEOUT", 503, True
     member_id = ""
     """The member that did not answer; empty when it is not known."""
+
+
+class MemberNotFound(Failure):
+    """No member with a stream has this id; workers that poll have none."""
+
+    code, status = "MEMBER_NOT_FOUND", 404
+
+    def __init__(self) -> None:
+        super().__init__("no connected calculation member has this id")

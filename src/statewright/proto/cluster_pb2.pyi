@@ -7,6 +7,22 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class DrainRequest(_message.Message):
+    __slots__ = ("tenant", "member_id", "within_ms")
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    WITHIN_MS_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    member_id: str
+    within_ms: int
+    def __init__(self, tenant: _Optional[str] = ..., member_id: _Optional[str] = ..., within_ms: _Optional[int] = ...) -> None: ...
+
+class DrainReply(_message.Message):
+    __slots__ = ("found",)
+    FOUND_FIELD_NUMBER: _ClassVar[int]
+    found: bool
+    def __init__(self, found: _Optional[bool] = ...) -> None: ...
+
 class Principal(_message.Message):
     __slots__ = ("id", "name", "kind", "tenant", "tenant_name", "roles")
     ID_FIELD_NUMBER: _ClassVar[int]

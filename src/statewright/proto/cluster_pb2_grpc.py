@@ -44,6 +44,11 @@ class NodeStub:
                 request_serializer=cluster__pb2.RelayRequest.SerializeToString,
                 response_deserializer=cluster__pb2.RelayResponse.FromString,
                 _registered_method=True)
+        self.Drain = channel.unary_unary(
+                '/statewright.cluster.v1.Node/Drain',
+                request_serializer=cluster__pb2.DrainRequest.SerializeToString,
+                response_deserializer=cluster__pb2.DrainReply.FromString,
+                _registered_method=True)
 
 
 class NodeServicer:
@@ -64,6 +69,13 @@ class NodeServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Drain(self, request, context):
+        """Sends a member of the called node nothing any more, and ends its stream when it is idle.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_NodeServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -76,6 +88,11 @@ def add_NodeServicer_to_server(servicer, server):
                     servicer.Relay,
                     request_deserializer=cluster__pb2.RelayRequest.FromString,
                     response_serializer=cluster__pb2.RelayResponse.SerializeToString,
+            ),
+            'Drain': grpc.unary_unary_rpc_method_handler(
+                    servicer.Drain,
+                    request_deserializer=cluster__pb2.DrainRequest.FromString,
+                    response_serializer=cluster__pb2.DrainReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -132,6 +149,33 @@ class Node:
             '/statewright.cluster.v1.Node/Relay',
             cluster__pb2.RelayRequest.SerializeToString,
             cluster__pb2.RelayResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Drain(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/statewright.cluster.v1.Node/Drain',
+            cluster__pb2.DrainRequest.SerializeToString,
+            cluster__pb2.DrainReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -31,11 +31,15 @@ class NodeConnection:
         self._backoff = BackOff()
 
     async def run(self, leave: asyncio.Event, *, grace: float) -> None:
-        """Returns when ``leave`` is set and the last stream has ended; ``grace`` is for functions still running
-        then."""
+        """Returns when ``leave`` is set and the last stream has ended, or when the server has drained the node.
+
+        ``grace`` is for functions still running then.
+        """
         while not leave.is_set():
             try:
-                await self._connect(leave, grace=grace)
+                if await self._connect(leave, grace=grace):
+                    log.info("node_drained endpoint=%s", self._endpoint.target)
+                    return
                 log.info("node_disconnected endpoint=%s", self._endpoint.target)
             except grpc.aio.AioRpcError as error:
                 self._on_rejection(error)
@@ -43,12 +47,13 @@ class NodeConnection:
                 log.warning("node_disconnected endpoint=%s reason=%s", self._endpoint.target, error or "no greeting")
             await self._pause(leave)
 
-    async def _connect(self, leave: asyncio.Event, *, grace: float) -> None:
+    async def _connect(self, leave: asyncio.Event, *, grace: float) -> bool:
         token = await self._tokens.get_token()
         metadata = [("authorization", f"Bearer {token}")] if token else None
         async with self._endpoint.open_channel() as channel:
             call = CloudEventsServiceStub(channel).startStreaming(metadata=metadata)
-            await Session(call, self._worker, on_greeting=self._on_greeting).run(self._tags, leave, grace=grace)
+            session = Session(call, self._worker, on_greeting=self._on_greeting)
+            return await session.run(self._tags, leave, grace=grace)
 
     def _on_greeting(self, greeting: Greeting) -> None:
         self._backoff.reset()

@@ -43,8 +43,9 @@ class Session:
         self._outbox: asyncio.Queue[CloudEvent | None] = asyncio.Queue()
         self._is_leaving = False
 
-    async def run(self, tags: tuple[str, ...], leave: asyncio.Event, *, grace: float) -> None:
-        """Serves callouts until the stream ends, or until ``leave`` is set and what was begun is answered.
+    async def run(self, tags: tuple[str, ...], leave: asyncio.Event, *, grace: float) -> bool:
+        """Serves callouts until the stream ends, or until ``leave`` is set and what was begun is answered; whether the
+        server has drained the node, so that it is not to join again.
 
         ``grace`` limits, in seconds, how long that may take. Raises ``grpc.aio.AioRpcError`` when the stream ends
         badly, and ``TimeoutError`` when the server does not greet.
@@ -59,6 +60,8 @@ class Session:
                 await asyncio.wait([reading], timeout=LEAVE_TIMEOUT_S)
             elif not leave.is_set():
                 reading.result()
+                return wire.DRAINED in (await self._call.trailing_metadata() or ())
+            return False
         finally:
             self._call.cancel()
             for task in (reading, writing, leaving):

@@ -20,6 +20,8 @@ from statewright.tracing import TRACEPARENT, TRACESTATE, parse_trace
 JOIN: Final = "CalculationMemberJoinEvent"
 GREET: Final = "CalculationMemberGreetEvent"
 KEEP_ALIVE: Final = "CalculationMemberKeepAliveEvent"
+DRAINED: Final = "statewright-drained"
+"""The trailer of a stream whose member was drained."""
 ACK: Final = "EventAckResponse"
 
 KINDS: Final[dict[str, Kind]] = {

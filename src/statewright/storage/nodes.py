@@ -45,6 +45,22 @@ class MemberRow(Struct, frozen=True):
     tenant: TenantId
     id: str
     tags: frozenset[str]
+    is_draining: bool = False
+    """It is sent nothing any more: the others need not know it."""
+
+
+class MemberCounters(Struct, frozen=True, kw_only=True):
+    """What operators want to know of a member. Instants in epoch microseconds."""
+
+    tenant: TenantId
+    id: str
+    software: str
+    connected_at: int
+    last_seen_at: int
+    in_flight: int
+    succeeded: int
+    failed: int
+    timed_out: int
 
 
 class NodeTable:
@@ -91,10 +107,14 @@ class NodeTable:
             for row in rows
         ]
 
-    MEMBERS = "SELECT node, tenant, id, tags FROM cluster_member WHERE node = ANY ($1::text[]) ORDER BY node, id"
+    MEMBERS = """
+        SELECT node, tenant, id, tags FROM cluster_member
+         WHERE node = ANY ($1::text[]) AND NOT draining
+         ORDER BY node, id
+    """
 
     async def list_members(self, nodes: Sequence[NodeId]) -> dict[NodeId, tuple[MemberRow, ...]]:
-        """The members of some nodes."""
+        """The members of some nodes that can be asked."""
         found: dict[NodeId, list[MemberRow]] = {node: [] for node in nodes}
         for node, tenant, id_, tags in await self._connection.fetch(self.MEMBERS, list(nodes)):
             found[NodeId(node)].append(MemberRow(TenantId(tenant), id_, _tags.decode(tags)))
@@ -108,9 +128,11 @@ class NodeTable:
     """
 
     JOIN = """
-        INSERT INTO cluster_member (node, tenant, id, tags)
-        SELECT $1, tenant, id, tags FROM unnest($2::text[], $3::text[], $4::text[]) AS joined (tenant, id, tags)
-        ON CONFLICT DO NOTHING
+        INSERT INTO cluster_member AS member (node, tenant, id, tags, draining)
+        SELECT $1, tenant, id, tags, draining
+          FROM unnest($2::text[], $3::text[], $4::text[], $5::boolean[]) AS joined (tenant, id, tags, draining)
+        ON CONFLICT (node, tenant, id) DO UPDATE SET draining = excluded.draining
+         WHERE member.draining <> excluded.draining
     """
 
     async def publish(self, node: NodeId, members: Iterable[MemberRow], revision: int) -> bool:
@@ -122,9 +144,24 @@ class NodeTable:
             if not await self._connection.fetchval(self.REVISE, node, revision):
                 return False
             await self._connection.execute(self.LEAVE, node, tenants, ids)
-            await self._connection.execute(self.JOIN, node, tenants, ids, tags)
+            draining = [member.is_draining for member in connected]
+            await self._connection.execute(self.JOIN, node, tenants, ids, tags, draining)
             await self._connection.execute(ANNOUNCE, CHANNEL, node)
         return True
+
+    COUNT = """
+        UPDATE cluster_member AS member
+           SET software = told.software, connected_at = told.connected_at, last_seen_at = told.last_seen_at,
+               in_flight = told.in_flight, succeeded = told.succeeded, failed = told.failed, timed_out = told.timed_out
+          FROM json_to_recordset($2::json)
+            AS told (tenant text, id text, software text, connected_at bigint, last_seen_at bigint, in_flight integer,
+                     succeeded bigint, failed bigint, timed_out bigint)
+         WHERE member.node = $1 AND member.tenant = told.tenant AND member.id = told.id
+    """
+
+    async def publish_counters(self, node: NodeId, counters: Sequence[MemberCounters]) -> None:
+        """Tell operators of members whose counters have changed."""
+        await self._connection.execute(self.COUNT, node, _encode(counters).decode())
 
     # Two nodes that remove the same rows do not wait for each other, so they cannot wait in a circle either.
     REMOVE_EXPIRED = """

@@ -202,3 +202,29 @@ async def test_draining_waits_for_the_last_callout(members, dispatcher):
     member.answer(callout.request_id, CalloutResult(success=True))
     await draining
     assert asking.done()
+
+
+async def test_what_a_drained_member_was_not_sent_goes_to_another(members, dispatcher):
+    drained = join(members)
+    sent, waiting = [asyncio.create_task(dispatcher.dispatch(a_callout(name))) for name in ("sent", "waiting")]
+    callout = await written(drained)
+    other = join(members)
+    drained.drain(60)
+    moved = await written(other)
+    assert (callout.name, moved.name, drained.in_flight) == ("sent", "waiting", 1)
+    leaving = asyncio.create_task(drained.wait_drained())
+    other.answer(moved.request_id, CalloutResult(success=True))
+    await waiting
+    assert not leaving.done()
+    drained.answer(callout.request_id, CalloutResult(success=True))
+    await asyncio.gather(sent, leaving)
+
+
+async def test_without_another_what_a_drained_member_was_not_sent_fails(members, dispatcher):
+    member = join(members)
+    asking = asyncio.create_task(dispatcher.dispatch(a_callout()))
+    await asyncio.sleep(0)
+    member.drain(60)
+    with pytest.raises(NoComputeMember):
+        await asking
+    await member.wait_drained()

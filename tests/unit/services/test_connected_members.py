@@ -20,6 +20,16 @@ def test_members_of_other_nodes_are_listed_and_counted_with_those_of_this_one():
 
     first, second = connected.iterate(TENANT)
 
-    assert (first.id, first.node, first.in_flight) == ("m-1", HERE, 0)
-    assert (second.id, second.node, second.in_flight) == ("m-2", THERE, None)
+    assert (first.id, second.id) == ("m-1", "m-2")
     assert [connected.count(TENANT, tags) for tags in ([], ["MAIL"], ["mail", "print"], ["fax"])] == [2, 2, 1, 0]
+
+
+async def test_a_member_that_is_being_drained_cannot_be_asked():
+    local = Members()
+    local.join(TENANT, ["mail"], member_id="m-1")
+    connected = ConnectedMembers(HERE, local, PeerTable())
+    assert local.drain_member(TenantId("x"), "m-1", within_s=1) is None
+    assert local.drain_member(TENANT, "m-1", within_s=1) is not None
+    assert connected.count(TENANT, ["mail"]) == 0
+    assert [(each.id, each.is_draining) for each in connected.list_here(TENANT)] == [("m-1", True)]
+    assert local.select(TENANT, ["mail"]) is None

@@ -6,9 +6,9 @@ callouts that wait for them, and each of them counts as a sign of life. The *wri
 since gRPC allows one write at a time; all other messages go through the member's outbox. The *prober* sends keep-alive
 messages at intervals and ends the stream of a member that has been silent for too long.
 
-Each part runs until it returns the status with which the stream is to end, and so does a fourth that waits for the
-server to close. The first status decides; the other parts are cancelled. In every case the member is removed and its
-callouts fail.
+Each part runs until it returns the status with which the stream is to end, and so do those that wait for the member to
+be drained and for the server to close. The first status decides; the other parts are cancelled. In every case the
+member is removed and its callouts fail.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ import grpc.aio
 from msgspec import Struct
 
 from statewright import logs
-from statewright.api.grpc.calls import COMPUTE_ROLE, Context, authenticate_call
+from statewright.api.grpc.calls import COMPUTE_ROLE, Context, authenticate_call, get_first_value
 from statewright.api.grpc.envelope import (
     ACK,
     JOIN,
@@ -44,6 +44,11 @@ from statewright.rpc.context import CallContext
 from statewright.rpc.headers import CallRefused
 
 log = logs.logger(__name__)
+
+DRAINED_TRAILER: Final = "statewright-drained"
+"""What tells a node that it was drained, and is not to connect anew."""
+
+MAX_SOFTWARE_CHARS: Final = 200
 
 LIVENESS_EVENTS: Final = RESPONSE_TYPES | {KEEP_ALIVE, ACK}
 
@@ -70,6 +75,8 @@ class StreamStatus(Struct, frozen=True):
 HALF_CLOSED: Final = StreamStatus(grpc.StatusCode.OK)
 BROKEN: Final = StreamStatus(grpc.StatusCode.CANCELLED)
 SILENT: Final = StreamStatus(grpc.StatusCode.DEADLINE_EXCEEDED, "keep-alive timeout")
+DRAINED: Final = StreamStatus(grpc.StatusCode.OK, "drained")
+"""Upon ``OK`` known members stop for good (docs/reference/grpc.md#members-in-the-field)."""
 CLOSING: Final = StreamStatus(grpc.StatusCode.UNAVAILABLE, "server is shutting down")
 ROLE_MISSING: Final = StreamStatus(grpc.StatusCode.PERMISSION_DENIED, f"{COMPUTE_ROLE} required for streaming")
 OTHER_TENANT: Final = StreamStatus(grpc.StatusCode.PERMISSION_DENIED, "tenant mismatch")
@@ -100,7 +107,9 @@ class MemberStreams:
         if COMPUTE_ROLE not in principal.roles:
             await context.abort(ROLE_MISSING.code, ROLE_MISSING.text)
         ending = await wait_first_status(self._run_session(principal, events, context), self._wait_closing())
-        if ending not in (HALF_CLOSED, BROKEN):
+        if ending is DRAINED:
+            context.set_trailing_metadata(((DRAINED_TRAILER, "true"),))
+        elif ending not in (HALF_CLOSED, BROKEN):
             await self._send_status(ending, context)
 
     async def _run_session(
@@ -118,7 +127,10 @@ class MemberStreams:
         tags = _check_join(opening, principal)
         if isinstance(tags, StreamStatus):
             return tags
-        member = self._members.join(principal.tenant, tags, member_id=str(uuid4()))
+        software = get_first_value(context, "statewright-software") or get_first_value(context, "user-agent") or ""
+        member = self._members.join(
+            principal.tenant, tags, member_id=str(uuid4()), software=software[:MAX_SOFTWARE_CHARS]
+        )
         log.info("member_joined", tenant=member.tenant, member=member.id, tags=sorted(member.tags))
         try:
             return await self._run_stream(member, events, context)
@@ -129,7 +141,10 @@ class MemberStreams:
     async def _run_stream(self, member: Member, events: AsyncIterator[CloudEvent], context: Context) -> StreamStatus:
         liveness = Liveness(self._keep_alive.timeout, context if isinstance(context, CallContext) else None)
         return await wait_first_status(
-            _read(member, liveness, events), _write(member, liveness, context), self._ping(member, liveness)
+            _read(member, liveness, events),
+            _write(member, liveness, context),
+            self._ping(member, liveness),
+            _wait_drained(member),
         )
 
     async def _ping(self, member: Member, liveness: "Liveness") -> StreamStatus:
@@ -221,6 +236,12 @@ def _invalid_status(text: str) -> StreamStatus:
     return StreamStatus(grpc.StatusCode.INVALID_ARGUMENT, text)
 
 
+async def _wait_drained(member: Member) -> StreamStatus:
+    await member.wait_drained()
+    log.info("member_drained", tenant=member.tenant, member=member.id)
+    return DRAINED
+
+
 async def _read(member: Member, liveness: Liveness, events: AsyncIterator[CloudEvent]) -> StreamStatus:
     try:
         async for event in events:
@@ -240,6 +261,7 @@ async def _accept(event: CloudEvent, member: Member, liveness: Liveness) -> None
     try:
         data = get_data(event)
         liveness.renew()
+        member.note_sign()
         if event.type in RESPONSE_TYPES:
             answer = await run_by_size(len(data), partial(read_response, data))
             member.answer(answer.request_id, answer.result)

@@ -11,7 +11,7 @@ from statewright.conditions.wire import parse_tags
 from statewright.ids import TenantId
 from statewright.lru import LruCache
 from statewright.services.ops.lists import Page, PageRequest, build_page
-from statewright.services.ops.members import ConnectedMembers, Worker, WorkerKind
+from statewright.services.ops.members import ConnectedMembers, Worker, WorkerKind, list_streams
 from statewright.services.processes.push import PUSHED_BY
 from statewright.services.runtime import Caller, Runtime
 from statewright.storage.ops.queues import JobCensus, JobQueue, LeaseHolder, count_jobs
@@ -56,6 +56,9 @@ class WorkerFilter(Struct, frozen=True, kw_only=True):
     tags: frozenset[str] | None = None
     kinds: frozenset[WorkerKind] | None = None
     nodes: frozenset[str] | None = None
+    seen_before: int | None = None
+    """Nothing was heard of them since this instant, in epoch microseconds."""
+    seen_since: int | None = None
 
     def matches(self, worker: Worker) -> bool:
         """Whether a worker is wanted."""
@@ -63,6 +66,8 @@ class WorkerFilter(Struct, frozen=True, kw_only=True):
             (self.tags is None or not self.tags.isdisjoint(worker.tags))
             and (self.kinds is None or worker.kind in self.kinds)
             and (self.nodes is None or worker.node in self.nodes)
+            and (self.seen_before is None or (worker.last_seen_at or 0) < self.seen_before)
+            and (self.seen_since is None or (worker.last_seen_at or 0) >= self.seen_since)
         )
 
 
@@ -99,7 +104,7 @@ async def list_workers(
 ) -> Page[Worker, NameKey]:
     """The members of all nodes, and workers that hold jobs they have polled, by id."""
     census = await runtime.extensions.get(JobCounts).fetch(caller.tenant)
-    members = runtime.extensions.get(ConnectedMembers).iterate(caller.tenant)
+    members = await list_streams(runtime, caller.tenant)
     pollers = (_to_worker(each) for each in census.holders if not each.worker.startswith(PUSHED_BY))
     found = sorted((each for each in (*members, *pollers) if wanted.matches(each)), key=lambda each: each.id)
     return _cut(found, page, lambda worker: worker.id)

@@ -121,7 +121,8 @@ class Pusher(Generic[P, I]):
 
     def _count_free(self, tenant: TenantId, route: PushRoute) -> int:
         wanted = frozenset(list_route_tags(route))
-        matching = sum(wanted <= member.tags for member in self._members.list_members(tenant))
+        members = self._members.list_members(tenant)
+        matching = sum(wanted <= member.tags and not member.is_draining for member in members)
         return MAX_JOBS_PER_MEMBER * matching - self._busy[tenant, route]
 
     async def _push(self, tenant: TenantId, route: PushRoute, limit: int) -> int:

@@ -158,10 +158,12 @@ OPS_SCHEMAS: Final[Document] = {
         timer={**_TIMER, "type": ["object", "null"]},
     ),
     "OpsMember": define_open_object(
-        "id kind",
+        "id kind draining",
         id=TEXT,
         kind={"type": "string", "enum": ["STREAM", "POLL"]},
+        draining=FLAG,
         node=TEXT,
+        software=TEXT,
         tags=define_array(TEXT),
         jobTypes=define_array(TEXT),
         connectedAt=INSTANT,

@@ -2,26 +2,36 @@
 docs/reference/operations.md#queues).
 """
 
+from datetime import timedelta
 from typing import Final
 
 from statewright.api.http.ops.lists import PAGING, build_list_response, read_page_request
-from statewright.api.http.ops.route import OpsRoute
+from statewright.api.http.ops.route import OPERATOR, OpsRoute
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import Query
 from statewright.failures import InvalidParameter
 from statewright.instants import to_rfc3339
-from statewright.services.ops import queues
+from statewright.net.durations import parse_delay
+from statewright.services.ops import members, queues
 from statewright.services.ops.members import Worker, WorkerKind
 from statewright.services.ops.queues import NameKey, Queue, WorkerFilter
 
 KINDS: Final[dict[str, WorkerKind]] = {"STREAM": "STREAM", "POLL": "POLL"}
 JOB_TYPE: Final = "JOB_TYPE"
 
+STALE_AFTER: Final = timedelta(seconds=20)
+"""Two intervals of keep-alive messages."""
+
+DEFAULT_DRAIN: Final = timedelta(minutes=5)
+MAX_DRAIN: Final = timedelta(hours=24)
+WITHIN: Final = Query("within", "string", "ISO 8601, until the stream ends in any case; `PT5M` when absent", "duration")
+
 MEMBER_FILTERS: Final = (
     Query("tag", "string", "declares the tag", repeatable=True),
     Query("kind", "string", "`STREAM` or `POLL`", repeatable=True),
     Query("node", "string", "id of the node it is connected to", repeatable=True),
+    Query("stale", "boolean", "nothing was heard of it for 20 seconds"),
 )
 QUEUE_FILTERS: Final = (Query("withoutWorker", "boolean", "only queues whose jobs nobody can take"),)
 
@@ -29,12 +39,16 @@ QUEUE_FILTERS: Final = (Query("withoutWorker", "boolean", "only queues whose job
 async def list_members(request: Request) -> Response:
     """The calculation members of all nodes, and workers that hold jobs."""
     kinds = request.query_all("kind")
+    stale = None if request.query("stale") is None else request.query_flag("stale")
+    limit = request.runtime.clock() - STALE_AFTER // timedelta(microseconds=1)
     if not set(kinds) <= KINDS.keys():
         raise InvalidParameter("kind")
     wanted = WorkerFilter(
         tags=frozenset(tag.lower() for tag in request.query_all("tag")) or None,
         kinds=frozenset(KINDS[kind] for kind in kinds) or None,
         nodes=frozenset(request.query_all("node")) or None,
+        seen_before=limit if stale is True else None,
+        seen_since=limit if stale is False else None,
     )
     page = read_page_request(request, MEMBER_FILTERS, NameKey)
     found = await queues.list_workers(request.runtime, request.caller, wanted, page)
@@ -58,9 +72,21 @@ async def get_queue(request: Request) -> Response:
     return Response(encode_json(_describe_queue(await queues.get_queue(request.runtime, request.caller, name))))
 
 
+async def drain_member(request: Request) -> Response:
+    """Send a member nothing any more, and end its stream when it is idle."""
+    text = request.query("within")
+    delay = None if text is None else parse_delay(text)
+    if text is not None and (delay is None or delay.months or timedelta(microseconds=delay.microseconds) > MAX_DRAIN):
+        raise InvalidParameter("within", "an ISO 8601 duration of at most 24 hours")
+    within = DEFAULT_DRAIN if delay is None else timedelta(microseconds=delay.microseconds)
+    member = await members.drain(request.runtime, request.caller, request.path_params["memberId"], within=within)
+    return Response(encode_json(_describe_worker(member)), 202)
+
+
 def _describe_worker(worker: Worker) -> dict[str, object]:
     optional: dict[str, object] = {
         "node": worker.node,
+        "software": worker.software,
         "tags": sorted(worker.tags) if worker.kind == "STREAM" else None,
         "jobTypes": worker.job_types if worker.kind == "POLL" else None,
         "connectedAt": None if worker.connected_at is None else to_rfc3339(worker.connected_at),
@@ -71,7 +97,7 @@ def _describe_worker(worker: Worker) -> dict[str, object]:
         calls = worker.calls
         optional |= {"succeeded": calls.succeeded, "failed": calls.failed, "timedOut": calls.timed_out}
     known = {name: value for name, value in optional.items() if value is not None}
-    return {"id": worker.id, "kind": worker.kind} | known
+    return {"id": worker.id, "kind": worker.kind, "draining": worker.is_draining} | known
 
 
 def _describe_queue(queue: Queue) -> dict[str, object]:
@@ -99,6 +125,18 @@ QUEUES: Final = (
         query=(*MEMBER_FILTERS, *PAGING),
         reply="OpsMembers",
         problems=("BAD_REQUEST",),
+    ),
+    OpsRoute(
+        method="POST",
+        path="/ops/v1/members/{memberId}/drain",
+        endpoint=drain_member,
+        id="drainMember",
+        summary="Send a member nothing any more, and end its stream when it is idle",
+        role=OPERATOR,
+        query=(WITHIN,),
+        status=202,
+        reply="OpsMember",
+        problems=("BAD_REQUEST", "FORBIDDEN", "MEMBER_NOT_FOUND", "COMPUTE_MEMBER_DISCONNECTED"),
     ),
     OpsRoute(
         method="GET",
