@@ -5,8 +5,9 @@ A tenant without any costs a look into a dictionary.
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final, Literal, TypeAlias, get_args
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 from msgspec import Struct
 
@@ -14,29 +15,36 @@ from statewright.entity import Actor, ModelKey
 from statewright.failures import Suspended
 from statewright.ids import ModelId, TenantId, model_id
 
-Scope: TypeAlias = Literal["ENTITY", "MODEL", "WORKFLOW", "TRANSITION", "JOB_TYPE", "TAG", "TENANT"]
+Scope: TypeAlias = Literal[
+    "ENTITY", "INSTANCE", "MODEL", "WORKFLOW", "TRANSITION", "DEFINITION", "JOB_TYPE", "TAG", "TENANT"
+]
 
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
+
+FLAGGED: Final[tuple[Scope, ...]] = ("ENTITY", "INSTANCE")
+"""Scopes whose target has a flag in its row, which every commit reads."""
 
 TimerPolicy: TypeAlias = Literal["FIRE", "SHIFT"]
 """What becomes of timers when a suspension ends: those that came due fire, or all move by its length."""
 
 
 class Target(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a suspension stops. Which members there are depends on the scope: ``id`` of an entity; ``model``; beside it
-    ``workflow`` or ``transition``, or both; ``name`` of a type of jobs or a tag.
+    """What a suspension stops. Which members there are depends on the scope: ``id`` of an entity, an instance being
+    one; ``model``; beside it ``workflow`` or ``transition``, or both; ``definition``, the id of one of whatever process
+    language; ``name`` of a type of jobs or a tag.
     """
 
     id: str | None = None
     model: ModelKey | None = None
     workflow: str | None = None
     transition: str | None = None
+    definition: str | None = None
     name: str | None = None
 
 
 class Suspension(Struct, frozen=True, kw_only=True):
     """One suspension. Instants in epoch microseconds; ``until`` None: until somebody ends it. ``revision`` is that of
-    all suspensions with this one among them.
+    all suspensions with this one among them. ``effective_at``: from then on all nodes act by it; None: not yet.
     """
 
     id: str
@@ -48,6 +56,7 @@ class Suspension(Struct, frozen=True, kw_only=True):
     by: Actor
     revision: int
     until: int | None = None
+    effective_at: int | None = None
     ended_at: int | None = None
     ended_by: Actor | None = None
     end_reason: str | None = None
@@ -69,8 +78,36 @@ class HeldTimers(Struct, frozen=True, kw_only=True):
     transitions: Sequence[str | None]
 
 
+class HeldProcesses(Struct, frozen=True):
+    """Of which instances no jobs are handed out: these, and those of these definitions."""
+
+    instances: tuple[str, ...]
+    definitions: tuple[str, ...]
+
+
+class MovingUnit(Protocol):
+    """The transaction of a run."""
+
+    @property
+    def tenant(self) -> TenantId: ...
+
+    @property
+    def on_close(self) -> list[Callable[[], None]]:
+        """Called when it ends, whatever became of it."""
+        ...
+
+
+class _Moving(NamedTuple):
+    """What a run moves, and the revision of suspensions that it began with."""
+
+    tenant: TenantId
+    model: ModelKey
+    workflow: str
+    revision: int
+
+
 class ActiveSuspensions:
-    """The suspensions that a node knows of."""
+    """The suspensions that a node knows of, and its runs, of which some may have begun before."""
 
     def __init__(self) -> None:
         self.revision = 0
@@ -83,6 +120,12 @@ class ActiveSuspensions:
         """Whether this node would have been waited for, had there been a change."""
         self.refresh: Callable[[], Awaitable[None]] | None = None
         """Loads them anew."""
+        self.on_change: list[Callable[[], None]] = []
+        """Called when other suspensions hold than before."""
+        self.on_late_end: Callable[[], None] | None = None
+        """Called when a run ends that began under an older revision."""
+        self._held_processes: dict[TenantId, HeldProcesses] = {}
+        self._moving: dict[MovingUnit, _Moving] = {}
 
     def replace_all(self, suspensions: Iterable[Suspension], revision: int) -> None:
         """These are all there are, as of a revision."""
@@ -90,8 +133,11 @@ class ActiveSuspensions:
         for suspension in suspensions:
             found.setdefault(suspension.tenant, {})[_build_key(suspension)] = suspension
         self._by_tenant = found
+        self._held_processes = {tenant: held for tenant, of in found.items() if (held := _list_held_processes(of))}
         self._held_timers = list_held_timers([each for of in found.values() for each in of.values()]) if found else None
         self.revision = revision
+        for notify in self.on_change:
+            notify()
 
     async def ensure_current(self) -> None:
         """Load them anew if this node counts as dead for the others, who do not wait for it."""
@@ -116,6 +162,11 @@ class ActiveSuspensions:
     def is_idle(self, tenant: TenantId) -> bool:
         """Whether nothing of a tenant is suspended."""
         return tenant not in self._by_tenant
+
+    @property
+    def has_unconfirmed(self) -> bool:
+        """Whether there is one of which it is not known that all nodes act by it."""
+        return any(each.effective_at is None for of in self._by_tenant.values() for each in of.values())
 
     def count(self) -> dict[tuple[TenantId, Scope], int]:
         """How many there are, by tenant and scope."""
@@ -155,6 +206,51 @@ class ActiveSuspensions:
             return None
         return next(iter(self._list(tenant, (("JOB_TYPE", job_type, 0, "", ""), _TENANT))), None)
 
+    def find_process(self, tenant: TenantId, instance: str, definition: str) -> Suspension | None:
+        """The one that keeps clients from moving an instance, the narrowest first."""
+        if tenant not in self._by_tenant:
+            return None
+        return next(iter(self.list_process(tenant, instance, definition)), None)
+
+    def list_process(self, tenant: TenantId, instance: str, definition: str) -> tuple[Suspension, ...]:
+        """All that concern an instance but for the types of its jobs, the narrowest first."""
+        own: tuple[_Key, ...] = tuple((scope, instance, 0, "", "") for scope in FLAGGED)
+        return self._list(tenant, (*own, ("DEFINITION", definition, 0, "", ""), _TENANT))
+
+    def find_definition(self, tenant: TenantId, definition: str) -> Suspension | None:
+        """The one that keeps instances of a definition from being started."""
+        if tenant not in self._by_tenant:
+            return None
+        return next(iter(self._list(tenant, (("DEFINITION", definition, 0, "", ""), _TENANT))), None)
+
+    def get_held_processes(self, tenant: TenantId) -> HeldProcesses | None:
+        """The instances whose jobs are not handed out; None: there are none."""
+        return self._held_processes.get(tenant)
+
+    def note_run(self, unit: MovingUnit, model: ModelKey, workflow: str) -> None:
+        """The unit moves an entity of the model now, by a workflow: empty while that is not known."""
+        known = self._moving.get(unit)
+        if known is None:
+            unit.on_close.append(partial(self._end_run, unit))
+        revision = self.revision if known is None else known.revision
+        self._moving[unit] = _Moving(unit.tenant, model, workflow, revision)
+
+    def _end_run(self, unit: MovingUnit) -> None:
+        ended = self._moving.pop(unit, None)
+        if ended is not None and ended.revision < self.revision and self.on_late_end is not None:
+            self.on_late_end()
+
+    def count_under_way(self) -> dict[str, int]:
+        """Runs of this node that began before a suspension of what they move, by the id of the suspension; without
+        suspensions that there are none of.
+        """
+        counts: Counter[str] = Counter()
+        for run in self._moving.values():
+            for suspension in self._by_tenant.get(run.tenant, {}).values():
+                if run.revision < suspension.revision and _covers(suspension, run):
+                    counts[suspension.id] += 1
+        return dict(counts)
+
     def find_tenant(self, tenant: TenantId) -> Suspension | None:
         """That of the whole tenant."""
         return next(iter(self._list(tenant, (_TENANT,))), None)
@@ -173,15 +269,30 @@ class ActiveSuspensions:
 def describe_target(target: Target) -> str:
     """The target in one text, which tells it from all others of its scope."""
     model = f"{target.model.name}/{target.model.version}" if target.model else None
-    return " ".join(part for part in (target.id, model, target.workflow, target.transition, target.name) if part)
+    return " ".join(
+        part for part in (target.id, model, target.workflow, target.transition, target.definition, target.name) if part
+    )
 
 
 def _build_key(suspension: Suspension) -> _Key:
     target, scope = suspension.target, suspension.scope
     if target.model is not None:
         return (scope, target.model.name, target.model.version, target.workflow or "", target.transition or "")
-    name = target.name or ""
+    name = target.name or target.definition or ""
     return (scope, target.id or (name.lower() if scope == "TAG" else name), 0, "", "")
+
+
+def _list_held_processes(of: Mapping[_Key, Suspension]) -> HeldProcesses | None:
+    instances = tuple(key[1] for key in of if key[0] in FLAGGED)
+    definitions = tuple(key[1] for key in of if key[0] == "DEFINITION")
+    return HeldProcesses(instances, definitions) if instances or definitions else None
+
+
+def _covers(suspension: Suspension, run: _Moving) -> bool:
+    target = suspension.target
+    if suspension.scope == "TENANT":
+        return True
+    return target.model == run.model and target.workflow in {None, run.workflow}
 
 
 def list_held_timers(suspensions: Sequence[Suspension]) -> HeldTimers:

@@ -146,6 +146,7 @@ def _assemble(
     runtime.extensions.add(node.drains)
     runtime.extensions.add(OpsMetrics())
     runtime.extensions.add(SuspensionFollower(pools.shared, node, suspensions))
+    suspensions.on_change.append(runtime.extensions.get(ProcessHosts).wakeups.wake_all)
     runtime.extensions.add(SuspensionEnder(runtime))
     runtime.extensions.add(CheckConfig(settings.scheduler_scan_interval))
     runtime.extensions.add(_build_simulation_limits(settings))

@@ -238,9 +238,13 @@ def audit(
 @with_client
 def suspend(
     client: "Client",
-    scope: Annotated[str, typer.Argument(help="ENTITY, MODEL, WORKFLOW, TRANSITION, JOB_TYPE, TAG or TENANT.")],
+    scope: Annotated[
+        str, typer.Argument(help="ENTITY, INSTANCE, MODEL, WORKFLOW, TRANSITION, DEFINITION, JOB_TYPE, TAG, TENANT.")
+    ],
     reason: Annotated[str, typer.Option(help="Why; others read it.", show_default=False)],
     entity: Annotated[str | None, typer.Option(help="Id of the entity.", show_default=False)] = None,
+    instance: Annotated[str | None, typer.Option(help="Id of the instance.", show_default=False)] = None,
+    definition: Annotated[str | None, typer.Option(help="Id of the definition.", show_default=False)] = None,
     model: Annotated[str | None, typer.Option(help="Such as `prize/1`.", show_default=False)] = None,
     workflow: Annotated[str | None, typer.Option(help="Name of the workflow.", show_default=False)] = None,
     transition: Annotated[str | None, typer.Option(help="Name of the transition.", show_default=False)] = None,
@@ -251,8 +255,8 @@ def suspend(
     as_json: AsJson = False,
 ) -> None:
     """Stop movement at a chosen place, on every node."""
-    body: dict[str, Json] = {"scope": scope.upper(), "reason": reason, "id": entity, "until": until}
-    body |= {"workflow": workflow, "transition": transition, "name": name}
+    body: dict[str, Json] = {"scope": scope.upper(), "reason": reason, "id": entity or instance, "until": until}
+    body |= {"workflow": workflow, "transition": transition, "definitionId": definition, "name": name}
     if model is not None:
         model_name, _, version = model.rpartition("/")
         if not model_name or not version.isdigit():
@@ -360,12 +364,18 @@ def _print_suspension(suspension: Json, as_json: bool) -> None:
     typer.echo(f"{suspension['id']} {suspension['scope']} {_name_target(suspension)}: {state}")
     if not suspension["effective"]:
         typer.echo(f"not heard of yet by: {', '.join(suspension['pendingNodes'])}")
+    if suspension["underWay"]:
+        typer.echo(f"begun before, and coming to an end: {suspension['underWay']}")
 
 
 def _name_target(suspension: Json) -> str:
     model = suspension.get("model")
     parts = [f"{model['name']}/{model['version']}"] if model else []
-    parts += [suspension[name] for name in ("entityId", "workflow", "transition", "name") if name in suspension]
+    parts += [
+        suspension[name]
+        for name in ("entityId", "instanceId", "workflow", "transition", "definitionId", "name")
+        if name in suspension
+    ]
     return " ".join(parts)
 
 

@@ -302,6 +302,8 @@ class Engine:
         before is part of it, and only stopped by the suspension of an entity.
         """
         suspensions, tenant = self._suspensions, unit.tenant
+        if unit.may_segment:
+            suspensions.note_run(unit, model.key, workflow.name if workflow else "")
         if not suspensions.is_current():
             await suspensions.ensure_current()
         if suspensions.is_idle(tenant):

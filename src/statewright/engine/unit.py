@@ -4,7 +4,7 @@ The unit of work of ``storage`` is one. Everything that is staged in it becomes 
 with a segment; an instant is in epoch microseconds.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -54,6 +54,11 @@ class Unit(Protocol):
     """A transaction of one principal, a savepoint within one, or a request that has joined one."""
 
     warnings: list[str]
+
+    @property
+    def on_close(self) -> list[Callable[[], None]]:
+        """Called when it ends, whatever became of it."""
+        ...
 
     @property
     def id(self) -> TransactionId:

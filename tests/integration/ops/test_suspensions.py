@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from statewright.net import ulid_to_uuid
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, manual
 from tests.database import Template
 from tests.integration.node import Node, a_node
@@ -247,6 +248,9 @@ def test_suspensions_are_listed_and_on_record(api: Api, ops: Api) -> None:
         ({"scope": "MODEL", "model": {"name": "a", "version": "1"}, "reason": "x"}, "/model/version"),
         ({"scope": "TAG", "name": "a", "reason": "x", "until": "soon"}, "/until"),
         ({"scope": "ENTITY", "id": "nonsense", "reason": "x"}, "id"),
+        ({"scope": "INSTANCE", "reason": "x"}, "/id"),
+        ({"scope": "DEFINITION", "reason": "x"}, "/definitionId"),
+        ({"scope": "DEFINITION", "definitionId": "d", "name": "d", "reason": "x"}, "/name"),
     ],
 )
 def test_a_body_that_does_not_fit_is_refused_with_its_place(ops: Api, body: Json, parameter: str) -> None:
@@ -359,3 +363,163 @@ def test_a_refused_suspension_leaves_its_key_free(ops: Api) -> None:
     missing = {"scope": "ENTITY", "id": "5a6c0000-0000-4000-8000-000000000000", "reason": "x"}
     refused(ops.post("/suspensions", missing, **keyed), 404, "ENTITY_NOT_FOUND")
     assert ops.post("/suspensions", {"scope": "TAG", "name": "a", "reason": "x"}, **keyed).status_code == 201
+
+
+MAILING: Json = {
+    "id": "d",
+    "name": "d",
+    "steps": [
+        {"id": "a", "name": "a", "type": "SERVICE_TASK", "jobType": "mail", "nextStep": "b"},
+        {"id": "b", "name": "b", "type": "WAIT", "nextStep": "c"},
+        {"id": "c", "name": "c", "type": "SERVICE_TASK", "jobType": "mail", "nextStep": "z"},
+        {"id": "z", "name": "z", "type": "END"},
+    ],
+}
+POLL: Json = {"workerId": "w", "jobTypes": ["mail"]}
+
+
+@pytest.fixture
+def v1(api: Api, service: RunningService) -> Api:
+    v1 = replace(api, url=f"{service.root}/v1")
+    assert v1.post("/definitions", MAILING).is_success
+    return v1
+
+
+def start(v1: Api, **members: Json) -> str:
+    response = v1.post("/instances", {"definitionId": "d", **members})
+    assert response.is_success, response.text
+    return str(response.json()["id"])
+
+
+def poll(v1: Api) -> list[Json]:
+    found: list[Json] = v1.post("/jobs/poll", POLL).json()["jobs"]
+    return found
+
+
+def test_a_suspended_instance_stands_still_and_others_go_on(v1: Api, ops: Api) -> None:
+    held, other = start(v1), start(v1)
+    id_ = suspend(ops, "INSTANCE", id=held)
+    assert done(ops.get(f"/suspensions/{id_}"))["instanceId"] == held
+    assert [job["instanceId"] for job in poll(v1)] == [other]
+    explained = done(ops.get(f"/instances/{held}/explain"))
+    assert (explained["verdict"], [each["id"] for each in explained["suspensions"]]) == ("SUSPENDED", [id_])
+    assert v1.post(f"/instances/{held}/signals/b", {}).status_code == 409
+    resume(ops, id_)
+    assert [job["instanceId"] for job in poll(v1)] == [held]
+
+
+def test_a_job_that_was_handed_out_counts_and_the_next_one_waits(v1: Api, ops: Api) -> None:
+    instance = start(v1)
+    [job] = poll(v1)
+    id_ = suspend(ops, "INSTANCE", id=instance)
+    assert done(ops.get(f"/suspensions/{id_}"))["underWay"] == 1
+    assert v1.post(f"/jobs/{job['id']}/renew", {"workerId": "w", "leaseSeconds": 30}).is_success
+    assert v1.post(f"/jobs/{job['id']}/complete", {"workerId": "w"}).status_code == 204
+    assert done(ops.get(f"/suspensions/{id_}"))["underWay"] == 0
+    refused_signal = v1.post(f"/instances/{instance}/signals/b", {})
+    assert (refused_signal.status_code, "SUSPENDED" in refused_signal.text) == (409, True)
+    resume(ops, id_)
+    assert v1.post(f"/instances/{instance}/signals/b", {}).is_success
+    [job] = poll(v1)
+    assert v1.post(f"/jobs/{job['id']}/complete", {"workerId": "w"}).status_code == 204
+    assert v1.get(f"/instances/{instance}").json()["status"] == "COMPLETED"
+
+
+def test_a_suspended_instance_can_be_cancelled(v1: Api, ops: Api) -> None:
+    instance = start(v1)
+    suspend(ops, "INSTANCE", id=instance)
+    assert v1.post(f"/instances/{instance}/cancel", {}).is_success
+    assert v1.get(f"/instances/{instance}").json()["status"] == "CANCELLED"
+
+
+def test_an_instance_is_held_as_long_as_one_of_its_suspensions(v1: Api, ops: Api) -> None:
+    instance = start(v1)
+    as_instance = suspend(ops, "INSTANCE", id=instance)
+    uuid = str(ulid_to_uuid(instance))
+    assert [each["id"] for each in done(ops.get(f"/suspensions?entityId={uuid}"))["items"]] == [as_instance]
+    as_entity = suspend(ops, "ENTITY", id=uuid)
+    resume(ops, as_instance)
+    assert poll(v1) == []
+    resume(ops, as_entity)
+    assert len(poll(v1)) == 1
+
+
+def test_an_instance_that_is_none_is_not_found(api: Api, ops: Api) -> None:
+    entity = an_entity(api)
+    for name in (entity, "01M8000000000000000000000A", "nonsense"):
+        refused(ops.post("/suspensions", {"scope": "INSTANCE", "id": name, "reason": "x"}), 404, "STEP_NOT_FOUND")
+
+
+def test_instances_of_a_suspended_definition_neither_start_nor_move(v1: Api, ops: Api) -> None:
+    assert v1.post("/definitions", {**MAILING, "id": "other"}).is_success
+    held = start(v1)
+    id_ = suspend(ops, "DEFINITION", definitionId="d")
+    assert poll(v1) == []
+    refused_start = v1.post("/instances", {"definitionId": "d"})
+    assert (refused_start.status_code, "SUSPENDED" in refused_start.text) == (409, True)
+    assert done(ops.get(f"/instances/{held}/explain"))["verdict"] == "SUSPENDED"
+    other = start(v1, definitionId="other")
+    assert [job["instanceId"] for job in poll(v1)] == [other]
+    resume(ops, id_)
+    assert [job["instanceId"] for job in poll(v1)] == [held]
+
+
+def test_a_poll_that_waits_is_given_what_is_resumed(v1: Api, ops: Api) -> None:
+    """It does not wait for the next look of its own, which is seconds away."""
+    instance = start(v1)
+    id_ = suspend(ops, "INSTANCE", id=instance)
+    with ThreadPoolExecutor() as clients:
+        waiting = clients.submit(v1.post, "/jobs/poll", {**POLL, "waitSeconds": 30})
+        assert poll(v1) == []
+        resume(ops, id_)
+        assert [job["instanceId"] for job in waiting.result(PATIENCE_S).json()["jobs"]] == [instance]
+
+
+@pytest.mark.parametrize("timers", ["FIRE", "SHIFT"])
+def test_timers_of_a_suspended_instance_wait(v1: Api, ops: Api, timers: str) -> None:
+    """One that came due meanwhile fires after the end, and once."""
+    waiting = {"id": "b", "name": "b", "type": "WAIT", "nextStep": "z"}
+    late = {"type": "TIMER", "duration": "PT0.2S", "interrupting": True, "targetStepId": "late"}
+    steps = [
+        {**waiting, "boundaryEvents": [late]},
+        {"id": "late", "name": "late", "type": "WAIT", "nextStep": "z"},
+        {"id": "z", "name": "z", "type": "END"},
+    ]
+    assert v1.post("/definitions", {"id": "timed", "name": "t", "steps": steps}).is_success
+    assert v1.post("/definitions", {"id": "control", "name": "t", "steps": steps}).is_success
+    held = start(v1, definitionId="timed")
+    id_ = suspend(ops, "DEFINITION", definitionId="timed")
+
+    def stands_at(instance: str) -> list[str]:
+        return [token["stepId"] for token in done(ops.get(f"/instances/{instance}/explain"))["tokens"]]
+
+    control = start(v1, definitionId="control")
+    eventually(lambda: stands_at(control) == ["late"])
+    assert stands_at(held) == ["b"]
+    resume(ops, id_, timers=timers)
+    eventually(lambda: stands_at(held) == ["late"])
+
+
+def test_runs_that_began_before_are_counted_down(api: Api, ops: Api, node: Node) -> None:
+    go = manual("GO", to="DONE", processors=[a_processor()])
+    entity, other = an_entity(api, a_workflow(NEW=[go], DONE=[])), api.create().id
+    with ThreadPoolExecutor() as clients:
+        firing = clients.submit(api.put, f"/entity/JSON/{entity}/GO", SAMPLE)
+        request = node.next()
+        id_ = suspend(ops, "MODEL", model=PRIZE)
+        elsewhere = suspend(ops, "MODEL", model={"name": "other", "version": 1})
+        refused(api.put(f"/entity/JSON/{other}/GO", SAMPLE), 409, "SUSPENDED")
+        assert done(ops.get(f"/suspensions/{id_}"))["underWay"] == 1
+        assert done(ops.get(f"/suspensions/{elsewhere}"))["underWay"] == 0
+        node.answer(request)
+        assert firing.result(PATIENCE_S).status_code == 200
+    eventually(lambda: done(ops.get(f"/suspensions/{id_}"))["underWay"] == 0)
+
+
+def test_a_suspension_says_since_when_it_holds_everywhere(api: Api, ops: Api) -> None:
+    entity = an_entity(api)
+    for scope, target in (("ENTITY", {"id": entity}), ("MODEL", {"model": PRIZE})):
+        shown = ops.post("/suspensions", {"scope": scope, "reason": "x", **target}).json()
+        since, effective = (datetime.fromisoformat(shown[name]) for name in ("since", "effectiveAt"))
+        assert since <= effective <= since + timedelta(seconds=PATIENCE_S)
+        assert done(ops.get(f"/suspensions/{shown['id']}"))["effectiveAt"] == shown["effectiveAt"]

@@ -1,6 +1,6 @@
 """What a simulated entity consists of, and a unit of work on it: a transaction in memory, on its own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final, TypeVar
 
@@ -104,6 +104,7 @@ class SimulatedUnit:
         self._id: TransactionId = world.ids.new_transaction_id()
         self.principal = principal
         self.warnings: list[str] = []
+        self.on_close: list[Callable[[], None]] = []
         self.events: list[AuditEvent] = []
         self.staged: Entity | None = None
         self.tasks: Tasks = Tasks(self, dict(world.timers if parent is None else parent.tasks.timers))

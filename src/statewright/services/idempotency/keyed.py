@@ -243,7 +243,7 @@ class KeyedRequest:
         ``StorageUnavailable``.
         """
         answer = await self.compose_answer(result)
-        await records.amend_answer(self._settings.pool, self.scope, self._claim or self.token, answer)
+        await records.amend_answer(self._settings.pool, self.scope, self.request_hash, answer)
         self.answer = answer
 
     def must_record(self, failure: Failure) -> bool:

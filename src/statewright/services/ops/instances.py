@@ -60,7 +60,7 @@ async def explain_instance(
     if observed is None:
         raise unknown
     places = tuple([await _find_place(runtime, caller, each) for each in observed.executions])
-    suspensions = _list_suspensions(runtime, caller, places)
+    suspensions = _list_suspensions(runtime, caller, instance, observed, places)
     incidents = tuple(await list_open_of(runtime.pool, caller.tenant, instance, limit=MAX_INCIDENTS))
     verdict, summary = _decide_verdict(observed, places, suspensions)
     return InstanceExplanation(
@@ -91,11 +91,14 @@ def _find_phase(job: ObservedJob) -> Phase:
     return "DELAYED" if job.locked_at is None else "LEASED"
 
 
-def _list_suspensions(runtime: Runtime, caller: Caller, places: tuple[Place, ...]) -> tuple[Suspension, ...]:
+def _list_suspensions(
+    runtime: Runtime, caller: Caller, instance: EntityId, observed: ObservedInstance, places: tuple[Place, ...]
+) -> tuple[Suspension, ...]:
     active, tenant = runtime.suspensions, caller.tenant
     types = dict.fromkeys(place.execution.job.type for place in places if place.execution.job is not None)
-    found = [active.find_tenant(tenant), *(active.find_job_type(tenant, each) for each in types)]
-    return tuple({each.id: each for each in found if each is not None}.values())
+    of_types = [held for each in types if (held := active.find_job_type(tenant, each)) is not None]
+    found = (*active.list_process(tenant, instance, observed.definition_id), *of_types)
+    return tuple({each.id: each for each in found}.values())
 
 
 def _decide_verdict(

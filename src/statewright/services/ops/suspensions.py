@@ -15,13 +15,14 @@ from typing import Final
 from uuid import UUID
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from statewright import logs
 from statewright.background import repeat
 from statewright.cluster.node import ClusterNode
 from statewright.entity import Actor
 from statewright.failures import SuspensionNotFound
-from statewright.ids import TenantId, make_uuid7
+from statewright.ids import NodeId, TenantId, make_uuid7
 from statewright.services.ops.lists import Page, PageRequest, build_page
 from statewright.services.runtime import Caller, Runtime
 from statewright.storage.ops import suspensions as stored
@@ -56,10 +57,13 @@ class SuspensionKey(Struct, frozen=True, array_like=True):
 
 
 class SuspensionState(Struct, frozen=True, kw_only=True):
-    """A suspension, and the nodes that may not act by it yet. ``is_looked_up`` False: it is not known which."""
+    """A suspension, and the nodes that may not act by it yet. ``under_way`` counts runs that began before it, and jobs
+    that were handed out before. ``is_looked_up`` False: neither is known.
+    """
 
     suspension: Suspension
     pending_nodes: tuple[str, ...] = ()
+    under_way: int = 0
     is_looked_up: bool = True
 
     @property
@@ -136,10 +140,25 @@ async def _end(
 
 
 async def _describe(runtime: Runtime, suspension: Suspension) -> SuspensionState:
-    if suspension.revision <= runtime.extensions.get(SuspensionFollower).confirmed_by_all:
-        return SuspensionState(suspension=suspension, pending_nodes=())
-    pending = await _list_pending(runtime, suspension)
-    return SuspensionState(suspension=suspension, pending_nodes=tuple(pending))
+    is_confirmed = suspension.revision <= runtime.extensions.get(SuspensionFollower).confirmed_by_all
+    pending = () if is_confirmed else tuple(await _list_pending(runtime, suspension))
+    under_way = await _count_under_way(runtime, suspension)
+    return SuspensionState(suspension=suspension, pending_nodes=pending, under_way=under_way)
+
+
+async def _count_under_way(runtime: Runtime, suspension: Suspension) -> int:
+    """What began before an active suspension and comes to its end under it."""
+    scope, pool = suspension.scope, runtime.pool
+    if suspension.ended_at is not None or scope in ("ENTITY", "TAG"):
+        return 0
+    count = 0
+    if scope in ("INSTANCE", "DEFINITION", "JOB_TYPE", "TENANT"):
+        count += await stored.count_leased_jobs(pool, suspension, now_us=runtime.clock())
+    if scope in ("MODEL", "WORKFLOW", "TRANSITION", "TENANT"):
+        count += runtime.suspensions.count_under_way().get(suspension.id, 0)
+        own = runtime.extensions.get(SuspensionFollower).node_id
+        count += await stored.count_under_way(pool, suspension.id, but=own)
+    return count
 
 
 async def _list_pending(runtime: Runtime, suspension: Suspension) -> list[str]:
@@ -160,11 +179,17 @@ async def _wait_effective(runtime: Runtime, suspension: Suspension) -> Suspensio
         pending = await _list_pending(runtime, suspension)
     if not pending:
         follower.confirmed_by_all = max(follower.confirmed_by_all, suspension.revision)
-    return SuspensionState(suspension=suspension, pending_nodes=tuple(pending))
+        marked = await stored.mark_effective(runtime.pool)
+        if suspension.id in marked:
+            suspension = replace(suspension, effective_at=marked[suspension.id])
+        elif suspension.effective_at is None and suspension.ended_at is None:  # another node has just done so
+            suspension = await stored.find_suspension(runtime.pool, suspension.tenant, suspension.id) or suspension
+    under_way = await _count_under_way(runtime, suspension)
+    return SuspensionState(suspension=suspension, pending_nodes=tuple(pending), under_way=under_way)
 
 
 class SuspensionFollower:
-    """Keeps what a node knows of suspensions up to date, and ends those whose time is over."""
+    """Keeps what a node knows of suspensions up to date, and tells the others what it does."""
 
     def __init__(self, pool: Pool, node: ClusterNode, active: ActiveSuspensions) -> None:
         self._pool = pool
@@ -175,6 +200,12 @@ class SuspensionFollower:
         """A revision by which every node was seen to act."""
         active.is_current = self._is_current
         active.refresh = self.refresh
+        active.on_late_end = self.announce_change
+
+    @property
+    def node_id(self) -> NodeId:
+        """That of this node."""
+        return self._node.id
 
     def announce_change(self) -> None:
         """There may be another revision."""
@@ -190,14 +221,21 @@ class SuspensionFollower:
         if await stored.fetch_revision(self._pool) != self._active.revision:
             await self.refresh()
         else:
-            await stored.confirm_revision(self._pool, self._node.id, self._active.revision)
+            await self._confirm()
+        if self._active.has_unconfirmed:
+            await stored.mark_effective(self._pool)
+            await self.refresh()
 
     async def refresh(self) -> None:
         """Load them, and tell the others that this node acts by them. Raises ``StorageUnavailable``."""
         revision, active = await stored.load_active(self._pool)
         if revision >= self._active.revision:
             self._active.replace_all(active, revision)
-        await stored.confirm_revision(self._pool, self._node.id, self._active.revision)
+        await self._confirm()
+
+    async def _confirm(self) -> None:
+        under_way = self._active.count_under_way()
+        await stored.confirm_revision(self._pool, self._node.id, self._active.revision, under_way)
 
     def _is_current(self) -> bool:
         return self._node.is_alive

@@ -26,6 +26,7 @@ from statewright.failures import (
     ProcessBadRequest,
     ProcessConflict,
     ProcessNotFound,
+    Suspended,
     UniqueViolation,
 )
 from statewright.ids import EntityId, TenantId, model_id
@@ -51,6 +52,7 @@ from statewright.services.processes.writing import (
     to_entity_id,
 )
 from statewright.services.runtime import Caller
+from statewright.storage.commit.statement import PASSES, Pass
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.tracing import NO_SPAN, Span
 from statewright.turns import is_large
@@ -130,9 +132,7 @@ async def advance_in_turn(
 ) -> AdvanceResult[I]:
     """As ``advance``, for what is known only once it is this task's turn at the instance: then it is asked for."""
     refuse_joined(caller)
-    if kind in HELD_KINDS:
-        await refuse_suspended(host, caller)
-    tenant = caller.tenant
+    tenant, is_held = caller.tenant, kind in HELD_KINDS
     pause = MIN_PAUSE_S
     asked = time.perf_counter()
     with _begin_span(host, caller, kind, instance_id):
@@ -140,12 +140,14 @@ async def advance_in_turn(
             host.metrics.waits["instance.for_update"].observe(time.perf_counter() - asked)
             change = get_change()
             cached = None if if_match is not None else host.instances.get((tenant, instance_id))
+            passes = False
             for _ in range(MAX_ATTEMPTS):
                 loaded = cached or await _load_instance(host, tenant, instance_id)
                 if loaded is None:
                     raise unknown
                 if if_match is not None:
                     check_if_match(loaded.entity, if_match)
+                passes = await _is_suspended(host, tenant, loaded, is_held=is_held) or passes
                 try:
                     return await _attempt(
                         host,
@@ -155,7 +157,12 @@ async def advance_in_turn(
                         kind=kind,
                         origin=origin,
                         is_current=cached is None,
+                        passes=passes,
                     )
+                except Suspended as suspended:  # since a moment ago: this node does not know yet
+                    if is_held:
+                        raise ProcessConflict(f"SUSPENDED: {suspended.message}") from None
+                    passes = True
                 except _Stale:
                     cached = None
                 except Conflict:
@@ -223,18 +230,35 @@ def _begin_span(
     return tracer.begin("step.advance", attributes=attributes)
 
 
-HELD_KINDS: Final = frozenset({"instance.complete_user_task", "instance.retry_step", "instance.signal_wait"})
-"""What clients do to instances that the suspension of their tenant stops; results of jobs count all the time."""
+TIMER_KIND: Final = "instance.dispatch_boundary"
+
+HELD_KINDS: Final = frozenset(
+    {"instance.complete_user_task", "instance.retry_step", "instance.signal_wait", "flow.change", TIMER_KIND}
+)
+"""What moves instances that a suspension stops. All else is what was half done: results of jobs that were handed out,
+ends of children; or ends them.
+"""
 
 
-async def refuse_suspended(host: ProcessHost[P, I], caller: Caller) -> None:
-    """Raises ``ProcessConflict`` while the tenant is suspended."""
+async def refuse_suspended(host: ProcessHost[P, I], caller: Caller, definition: str) -> None:
+    """Raises ``ProcessConflict`` while instances of a definition must not be started."""
     suspensions = host.runtime.suspensions
     if not suspensions.is_current():
         await suspensions.ensure_current()
-    found = suspensions.find_tenant(caller.tenant)
+    found = suspensions.find_definition(caller.tenant, definition)
     if found is not None:
         raise ProcessConflict(f"SUSPENDED: {suspensions.refuse(found).message}")
+
+
+async def _is_suspended(host: ProcessHost[P, I], tenant: TenantId, loaded: LoadedInstance[I], *, is_held: bool) -> bool:
+    """Whether an instance is suspended. Raises ``ProcessConflict`` if that holds what is to be done."""
+    suspensions = host.runtime.suspensions
+    if not suspensions.is_current():
+        await suspensions.ensure_current()
+    found = suspensions.find_process(tenant, loaded.entity.id, loaded.instance.definition_id)
+    if found is not None and is_held:
+        raise ProcessConflict(f"SUSPENDED: {suspensions.refuse(found).message}")
+    return found is not None
 
 
 def refuse_joined(caller: Caller) -> None:
@@ -303,8 +327,11 @@ async def _attempt(
     kind: str,
     origin: Actor | None,
     is_current: bool,
+    passes: bool,
 ) -> AdvanceResult[I]:
-    """Compute and commit one advance. Raises ``_Stale`` rather than say no to what is not ``is_current`` up to date."""
+    """Compute and commit one advance, which ``passes`` a suspension of its instance. Raises ``_Stale`` rather than say
+    no to what is not ``is_current`` up to date, and ``Suspended``.
+    """
     before, operation = loaded.instance, change.operation
     published = await host.processes.find(caller.tenant, before.definition_id, before.definition_version)
     assert published is not None, "versions of definitions are never deleted"  # noqa: S101
@@ -331,6 +358,8 @@ async def _attempt(
         told_ends=change.told_ends,
     )
     async with host.runtime.open_unit(caller, origin=origin) as unit:
+        if passes:
+            unit.parts[PASSES.name] = Pass()
         return await _commit(host, caller, unit, step, kind=kind, is_long=is_long)
 
 

@@ -56,7 +56,7 @@ async def start(host: ProcessHost[P, I], caller: Caller, request: StartRequest) 
         raise ProcessBadRequest(
             f"businessKey must be ≤ {MAX_BUSINESS_KEY_CHARS} characters, got {len(request.business_key)}"
         )
-    await advancing.refuse_suspended(host, caller)
+    await advancing.refuse_suspended(host, caller, request.definition_id)
     published = await definitions.find_version(host, caller.tenant, request.definition_id, request.definition_version)
     if published is None:
         raise ProcessNotFound(f"start: load definition {quote(request.definition_id)}: {definitions.NOT_FOUND}")

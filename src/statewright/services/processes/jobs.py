@@ -267,7 +267,10 @@ async def _claim_now(queue: JobQueue, tenant: TenantId, request: JobClaim) -> tu
         found = await _lock_jobs(queue, tenant, request, lease)
     else:
         [language] = queue.languages
-        found = await stored.claim_route(queue.runtime.pool, tenant, language, request.route, request.max_jobs, lease)
+        held = suspensions.get_held_processes(tenant)
+        found = await stored.claim_route(
+            queue.runtime.pool, tenant, language, request.route, request.max_jobs, lease, held
+        )
     took = asyncio.get_running_loop().time() - began
     queue.metrics.polls.observe(took)
     queue.metrics.waits["job.poll_skip_locked"].observe(took)
@@ -281,7 +284,8 @@ async def _lock_jobs(queue: JobQueue, tenant: TenantId, request: JobClaim, lease
     topics = [topic for topic in topics if not idle.are_idle([topic])] or topics
     with idle.look(topics) as look:
         wanted = [JobKind(job_type, language) for _, language, job_type in topics]
-        found = await stored.claim_jobs(queue.runtime.pool, tenant, wanted, request.max_jobs, lease)
+        held = queue.runtime.suspensions.get_held_processes(tenant)
+        found = await stored.claim_jobs(queue.runtime.pool, tenant, wanted, request.max_jobs, lease, held)
         if len(found) < request.max_jobs and not stored.is_cut_short(found):
             idle.prove(look)
     return found

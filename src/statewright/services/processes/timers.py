@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from statewright import logs
 from statewright.background import repeat
-from statewright.failures import Failure, ProcessNotFound
+from statewright.failures import Failure, ProcessConflict, ProcessNotFound
 from statewright.net import uuid_to_ulid
 from statewright.processes.language import I, P
 from statewright.services.processes import advancing
@@ -102,9 +102,11 @@ async def fire_due(host: ProcessHost[P, I], timer: DueTimer) -> TimerOutcome:
             Caller(system_principal(timer.tenant)),
             timer.instance,
             lambda process, current, moment: host.language.fire_timer(process, current, name, moment),
-            kind="instance.dispatch_boundary",
+            kind=advancing.TIMER_KIND,
             unknown=ProcessNotFound("instance of a timer is gone"),
         )
+    except ProcessConflict:  # suspended: it is taken again
+        return "kept"
     except ProcessNotFound:
         await timers.drop_timers(runtime.pool, timer.tenant, [timer.id])
         return "dropped"

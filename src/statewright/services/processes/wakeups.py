@@ -121,6 +121,12 @@ class Wakeups:
             for event in self._all_listeners:
                 event.set()
 
+    def wake_all(self) -> None:
+        """There may be jobs of any topic."""
+        self.idle.forget_all()
+        for event in {event for events in self._waiting.values() for event in events} | self._all_listeners:
+            event.set()
+
     def _choose_sleepers(self, topic: Topic) -> list[asyncio.Event]:
         """Who is woken: the one that has waited longest; all, where it is not known how many jobs of what types."""
         if topic[2] == ANY_TYPE:

@@ -196,14 +196,14 @@ async def give_up(pool: Pool, scope: KeyScope, token: str) -> None:
 
 AMEND: Final = """
     UPDATE idempotency SET answer_status = $5, answer_type = $6, answer = $7
-     WHERE tenant = $1 AND principal = $2 AND key = $3 AND token = $4 AND status = 'DONE'
+     WHERE tenant = $1 AND principal = $2 AND key = $3 AND request_hash = $4 AND status = 'DONE'
 """
 
 
-async def amend_answer(pool: Pool, scope: KeyScope, token: str, answer: StoredAnswer) -> None:
-    """Replace the answer of a request that this attempt has recorded."""
+async def amend_answer(pool: Pool, scope: KeyScope, request_hash: bytes, answer: StoredAnswer) -> None:
+    """Replace the answer of a request that has been recorded."""
     async with pool.connection() as connection:
-        own = (scope.tenant, scope.principal, scope.key, token)
+        own = (scope.tenant, scope.principal, scope.key, request_hash)
         await connection.execute(AMEND, *own, answer.status, answer.media_type, answer.body)
 
 

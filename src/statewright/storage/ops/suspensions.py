@@ -4,7 +4,7 @@ Changes follow each other: each locks the one row of ``switch_revision`` until i
 So who has loaded a revision knows all changes up to it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import asyncpg
@@ -12,13 +12,15 @@ import msgspec
 from msgspec import Struct
 
 from statewright.entity import Actor
-from statewright.failures import AlreadyExists, EntityNotFound, LimitReached
+from statewright.failures import AlreadyExists, EntityNotFound, LimitReached, ProcessNotFound
 from statewright.ids import NodeId, TenantId
+from statewright.net.identifiers import uuid_to_ulid
 from statewright.operator_acts import Act
 from statewright.storage.ops.audit import record_act
 from statewright.storage.pool import Pool
 from statewright.storage.schedules import HELD, PARKED
 from statewright.suspensions import (
+    FLAGGED,
     SCOPES,
     HeldTimers,
     Scope,
@@ -47,8 +49,8 @@ GRACE_MS: Final = 60_000
 _encode = msgspec.json.Encoder().encode
 _decode_target = msgspec.json.Decoder(Target).decode
 
-COLUMNS: Final = """id, tenant, scope, details, reason, since, by_id, by_kind, revision, until, ended_at, ended_by_id,
-             ended_by_kind, end_reason, timers"""
+COLUMNS: Final = """id, tenant, scope, details, reason, since, by_id, by_kind, revision, until, effective_at, ended_at,
+             ended_by_id, ended_by_kind, end_reason, timers"""
 
 
 class NewSuspension(Struct, frozen=True, kw_only=True):
@@ -70,12 +72,21 @@ COUNT_ACTIVE: Final = """
 
 FLAG_ENTITY: Final = """
     -- Waits for a commit that has the row; who commits after this sees the flag.
-    UPDATE entity SET suspended = $3 WHERE tenant = $1 AND id = $2 RETURNING 1
+    UPDATE entity SET suspended = true WHERE tenant = $1 AND id = $2 RETURNING 1
 """
 
+UNFLAG_ENTITY: Final = """
+    UPDATE entity SET suspended = EXISTS (SELECT FROM suspension AS other
+                                           WHERE other.tenant = $1 AND other.scope = ANY ($3::text[])
+                                             AND other.target = $2::uuid::text AND other.ended_at IS NULL)
+     WHERE tenant = $1 AND id = $2
+"""
+
+IS_INSTANCE: Final = "SELECT 1 FROM process_instance WHERE tenant = $1 AND id = $2"
+
 BEGIN: Final = f"""
-    INSERT INTO suspension (tenant, id, scope, target, details, reason, until, by_id, by_kind, revision)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+    INSERT INTO suspension (tenant, id, scope, target, details, reason, until, by_id, by_kind, revision, effective_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, CASE WHEN $3 = 'ENTITY' THEN now_us() END)
         ON CONFLICT (tenant, scope, target) WHERE ended_at IS NULL DO NOTHING
  RETURNING {COLUMNS}
 """  # noqa: S608 - a constant
@@ -86,13 +97,15 @@ ANNOUNCE: Final = "SELECT pg_notify($1, $2)"
 
 
 async def begin_suspension(pool: Pool, tenant: TenantId, by: Actor, wanted: NewSuspension) -> Suspension:
-    """Suspend, and tell the nodes. Raises ``EntityNotFound``, ``AlreadyExists``, ``LimitReached``."""
+    """Suspend, and tell the nodes. Raises ``EntityNotFound``, ``ProcessNotFound``, ``AlreadyExists``,
+    ``LimitReached``.
+    """
     target = describe_target(wanted.target)
     async with pool.connection() as connection, connection.transaction():
         revision: int = await connection.fetchval(NEXT_REVISION)
         await _check_limit(connection, tenant, wanted.scope)
-        if wanted.scope == "ENTITY" and not await connection.fetchval(FLAG_ENTITY, tenant, wanted.target.id, True):
-            raise EntityNotFound(f"entity id={wanted.target.id} not found", {"entityId": str(wanted.target.id)})
+        if wanted.target.id is not None:
+            await _flag(connection, tenant, wanted.scope, wanted.target.id)
         row = await connection.fetchrow(
             BEGIN,
             tenant,
@@ -118,9 +131,16 @@ async def begin_suspension(pool: Pool, tenant: TenantId, by: Actor, wanted: NewS
     return _to_suspension(row)
 
 
+async def _flag(connection: asyncpg.Connection, tenant: TenantId, scope: Scope, id_: str) -> None:
+    if scope == "INSTANCE" and not await connection.fetchval(IS_INSTANCE, tenant, id_):
+        raise ProcessNotFound(f"instance {uuid_to_ulid(id_)} not found")
+    if not await connection.fetchval(FLAG_ENTITY, tenant, id_):
+        raise EntityNotFound(f"entity id={id_} not found", {"entityId": id_})
+
+
 async def _check_limit(connection: asyncpg.Connection, tenant: TenantId, scope: Scope) -> None:
-    others = [each for each in SCOPES if each != "ENTITY"]
-    scopes, limit = (["ENTITY"], MAX_ENTITIES) if scope == "ENTITY" else (others, MAX_OTHERS)
+    others = [each for each in SCOPES if each not in FLAGGED]
+    scopes, limit = (FLAGGED, MAX_ENTITIES) if scope in FLAGGED else (others, MAX_OTHERS)
     if await connection.fetchval(COUNT_ACTIVE, tenant, scopes) >= limit:
         raise LimitReached("such suspensions", limit)
 
@@ -179,8 +199,9 @@ async def end_suspension(
             return None
         ended = _to_suspension(row)
         await _release_timers(connection, ended, timers, now_ms)
-        if ended.scope == "ENTITY":
-            await connection.fetchval(FLAG_ENTITY, tenant, ended.target.id, False)
+        await _release_process_timers(connection, ended, timers, now_ms)
+        if ended.scope in FLAGGED:
+            await connection.execute(UNFLAG_ENTITY, tenant, ended.target.id, FLAGGED)
         length_us = (ended.ended_at or ended.since) - ended.since
         details = {
             "scope": ended.scope,
@@ -202,6 +223,67 @@ async def _release_timers(connection: asyncpg.Connection, ended: Suspension, tim
     statement = FIRE_TIMERS if timers == "FIRE" else SHIFT_TIMERS
     columns = (held.tenants, held.models, held.workflows, held.transitions)
     await connection.execute(statement, now_ms, RATE_PER_S, ended.since // 1000, ended.tenant, *columns, entity)
+
+
+PROCESS_TIMERS: Final = """
+    -- Those that came due are taken by the next scan; or all move by the length of the pause.
+    UPDATE process_timer AS timer
+       SET fire_at = timer.fire_at + CASE WHEN $5::boolean THEN $6::bigint ELSE 0 END, not_before = 0
+     WHERE timer.tenant = $1
+       AND ($2::uuid IS NULL OR timer.instance = $2)
+       AND ($3::text IS NULL
+            OR EXISTS (SELECT FROM process_instance AS line
+                        WHERE line.tenant = $1 AND line.id = timer.instance AND line.definition_id = $3))
+       AND ($5::boolean OR timer.fire_at <= $4::bigint)
+"""
+
+
+async def _release_process_timers(
+    connection: asyncpg.Connection, ended: Suspension, timers: TimerPolicy, now_ms: int
+) -> None:
+    if ended.scope not in (*FLAGGED, "DEFINITION", "TENANT"):
+        return
+    target, length_us = ended.target, now_ms * 1000 - ended.since
+    await connection.execute(
+        PROCESS_TIMERS, ended.tenant, target.id, target.definition, now_ms * 1000, timers == "SHIFT", length_us
+    )
+
+
+MARK_EFFECTIVE: Final = """
+    -- Uses suspension_unconfirmed.
+    UPDATE suspension SET effective_at = now_us()
+     WHERE effective_at IS NULL AND ended_at IS NULL
+       AND NOT EXISTS (SELECT FROM cluster_node WHERE lease_until > now_us() AND switches < suspension.revision)
+ RETURNING id, effective_at
+"""
+
+
+async def mark_effective(pool: Pool) -> dict[str, int]:
+    """Keep since when those hold, of all tenants, that all living nodes act by: what was not known yet, by id."""
+    async with pool.connection() as connection:
+        rows = await connection.fetch(MARK_EFFECTIVE)
+    return {str(row["id"]): row["effective_at"] for row in rows}
+
+
+LEASED_JOBS: Final = """
+    SELECT count(*)
+      FROM (SELECT FROM process_job AS job
+             WHERE job.lock_expires_at > $2 AND job.locked_at < $3 AND job.tenant = $1
+               AND ($4::uuid IS NULL OR job.instance = $4)
+               AND ($5::text IS NULL OR job.definition_id = $5)
+               AND ($6::text IS NULL OR job.job_type = $6)
+             LIMIT 10000) AS counted
+"""
+
+
+async def count_leased_jobs(pool: Pool, suspension: Suspension, *, now_us: int) -> int:
+    """Jobs that were handed out before a suspension of what they belong to, and are not finished; up to 10,000."""
+    target, before = suspension.target, suspension.effective_at or now_us
+    async with pool.connection() as connection:
+        count: int = await connection.fetchval(
+            LEASED_JOBS, suspension.tenant, now_us, before, target.id, target.definition, target.name
+        )
+    return count
 
 
 DUE_ENDS: Final = """
@@ -239,17 +321,32 @@ async def load_active(pool: Pool) -> tuple[int, list[Suspension]]:
     return rows[0]["newest"], [_to_suspension(row) for row in rows if row["id"] is not None]
 
 
-CONFIRM: Final = "UPDATE cluster_node SET switches = $2 WHERE id = $1 AND switches <> $2"
+CONFIRM: Final = """
+    UPDATE cluster_node SET switches = $2, runs_under_way = $3
+     WHERE id = $1 AND (switches, runs_under_way) IS DISTINCT FROM ($2, $3)
+"""
+
+UNDER_WAY: Final = """
+    SELECT coalesce(sum((runs_under_way::json ->> $1::text)::bigint), 0)::bigint
+      FROM cluster_node WHERE lease_until > now_us() AND id <> $2
+"""
 
 PENDING: Final = """
     SELECT name FROM cluster_node WHERE lease_until > now_us() AND switches < $1 ORDER BY name LIMIT 100
 """
 
 
-async def confirm_revision(pool: Pool, node: NodeId, revision: int) -> None:
-    """Say that a node acts by this revision."""
+async def confirm_revision(pool: Pool, node: NodeId, revision: int, under_way: Mapping[str, int]) -> None:
+    """Say that a node acts by this revision, and how many of its runs began before a suspension, by its id."""
     async with pool.connection() as connection:
-        await connection.execute(CONFIRM, node, revision)
+        await connection.execute(CONFIRM, node, revision, _encode(under_way).decode())
+
+
+async def count_under_way(pool: Pool, suspension: str, *, but: NodeId) -> int:
+    """Runs of the other nodes that began before a suspension, as these said last."""
+    async with pool.connection() as connection:
+        count: int = await connection.fetchval(UNDER_WAY, suspension, but)
+    return count
 
 
 async def list_pending_nodes(pool: Pool, revision: int) -> list[str]:
@@ -273,7 +370,7 @@ LIST: Final = f"""
      WHERE tenant = $1
        AND ($2::text[] IS NULL OR scope = ANY ($2))
        AND ($3::text IS NULL OR (details::json -> 'model' ->> 'name') = $3)
-       AND ($4::text IS NULL OR (scope = 'ENTITY' AND target = $4))
+       AND ($4::text IS NULL OR (scope IN ('ENTITY', 'INSTANCE') AND target = $4))
        AND ($5::boolean IS NULL OR (ended_at IS NULL) = $5)
        AND ($6::uuid IS NULL OR id < $6)
      ORDER BY id DESC
@@ -333,6 +430,7 @@ def _to_suspension(row: asyncpg.Record) -> Suspension:
         by=Actor(row["by_id"], row["by_kind"]),
         revision=row["revision"],
         until=row["until"],
+        effective_at=row["effective_at"],
         ended_at=row["ended_at"],
         ended_by=ended_by,
         end_reason=row["end_reason"],

@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from statewright.ids import EntityId, TenantId, TransactionId
 from statewright.storage.pool import Pool
+from statewright.suspensions import HeldProcesses
 
 
 class LockedJob(Struct, frozen=True, kw_only=True):
@@ -114,35 +115,53 @@ def _build_claim(oldest: str) -> str:
     """  # noqa: S608 - the parts below
 
 
-def _build_oldest(tags: str) -> str:
-    """Uses the index whose condition on the tags this is."""
+def _build_oldest(tags: str, also: str = "") -> str:
+    """Uses the index whose condition on the tags this is. ``also``: a further condition."""
     return f"""
         SELECT id, input_bytes FROM process_job
          WHERE tenant = $1 AND language = wanted.language AND job_type = wanted.job_type
-           AND lock_expires_at IS NULL AND NOT held AND tags {tags}
+           AND lock_expires_at IS NULL AND NOT held AND tags {tags} {also}
          ORDER BY id
          LIMIT $3 FOR UPDATE SKIP LOCKED
     """  # noqa: S608 - the conditions below
 
 
-CLAIM: Final = _build_claim(
-    f"SELECT id, input_bytes FROM ({_build_oldest('IS NULL')}) AS plain"  # noqa: S608
-    f" UNION ALL SELECT id, input_bytes FROM ({_build_oldest('IS NOT NULL')}) AS tagged"
-)
+def _build_claim_of_types(also: str = "") -> str:
+    return _build_claim(
+        f"SELECT id, input_bytes FROM ({_build_oldest('IS NULL', also)}) AS plain"  # noqa: S608
+        f" UNION ALL SELECT id, input_bytes FROM ({_build_oldest('IS NOT NULL', also)}) AS tagged"
+    )
+
+
+_NOT_SUSPENDED: Final = "AND instance <> ALL ($8::uuid[]) AND definition_id <> ALL ($9::text[])"
+
+CLAIM: Final = _build_claim_of_types()
 CLAIM_PLAIN: Final = _build_claim(_build_oldest("IS NULL"))
 CLAIM_TAGGED: Final = _build_claim(_build_oldest("= $8"))
+CLAIM_AROUND: Final = _build_claim_of_types(_NOT_SUSPENDED)
+CLAIM_PLAIN_AROUND: Final = _build_claim(_build_oldest("IS NULL", _NOT_SUSPENDED))
+CLAIM_TAGGED_AROUND: Final = _build_claim(_build_oldest("= $10", _NOT_SUSPENDED))
+"""The same where some instances or definitions are suspended; who has none does not pay for the conditions."""
 
 
 async def claim_jobs(
-    pool: Pool, tenant: TenantId, wanted: Sequence[JobKind], limit: int, lease: JobLease
+    pool: Pool,
+    tenant: TenantId,
+    wanted: Sequence[JobKind],
+    limit: int,
+    lease: JobLease,
+    held: HeldProcesses | None = None,
 ) -> list[LockedJob]:
     """Lock up to ``limit`` of the oldest claimable jobs of the kinds, in order of creation; fewer where their inputs
-    are large (``is_cut_short``).
+    are large (``is_cut_short``). None of what is ``held``.
     """
     types, languages = [kind.job_type for kind in wanted], [kind.language for kind in wanted]
     async with pool.connection() as connection:
         args = (tenant, types, limit, lease.worker, lease.now, lease.until, languages)
-        rows = await connection.fetch(CLAIM, *args)
+        if held is None:
+            rows = await connection.fetch(CLAIM, *args)
+        else:
+            rows = await connection.fetch(CLAIM_AROUND, *args, held.instances, held.definitions)
     return [_to_locked_job(row) for row in rows]
 
 
@@ -159,15 +178,24 @@ class PushRoute(Struct, frozen=True):
 
 
 async def claim_route(
-    pool: Pool, tenant: TenantId, language: str, route: PushRoute, limit: int, lease: JobLease
+    pool: Pool,
+    tenant: TenantId,
+    language: str,
+    route: PushRoute,
+    limit: int,
+    lease: JobLease,
+    held: HeldProcesses | None = None,
 ) -> list[LockedJob]:
     """The same for the jobs of a route."""
     args = (tenant, [route.job_type], limit, lease.worker, lease.now, lease.until, [language])
+    around = () if held is None else (held.instances, held.definitions)
+    tags = () if route.tags is None else (route.tags,)
+    if route.tags is None:
+        statement = CLAIM_PLAIN if held is None else CLAIM_PLAIN_AROUND
+    else:
+        statement = CLAIM_TAGGED if held is None else CLAIM_TAGGED_AROUND
     async with pool.connection() as connection:
-        if route.tags is None:
-            rows = await connection.fetch(CLAIM_PLAIN, *args)
-        else:
-            rows = await connection.fetch(CLAIM_TAGGED, *args, route.tags)
+        rows = await connection.fetch(statement, *args, *around, *tags)
     return [_to_locked_job(row) for row in rows]
 
 

@@ -8,12 +8,14 @@ from msgspec import Meta, Struct
 from statewright.api.http.ops.bodies import read_body, refuse_member
 from statewright.api.http.ops.lists import PAGING, build_list_response, read_page_request
 from statewright.api.http.ops.route import ADMIN, OPERATOR, OpsRoute
+from statewright.api.http.ops.wait import read_instance_id
 from statewright.api.http.request import Request, uuid_text
 from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import Query
 from statewright.entity import Actor, ModelKey
 from statewright.failures import Forbidden, InvalidParameter
 from statewright.instants import from_rfc3339, to_rfc3339
+from statewright.net import uuid_to_ulid
 from statewright.services.ops import suspensions
 from statewright.services.ops.suspensions import SuspensionFilter, SuspensionKey, SuspensionState
 from statewright.suspensions import SCOPES, Scope, Target, TimerPolicy
@@ -35,6 +37,7 @@ class SuspensionBody(Struct, frozen=True, forbid_unknown_fields=True):
     scope: Scope
     reason: _Reason
     id: str | None = None
+    definitionId: Annotated[str, Meta(min_length=1, max_length=1024)] | None = None  # noqa: N815 - as clients write it
     model: ModelBody | None = None
     workflow: _Name | None = None
     transition: _Name | None = None
@@ -49,13 +52,15 @@ class ResumptionBody(Struct, frozen=True, forbid_unknown_fields=True):
     reason: _Reason | None = None
 
 
-TARGET_MEMBERS: Final = ("id", "model", "workflow", "transition", "name")
+TARGET_MEMBERS: Final = ("id", "model", "workflow", "transition", "definitionId", "name")
 
 NEEDED: Final[Mapping[Scope, tuple[str, ...]]] = {
     "ENTITY": ("id",),
+    "INSTANCE": ("id",),
     "MODEL": ("model",),
     "WORKFLOW": ("model", "workflow"),
     "TRANSITION": ("model", "transition"),
+    "DEFINITION": ("definitionId",),
     "JOB_TYPE": ("name",),
     "TAG": ("name",),
     "TENANT": (),
@@ -65,7 +70,7 @@ NEEDED: Final[Mapping[Scope, tuple[str, ...]]] = {
 FILTERS: Final = (
     Query("scope", "string", ", ".join(SCOPES), repeatable=True),
     Query("model", "string", "name of the model"),
-    Query("entityId", "string", "the suspension of this entity", "uuid"),
+    Query("entityId", "string", "the suspensions of this entity or instance", "uuid"),
     Query("active", "boolean", "only those that hold, or that have ended"),
 )
 
@@ -141,23 +146,33 @@ def _read_target(body: SuspensionBody) -> Target:
         if given and member not in allowed:
             raise refuse_member(f"/{member}", f"not a member of the scope {body.scope}")
     return Target(
-        id=None if body.id is None else uuid_text("id", body.id),
+        id=None if body.id is None else _read_target_id(body.scope, body.id),
         model=None if body.model is None else ModelKey(body.model.name, body.model.version),
         workflow=body.workflow,
         transition=body.transition,
+        definition=body.definitionId,
         name=body.name,
     )
+
+
+def _read_target_id(scope: Scope, text: str) -> str:
+    if scope == "INSTANCE":
+        return read_instance_id(text)
+    return uuid_text("id", text)
 
 
 def _describe(state: SuspensionState) -> dict[str, object]:
     suspension = state.suspension
     target = suspension.target
     optional: dict[str, object] = {
-        "entityId": target.id,
+        "entityId": target.id if suspension.scope == "ENTITY" else None,
+        "instanceId": uuid_to_ulid(target.id) if target.id is not None and suspension.scope == "INSTANCE" else None,
+        "definitionId": target.definition,
         "model": None if target.model is None else {"name": target.model.name, "version": target.model.version},
         "workflow": target.workflow,
         "transition": target.transition,
         "name": target.name,
+        "effectiveAt": None if suspension.effective_at is None else to_rfc3339(suspension.effective_at),
         "endedAt": None if suspension.ended_at is None else to_rfc3339(suspension.ended_at),
         "endedBy": None if suspension.ended_by is None else _describe_actor(suspension.ended_by),
         "endReason": suspension.end_reason,
@@ -173,6 +188,7 @@ def _describe(state: SuspensionState) -> dict[str, object]:
         "active": suspension.ended_at is None,
         "effective": state.is_effective,
         "pendingNodes": list(state.pending_nodes),
+        "underWay": state.under_way,
     }
     return shown | {name: value for name, value in optional.items() if value is not None}
 
@@ -193,7 +209,14 @@ SUSPENSIONS: Final = (
         body="OpsNewSuspension",
         reply="OpsSuspension",
         status=201,
-        problems=("BAD_REQUEST", "FORBIDDEN", "ENTITY_NOT_FOUND", "ALREADY_EXISTS", "LIMIT_REACHED"),
+        problems=(
+            "BAD_REQUEST",
+            "FORBIDDEN",
+            "ENTITY_NOT_FOUND",
+            "STEP_NOT_FOUND",
+            "ALREADY_EXISTS",
+            "LIMIT_REACHED",
+        ),
     ),
     OpsRoute(
         method="GET",
