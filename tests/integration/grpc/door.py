@@ -72,8 +72,8 @@ class WatchedMembers(Members):
         super().__init__()
         self._change = asyncio.Event()
 
-    def join(self, tenant: TenantId, tags: Iterable[str], *, member_id: str) -> Member:
-        member = super().join(tenant, tags, member_id=member_id)
+    def join(self, tenant: TenantId, tags: Iterable[str], *, member_id: str, software: str = "") -> Member:
+        member = super().join(tenant, tags, member_id=member_id, software=software)
         self._change.set()
         return member
 
