@@ -53,8 +53,10 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize(
+    ("moment", "number"),
+    [*((moment, signal.SIGTERM) for moment in MOMENTS), ("a worker listens", signal.SIGINT)],
+)
 def test_a_signal_undoes_the_start(prepared: Path, tmp_path: Path, moment: str, number: signal.Signals) -> None:
     home = tmp_path if moment == "the data directory is made" else prepared
     with started(home, "serve", "--workers", "2", DATA_DIRECTORY=str(home / "data")) as program:
@@ -66,15 +68,14 @@ def test_a_signal_undoes_the_start(prepared: Path, tmp_path: Path, moment: str, 
     assert processes_of(home) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_while_migrations_wait_ends_the_wait(tmp_path: Path, database: str, number: signal.Signals) -> None:
+def test_a_signal_while_migrations_wait_ends_the_wait(tmp_path: Path, database: str) -> None:
     async def ended_while_locked(program: Program) -> int:
         async with connected(database) as other, other.transaction():
             await other.execute(migrate.TAKE_LOCK, migrate.LOCK_KEY)
             async with asyncio.timeout(WITHIN_S):
                 while not await other.fetchval(MIGRATIONS_WAIT):
                     pass
-            program.tell(number)
+            program.tell(signal.SIGTERM)
             return await asyncio.to_thread(program.ended)
 
     with started(tmp_path, "serve", "--workers", "2", POSTGRES_URL=database) as program:

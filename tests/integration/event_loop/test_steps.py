@@ -6,7 +6,7 @@ import pytest
 from google.protobuf.struct_pb2 import Struct
 
 from statewright.api.grpc.steps.values import fill_struct
-from tests.integration.event_loop.bodies import MAX_BODY, MAX_EVENT, USUAL_BODY, Body, document, fill, record
+from tests.integration.event_loop.bodies import MAX_EVENT, USUAL_BODY, Body, document, fill, record
 from tests.integration.event_loop.conftest import TENANT, Door
 from tests.integration.event_loop.watchdog import require_free_loop
 from tests.integration.steps_grpc.engine import engine_of
@@ -27,7 +27,7 @@ DEFINITIONS: dict[str, Body] = {
         '{"id":"wide","name":"w","steps":[{"id":"end","name":"e","type":"END"}],"metadata":{"v":[',
         record,
         "]}}",
-        MAX_BODY,
+        USUAL_BODY,
     ),
     "cut-off": lambda: fill('{"id":"cut","steps":[', record, ""),
 }

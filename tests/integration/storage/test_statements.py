@@ -14,7 +14,7 @@ from statewright.storage import audit, entities, models, retention
 from statewright.storage.commit.statement import CommitStatement
 from statewright.storage.idempotency.parts import KEY_PARTS
 from statewright.storage.processes.parts import PROCESS_PARTS
-from tests.database import Template, connected, filled_clone
+from tests.database import Template, connected, filled_clone, kept_open
 
 STATEMENT = re.compile(r"\s*(--[^\n]*\n\s*)*(WITH|SELECT|INSERT|UPDATE|DELETE|LISTEN|NOTIFY|CALL|TABLE)\b")
 
@@ -50,9 +50,16 @@ def test_the_search_for_statements_finds_them():
     assert {entities.CURRENT, audit.OF_ENTITY, models.ModelEdit.SAVE_SCHEMA} <= {*STATEMENTS.values()}
 
 
+@pytest.fixture(scope="module")
+def unused(database_template: Template) -> Iterator[str]:
+    """The URL of a migrated database that nobody writes to."""
+    with kept_open(database_template.clone()) as database:
+        yield database
+
+
 @pytest.mark.parametrize("name", STATEMENTS)
-async def test_every_statement_can_be_prepared(database: str, name: str):
-    async with connected(database) as connection:
+async def test_every_statement_can_be_prepared(unused: str, name: str):
+    async with connected(unused) as connection:
         await connection.prepare(STATEMENTS[name])
 
 
