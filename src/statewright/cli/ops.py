@@ -104,6 +104,34 @@ def drain(
 
 @ops.command()
 @with_client
+def idle(
+    client: "Client",
+    model: Annotated[str | None, typer.Option(help="Name of the model.", show_default=False)] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List the entities that could move and were written the longest time ago."""
+    found: list[Json] = []
+    query = {"model": model, "limit": str(limit)}
+    while True:
+        page = _get(client, "/idle-entities", query)
+        found = sorted([*found, *page["items"]], key=lambda each: each["writtenAt"])[:limit]
+        if "nextCursor" not in page:
+            break
+        query["cursor"] = page["nextCursor"]
+    if as_json:
+        print_document(found)
+        return
+    rows = [
+        (each["writtenAt"], each.get("since", ""), each["entityId"], f"{name['name']}/{name['version']}", each["state"])
+        for each in found
+        for name in (each["model"],)
+    ]
+    print_table(("written", "since", "entity", "model", "state"), rows)
+
+
+@ops.command()
+@with_client
 def nodes(client: "Client", as_json: AsJson = False) -> None:
     """List the service processes that are alive."""
     listed = _list(client, "/nodes", {})

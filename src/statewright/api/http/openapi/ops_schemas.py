@@ -178,6 +178,22 @@ OPS_SCHEMAS: Final[Document] = {
     "OpsTotal": define_open_object("total", total=INT32, totalIsLowerBound=FLAG),
     "OpsModel": define_open_object("name version estimatedEntities", name=TEXT, version=INT32, estimatedEntities=INT64),
     "OpsModels": _define_list("OpsModel"),
+    "OpsIdleEntities": define_open_object(
+        "items scanned complete",
+        items=define_array(
+            define_open_object(
+                "entityId model state writtenAt",
+                entityId=UUID,
+                model=_MODEL,
+                state=TEXT,
+                writtenAt=INSTANT,
+                since=INSTANT,
+            )
+        ),
+        scanned=INT32,
+        complete=FLAG,
+        nextCursor=TEXT,
+    ),
     "OpsNode": define_open_object(
         "id name version draining startedAt leaseUntil members",
         id=TEXT,

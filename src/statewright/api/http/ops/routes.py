@@ -6,6 +6,7 @@ from statewright.api.http.ops.audit import AUDIT
 from statewright.api.http.ops.events import EVENTS
 from statewright.api.http.ops.explain import EXPLAIN
 from statewright.api.http.ops.idempotency import IDEMPOTENCY
+from statewright.api.http.ops.idle_entities import IDLE_ENTITIES
 from statewright.api.http.ops.incidents import INCIDENTS
 from statewright.api.http.ops.nodes import NODES
 from statewright.api.http.ops.queues import QUEUES
@@ -28,6 +29,7 @@ FEATURES: Final = (
     "entity-search",
     "explain",
     "idempotency",
+    "idle-entities",
     "incidents",
     "members",
     "nodes",
@@ -66,6 +68,7 @@ OPS_ROUTES: Final[tuple[OpsRoute, ...]] = (
     *EVENTS,
     *EXPLAIN,
     *IDEMPOTENCY,
+    *IDLE_ENTITIES,
     *INCIDENTS,
     *NODES,
     *QUEUES,
