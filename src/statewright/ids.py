@@ -57,6 +57,12 @@ class IdSource:
         return TransactionId(self())
 
 
+def find_time(id_: str) -> int | None:
+    """When a version 1 UUID was made, in epoch microseconds; None for one of another version."""
+    made = uuid.UUID(id_)
+    return (made.time - _UUID_EPOCH_100NS) // 10 if made.version == 1 else None
+
+
 def make_uuid7(instant: int) -> str:
     """A version 7 UUID (RFC 9562 §5.7) of an instant in epoch microseconds; ids of later milliseconds are greater."""
     bits = (instant // 1000 & 0xFFFF_FFFF_FFFF) << 80 | secrets.randbits(80)

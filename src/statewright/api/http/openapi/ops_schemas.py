@@ -194,6 +194,18 @@ OPS_SCHEMAS: Final[Document] = {
         complete=FLAG,
         nextCursor=TEXT,
     ),
+    "OpsWrittenEntity": define_open_object(
+        "entityId at events versions",
+        entityId=UUID,
+        at=INSTANT,
+        events=INT32,
+        versions=INT32,
+        model=_MODEL,
+        state=TEXT,
+        transition=TEXT,
+        changeType=_VERSION["changeType"],
+    ),
+    "OpsWrittenEntities": _define_list("OpsWrittenEntity"),
     "OpsNode": define_open_object(
         "id name version draining startedAt leaseUntil members",
         id=TEXT,

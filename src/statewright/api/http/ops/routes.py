@@ -15,6 +15,7 @@ from statewright.api.http.ops.searches import SEARCHES
 from statewright.api.http.ops.settings import EFFECTIVE_SETTINGS
 from statewright.api.http.ops.simulations import SIMULATIONS
 from statewright.api.http.ops.suspensions import SUSPENSIONS
+from statewright.api.http.ops.transactions import TRANSACTIONS
 from statewright.api.http.ops.versions import VERSIONS
 from statewright.api.http.ops.wait import WAIT
 from statewright.api.http.ops.workflow_checks import WORKFLOW_CHECKS
@@ -37,6 +38,7 @@ FEATURES: Final = (
     "settings",
     "simulations",
     "suspensions",
+    "transactions",
     "versions",
     "wait",
     "workflow-checks",
@@ -74,6 +76,7 @@ OPS_ROUTES: Final[tuple[OpsRoute, ...]] = (
     *QUEUES,
     *SEARCHES,
     *SUSPENSIONS,
+    *TRANSACTIONS,
     *VERSIONS,
     *WAIT,
     *SIMULATIONS,
