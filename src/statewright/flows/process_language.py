@@ -44,6 +44,7 @@ class FlowProcesses:
     merges_results = True
     children = None
     log = None
+    run_reports = None
     lease_losses = None
     payloads = InputPayloads(operations.build_payload)
     models = LanguageModels(instance=INSTANCE, definition=DEFINITION, namespace="flows/")

@@ -1,4 +1,4 @@
-"""What a worker says a run of a pipeline came to (the form is that of ``dispatch``)."""
+"""What a worker says a run of a pipeline came to, and before that how far it is (the form is that of ``dispatch``)."""
 
 from typing import Final
 
@@ -40,6 +40,43 @@ class Completion(Struct, frozen=True, kw_only=True):
     places: tuple[int, ...]
     """Of each patch, how many entries of the log were made before it."""
     log: tuple[JsonObject, ...]
+    logged_before: int = 0
+    """How many of them the service has acknowledged before."""
+
+
+class RunReport(Struct, frozen=True, kw_only=True):
+    """What a run has done since its last report."""
+
+    patches: tuple[tuple[str, JsonValue], ...]
+    places: tuple[int, ...]
+    """Of each patch, how many entries of the whole log were made before it."""
+    first_patch: int
+    """How many patches the run made before."""
+    log: tuple[JsonObject, ...]
+    first_entry: int
+    """How many entries its log had before."""
+
+
+def read_report(given: JsonValue) -> RunReport:
+    """A report. Raises :class:`UnusableCompletion`."""
+    if not isinstance(given, dict):
+        raise UnusableCompletion("progress must be an object")
+    tidied = tidy_numbers(given)
+    patches = [_read_patch(patch) for patch in _read_list(tidied, "patches", MAX_PATCHES)]
+    return RunReport(
+        patches=tuple((key, value) for key, value, _ in patches),
+        places=tuple(place for _, _, place in patches),
+        first_patch=_read_count(tidied, "from"),
+        log=tuple(_read_entry(entry) for entry in _read_list(tidied, "log", MAX_LOG_ENTRIES)),
+        first_entry=_read_count(tidied, "logFrom"),
+    )
+
+
+def _read_count(given: JsonObject, name: str) -> int:
+    value = given.get(name, 0)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_LOG_ENTRIES:
+        raise UnusableCompletion(f"{name} must be a number from 0 to {MAX_LOG_ENTRIES}")
+    return value
 
 
 def read_completion(given: JsonValue) -> Completion:
@@ -60,6 +97,7 @@ def read_completion(given: JsonValue) -> Completion:
         patches=tuple((key, value) for key, value, _ in patches),
         places=tuple(place for _, _, place in patches),
         log=tuple(_read_entry(entry) for entry in _read_list(tidied, "log", MAX_LOG_ENTRIES)),
+        logged_before=_read_count(tidied, "logged"),
     )
 
 

@@ -10,7 +10,7 @@ from statewright.jsonval.merging import merge_deep
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Problem
 from statewright.playbooks.definition import Playbook
-from statewright.playbooks.patches import write_member
+from statewright.playbooks.patches import remove_member, write_member
 
 WORKLOAD: Final = "workload"
 CTX: Final = "ctx"
@@ -83,23 +83,13 @@ def change_context(data: JsonObject, changes: JsonObject, max_chars: int) -> "Js
             ctx = write_member(ctx, key.split("."), value)
     deleted = changes.get(DELETED)
     for name in deleted if isinstance(deleted, list) else ():
-        ctx = _remove_member(ctx, str(name).split("."))
+        ctx = remove_member(ctx, str(name).split("."))
     known = data.get(CTX_CHARS)
     chars = (known if isinstance(known, int) else 0) + len(encode(changes))
     if chars > max_chars and (chars := len(encode(ctx))) > max_chars:
         message = f"ctx would have {chars} bytes, more than {max_chars}"
         return Problem(f"{CTX_LIMIT}: {message}", {"kind": "ctx_limit", "message": message})
     return {**data, CTX: ctx, CTX_CHARS: chars}
-
-
-def _remove_member(scope: JsonObject, path: list[str]) -> JsonObject:
-    name, *rest = path
-    if name not in scope:
-        return scope
-    if not rest:
-        return {key: value for key, value in scope.items() if key != name}
-    inner = scope[name]
-    return {**scope, name: _remove_member(inner, rest)} if isinstance(inner, dict) else scope
 
 
 def find_changed_parts(before: JsonObject, after: JsonObject) -> frozenset[str]:

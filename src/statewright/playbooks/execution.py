@@ -16,6 +16,7 @@ from statewright.net import Marking, Phase, marking_from_document, marking_to_do
 from statewright.net.effects import ChangePhase, Effect
 from statewright.playbooks.context import CTX, RESULTS, WORKLOAD, get_member
 from statewright.playbooks.events import find_execution_status
+from statewright.playbooks.progress import Progress, progress_from_document, progress_to_document
 from statewright.playbooks.status import Status
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ else:  # Any: msgspec, which reads documents back, cannot resolve an alias that 
 ENDED: Final[frozenset[Phase]] = frozenset({"COMPLETED", "CANCELLED", "FAILED"})
 """The states in which an execution has come to an end, from one of which it can be restarted. Its business key is free.
 """
+PROGRESS: Final = "progress"
+"""The member of the stored ``data`` that is none of the marking's."""
 SHARED: Final = (WORKLOAD, CTX, RESULTS)
 """The members of the shared data that clients see as members of the record."""
 
@@ -46,6 +49,8 @@ class Execution(Struct, frozen=True, kw_only=True):
     parent_instance_id: str | None = None
     """The execution whose step is this one."""
     awaited_by: str | None = None
+    progress: Mapping[str, Progress] = {}
+    """What runs have reported that go on, by job."""
 
     @property
     def status(self) -> Phase:
@@ -108,6 +113,8 @@ def execution_to_document(execution: Execution) -> JsonObject:
     for known_otherwise in ("phase", "reason", "result"):
         inner.pop(known_otherwise, None)
     data = {name: value for name, value in execution.marking.data.items() if name not in SHARED}
+    if execution.progress:
+        data[PROGRESS] = progress_to_document(execution.progress)
     optional: JsonObject = {"awaitedBy": execution.awaited_by, "conclusion": execution.marking.result}
     kept = {name: value for name, value in optional.items() if value is not None}
     return {**render_execution(execution), **kept, "data": data, "marking": inner}
@@ -142,7 +149,8 @@ def execution_from_document(document: JsonObject) -> Execution:
     except msgspec.ValidationError as defect:
         raise ValueError(f"stored execution is damaged: {defect}") from defect
     outer: JsonObject = {"phase": stored.state, "reason": stored.failure_reason, "result": stored.conclusion}
-    data = {WORKLOAD: stored.workload, CTX: stored.ctx, RESULTS: stored.results, **stored.data}
+    inner = {name: value for name, value in stored.data.items() if name != PROGRESS}
+    data = {WORKLOAD: stored.workload, CTX: stored.ctx, RESULTS: stored.results, **inner}
     return Execution(
         id=stored.id,
         definition_id=stored.path,
@@ -153,6 +161,7 @@ def execution_from_document(document: JsonObject) -> Execution:
         business_key=stored.business_key,
         parent_instance_id=stored.parent_execution_id,
         awaited_by=stored.awaited_by,
+        progress=progress_from_document(stored.data.get(PROGRESS, {})),
     )
 
 

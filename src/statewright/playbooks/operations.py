@@ -11,7 +11,18 @@ from msgspec.structs import replace
 
 from statewright.jsonval.merging import tidy_numbers
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.net import IDS_PER_MOMENT, ExecutionId, KernelResult, Marking, Moment, NodeId, WorkId, advance, start
+from statewright.net import (
+    IDS_PER_MOMENT,
+    ExecutionId,
+    KernelResult,
+    Marking,
+    Moment,
+    NodeId,
+    Token,
+    WorkId,
+    advance,
+    start,
+)
 from statewright.net.effects import ChangePhase, Effect, Trace
 from statewright.net.events import (
     Cancelled,
@@ -28,12 +39,13 @@ from statewright.net.events import (
 )
 from statewright.net.identifiers import TimerId
 from statewright.playbooks.children import DEPTH, direct_children
-from statewright.playbooks.completions import Completion, UnusableCompletion, read_completion
+from statewright.playbooks.completions import Completion, UnusableCompletion, read_completion, read_report
 from statewright.playbooks.context import CTX, WORKLOAD, build_data, describe_patch, get_member, is_key
 from statewright.playbooks.dispatch import dispatch_to_document
 from statewright.playbooks.events import WORKER_EVENT
 from statewright.playbooks.execution import Execution, list_transitions
 from statewright.playbooks.process import PlaybookProcess
+from statewright.playbooks.progress import Progress, add_changes, count_known, restore
 from statewright.playbooks.runs import PARENT_ITER, build_dispatch
 from statewright.processes import language as processes
 from statewright.processes.language import ChildOutcome, JobPlace, NewInstance, Rejection
@@ -83,24 +95,79 @@ def complete_job(
         completion = read_completion(output)
     except UnusableCompletion as unusable:
         return Rejection("bad-request", str(unusable))
-    work = WorkId(job)
-    token = next((token for token in execution.marking.tokens if token.work == work), None)
+    token = _find_token(execution, job)
     if token is None:
         return Applied(instance=execution, effects=(), transitions=())
-    events = _list_job_events(completion, work)
-    traced = [
-        [Trace(kind=WORKER_EVENT, node=token.node, token=token.id, details=_place(entry, token.element))]
-        for entry in completion.log
+    progress = execution.progress.get(job)
+    known = count_known(progress, completion.patches, 0)
+    logged = 0 if progress is None else min(progress.logged, completion.logged_before)
+    events = _list_job_events(completion, WorkId(job), known)
+    places = [max(place - logged, 0) for place in completion.places[known:]]
+    return _apply_all(process, execution, events, places, _trace_log(token, completion.log[logged:]), moment)
+
+
+def report_progress(
+    process: PlaybookProcess, execution: Execution, job: str, given: JsonValue, lease: int, moment: Moment
+) -> Applied | Rejection:
+    """What a run has done that goes on: its patches take effect, and its log is in that of the execution. ``lease``:
+    the instant at which that of its worker began.
+
+    Without effect for what is known, and for what the service takes with the completion only: a report that leaves a
+    gap, patches of elements that run beside others, more than a run may change before its end.
+    """
+    try:
+        report = read_report(given)
+    except UnusableCompletion as unusable:
+        return Rejection("bad-request", str(unusable))
+    token = _find_token(execution, job)
+    if token is None:
+        return Rejection("conflict", "the run is over")
+    before = execution.progress.get(job) or Progress(lease=lease)
+    if lease < before.lease:
+        return Rejection("conflict", "another worker has the run")
+    if lease > before.lease:
+        before = replace(before, lease=lease, logged=0)
+    nothing = Applied(instance=execution, effects=(), transitions=())
+    if _holds_patches(execution, token):
+        return nothing
+    if report.first_patch > len(before.patches) or report.first_entry > before.logged:
+        return nothing
+    known = count_known(before, report.patches, report.first_patch)
+    changes, first = report.patches[known:], report.first_patch + known
+    ctx = get_member(execution.marking.data, CTX)
+    after = add_changes(before, ctx, changes, first) if changes else before
+    if changes and after.is_full:
+        return nothing
+    entries = report.log[before.logged - report.first_entry :]
+    after = replace(after, logged=before.logged + len(entries))
+    events: list[Event] = [TaskPatched(WorkId(job), {key: value}) for key, value in changes]
+    places = [max(place - before.logged, 0) for place in report.places[known:]]
+    execution = replace(execution, progress={**execution.progress, job: after})
+    return _apply_all(process, execution, events, places, _trace_log(token, entries), moment)
+
+
+def _find_token(execution: Execution, job: str) -> Token | None:
+    work = WorkId(job)
+    return next((token for token in execution.marking.tokens if token.work == work), None)
+
+
+def _holds_patches(execution: Execution, token: Token) -> bool:
+    """Whether patches of a run have their effect with its end only, as those of elements that run beside others."""
+    return any(loop.token == token.owner and loop.limit != 1 for loop in execution.marking.loops)
+
+
+def _trace_log(token: Token, log: Sequence[JsonObject]) -> list[Trace]:
+    return [
+        Trace(kind=WORKER_EVENT, node=token.node, token=token.id, details=_place(entry, token.element)) for entry in log
     ]
-    return _apply_all(process, execution, events, completion.places, traced, moment)
 
 
 def _place(entry: JsonObject, element: int | None) -> JsonObject:
     return entry if element is None else {**entry, "iteration": element}
 
 
-def _list_job_events(completion: Completion, work: WorkId) -> list[Event]:
-    events: list[Event] = [TaskPatched(work, {key: value}) for key, value in completion.patches]
+def _list_job_events(completion: Completion, work: WorkId, known: int) -> list[Event]:
+    events: list[Event] = [TaskPatched(work, {key: value}) for key, value in completion.patches[known:]]
     if completion.error is None:
         events.append(TaskCompleted(work, completion.result))
     else:
@@ -191,10 +258,18 @@ def build_payload(process: PlaybookProcess, execution: Execution, job: JobPlace,
     """What the worker of a run is given; ``ctx`` and results are those of now."""
     step = process.playbook.by_name[job.node]
     given = value if isinstance(value, dict) else {}
-    data = execution.marking.data
+    data = {**execution.marking.data, CTX: _read_context(execution, job)}
     return dispatch_to_document(
         build_dispatch(process.playbook, step, data, given, run=job.execution, element=job.element)
     )
+
+
+def _read_context(execution: Execution, job: JobPlace) -> JsonObject:
+    """``ctx`` as a run sees it when it begins: when it begins again, without what it has set before."""
+    ctx = get_member(execution.marking.data, CTX)
+    token = next((token for token in execution.marking.tokens if token.id == job.execution), None)
+    progress = None if token is None or token.work is None else execution.progress.get(token.work)
+    return ctx if progress is None else restore(ctx, progress)
 
 
 def _refuse_ended(execution: Execution) -> Rejection:
@@ -210,27 +285,26 @@ def _apply_all(
     execution: Execution,
     events: Sequence[Event],
     places: Sequence[int],
-    traced: Sequence[Sequence[Trace]],
+    traced: Sequence[Trace],
     moment: Moment,
 ) -> Applied:
     """The execution after several events, each decided on what the one before it left. ``traced`` are for the log,
-    ``places`` say of each event but the last how many of them stand before it.
+    ``places`` say of the first events how many of them stand before each; all stand before an event without a place.
     """
     net, language = process.compiled.net, process.create_language()
     ids = IDS_PER_MOMENT // (len(events) + 1)
     marking, found = execution.marking, list[Effect]()
-    has_effect, done = False, 0
+    done = 0
     for number, event in enumerate(events):
         upto = places[number] if number < len(places) else len(traced)
-        for entry in traced[done:upto]:
-            found.extend(entry)
+        found.extend(traced[done:upto])
         done = max(done, upto)
         part = Moment(at=moment.at, first_id=moment.first_id + number * ids)
         result: KernelResult = advance(net, language, marking, event, part)
         marking = result.marking
         found.extend(result.effects)
-        has_effect = has_effect or bool(result.effects)
-    if not has_effect:
+    found.extend(traced[done:])
+    if not found:
         return Applied(instance=execution, effects=(), transitions=())
     return _to_applied(process, execution, execution, marking, tuple(found), moment)
 
@@ -247,6 +321,9 @@ def _to_applied(
     for phase in _list_phases(effects):
         completed_at = None if phase in ("RUNNING", "WAITING") else moment.at
     after = replace(execution, marking=marking, completed_at=completed_at)
+    if after.progress:
+        open_jobs = {token.work for token in marking.tokens}
+        after = replace(after, progress={job: one for job, one in after.progress.items() if job in open_jobs})
     moves = list_transitions(None if before is None else before.status, effects)
     return Applied(instance=after, effects=direct_children(effects), transitions=moves)
 

@@ -28,6 +28,17 @@ def write_member(scope: JsonObject, path: Sequence[str], value: JsonValue) -> Js
     return {**scope, name: write_member(inner if isinstance(inner, dict) else {}, rest, value)}
 
 
+def remove_member(scope: JsonObject, path: Sequence[str]) -> JsonObject:
+    """The object without what is at a path, if anything is."""
+    name, *rest = path
+    if name not in scope:
+        return scope
+    if not rest:
+        return {key: value for key, value in scope.items() if key != name}
+    inner = scope[name]
+    return {**scope, name: remove_member(inner, rest)} if isinstance(inner, dict) else scope
+
+
 def apply_patches(ctx: JsonObject, patches: Iterable[Patch]) -> JsonObject:
     """``ctx`` after patches, in their order."""
     for patch in patches:

@@ -75,6 +75,21 @@ class PlaybookLog:
         return str(event["event_type"]), str(event["status"])
 
 
+class PlaybookReports:
+    """Runs of pipelines whose patches take effect before their end."""
+
+    def take_report(
+        self, process: PlaybookProcess, instance: Execution, job: str, report: JsonValue, lease: int, moment: Moment
+    ) -> Applied[Execution] | Rejection:
+        """What a run has done that goes on."""
+        return operations.report_progress(process, instance, job, report, lease, moment)
+
+    def describe_taken(self, instance: Execution, job: str) -> JsonObject:
+        """How many patches of a run, and entries of its log, need not be reported again."""
+        progress = instance.progress.get(job)
+        return {"patches": len(progress.patches), "log": progress.logged} if progress else {"patches": 0, "log": 0}
+
+
 class PlaybookLeaseLosses:
     """Pipelines begin again a few times (docs/reference/executions.md#task-kinds)."""
 
@@ -94,6 +109,7 @@ class PlaybookProcesses:
     merges_results = True
     children = PlaybookChildren()
     log = PlaybookLog()
+    run_reports = PlaybookReports()
     lease_losses = PlaybookLeaseLosses()
     payloads = InstancePayloads(operations.build_payload)
     models = LanguageModels(instance=EXECUTION, definition=DEFINITION, namespace="playbooks/")

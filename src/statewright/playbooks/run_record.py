@@ -28,6 +28,9 @@ class RunRecord:
         self._log: list[JsonValue] = []
         self._left_out = 0
         self._patches: list[JsonValue] = []
+        self._taken = {"patches": 0, "log": 0}
+        """What the service has acknowledged."""
+        self._is_refused = False
 
     def begin_attempt(self, state: PipelineState) -> None:
         """The task that is next is about to be executed."""
@@ -45,24 +48,40 @@ class RunRecord:
         return outcome
 
     def take_turn(self, state: PipelineState, outcome: Outcome, turn: Turn) -> "JsonObject | None":
-        """What the outcome led to; ``state`` is that of before. A progress report, if there are new patches."""
+        """What the outcome led to; ``state`` is that of before. A progress report, if there are new patches: of all
+        that the service has not acknowledged.
+        """
         label = self._get_label(state)
         problems: list[JsonValue] = [problem.to_document() for problem in turn.problems]
         to = self._get_label(turn.state) if turn.do == "jump" and turn.end is None else None
         self._note("policy.task.evaluated", label, rule=turn.rule, action=turn.do, to=to, errors=problems)
-        before, at = len(self._patches), len(self._log)
+        at = len(self._log)
         new = [mask({**patch.to_document(), "at": at}, self._secrets) for patch in turn.patches]
         self._patches += new
+        report = self._build_report() if new and turn.end is None and not self._is_refused else None
         if turn.do != "retry" or turn.end is not None:
             self._note("task.done" if outcome.is_ok else "task.failed", label)
-        return {"patches": new, "from": before} if new else None
+        return report
+
+    def acknowledge(self, taken: JsonObject) -> None:
+        """The service has answered a report. One that has not taken all of it is given the rest with the completion."""
+        made = {"patches": len(self._patches), "log": len(self._log)}
+        for name, most in made.items():
+            count = taken.get(name)
+            self._taken[name] = min(count, most) if isinstance(count, int) else 0
+        self._is_refused = self._taken["patches"] != made["patches"]
+
+    def _build_report(self) -> JsonObject:
+        first, entry = self._taken["patches"], self._taken["log"]
+        log = [mask(each, self._secrets) for each in self._log[entry:]]
+        return {"patches": self._patches[first:], "from": first, "log": log, "logFrom": entry}
 
     def complete(self, end: PipelineEnd, results: JsonObject) -> JsonObject:
         """The completion; ``results``: the latest by label."""
         document: JsonObject = {"status": "ok" if end.is_ok else "error", "result": end.result}
         if end.error is not None:
             document["error"] = end.error
-        document |= {"patches": self._patches, "results": results, "log": self._log}
+        document |= {"patches": self._patches, "results": results, "log": self._log, "logged": self._taken["log"]}
         if self._left_out:
             document["logEntriesLeftOut"] = self._left_out
         masked = mask(document, self._secrets)

@@ -236,6 +236,21 @@ class InstanceLog(Protocol[P_contra, I]):
         ...
 
 
+class RunReports(Protocol[P_contra, I]):
+    """Jobs that report what they do before they are done."""
+
+    def take_report(
+        self, process: P_contra, instance: I, job: str, report: JsonValue, lease: int, moment: Moment
+    ) -> Applied[I] | Rejection:
+        """A report. ``lease``: when that of its worker began; a later one replaces an earlier. Reports that come again
+        are without effect; a job that is not part of the instance any more is a ``Rejection``."""
+        ...
+
+    def describe_taken(self, instance: I, job: str) -> JsonObject:
+        """What the worker of a job need not report again."""
+        ...
+
+
 class LeaseLosses(Protocol[P_contra, I]):
     """Jobs whose workers were not heard of any more."""
 
@@ -318,6 +333,11 @@ class ProcessLanguage(
     @property
     def log(self) -> InstanceLog[P, I] | None:
         """``None``: its instances have no log of their own."""
+        ...
+
+    @property
+    def run_reports(self) -> RunReports[P, I] | None:
+        """``None``: its jobs report their results and nothing before."""
         ...
 
     @property

@@ -92,10 +92,9 @@ class GrpcJobs:
         del job, worker, lease
         return False
 
-    async def report_progress(self, job: Job, worker: str, report: bytes) -> bool:
-        """False: the protocol has no such call."""
+    async def report_progress(self, job: Job, worker: str, report: bytes) -> None:
+        """None: the protocol has no such call."""
         del job, worker, report
-        return False
 
     async def close(self) -> None:
         """End the connection."""

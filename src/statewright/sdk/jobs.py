@@ -48,6 +48,10 @@ class JobsRefused(Exception):
         self.is_gone = is_gone
 
 
+class JobLost(Exception):
+    """The job is over, or another worker has it: nobody waits for its result."""
+
+
 class Poll(Struct, frozen=True, kw_only=True):
     """A worker's request for jobs. ``wait``: how long the engine may wait for one before it answers."""
 
@@ -77,8 +81,10 @@ class JobSource(Protocol):
         """Extend the lease; False where the protocol has no such call."""
         ...
 
-    async def report_progress(self, job: Job, worker: str, report: bytes) -> bool:
-        """Report what a pipeline has done so far, a JSON object; False where the engine takes no such reports."""
+    async def report_progress(self, job: Job, worker: str, report: bytes) -> "JsonObject | None":
+        """Report what a pipeline has done so far, a JSON object; what of it the engine has taken, None where it takes
+        no such reports. Raises :class:`JobLost`.
+        """
         ...
 
     async def close(self) -> None:
@@ -95,10 +101,10 @@ class PayloadRunner(Protocol):
         ...
 
     async def run(
-        self, payload: JsonObject, threads: Executor, report: Callable[[JsonObject], Awaitable[None]]
+        self, payload: JsonObject, threads: Executor, report: Callable[[JsonObject], Awaitable["JsonObject | None"]]
     ) -> JsonObject:
-        """The completion of a job; ``report`` is awaited with what can be told before. Raises
-        :class:`NonRetryable`."""
+        """The completion of a job; ``report`` is awaited with what can be told before, and answers what was taken of
+        it. Raises :class:`NonRetryable`, and what ``report`` does."""
         ...
 
 
@@ -194,13 +200,15 @@ class JobWorker:
         renewing = asyncio.create_task(self._renew(job), name=f"lease-{job.id}")
         try:
             await self._report(job, await self._run_handler(job))
+        except JobLost as lost:
+            log.info("job_lost job=%s type=%s reason=%s", job.id, job.type, lost)
         except JobsUnavailable as error:  # the lease ends, and the job comes again
             log.warning("job_report_failed job=%s type=%s reason=%s", job.id, job.type, error)
         finally:
             renewing.cancel()
 
     async def _run_handler(self, job: Job) -> "bytes | Exception":
-        """The variables that the handler returned, as JSON, or what it raised."""
+        """The variables that the handler returned, as JSON, or what it raised. Raises :class:`JobLost`."""
         handler = self._handlers.get(job.type)
         if handler is None and (self._pipelines is None or job.type not in self._pipelines.job_types):
             return NonRetryable(f"no handler registered for {job.type}")
@@ -211,6 +219,8 @@ class JobWorker:
                 task = read_task(job)
                 return _encode_output(await handler.call(encode(task.input), task, self._threads))
             return _encode_object(await handler.call(encode(job.variables), job, self._threads))
+        except JobLost:
+            raise
         except Exception as error:  # whatever goes wrong in a user's handler is its outcome
             if isinstance(error, SLIPS):
                 log.exception("job_failed job=%s type=%s instance=%s", job.id, job.type, job.instance_id)
@@ -221,10 +231,13 @@ class JobWorker:
     async def _run_pipeline(self, job: Job) -> bytes:
         assert self._pipelines is not None  # noqa: S101 - the type of the job is one of its
 
-        async def report(progress: JsonObject) -> None:
+        async def report(progress: JsonObject) -> "JsonObject | None":
             if self._takes_progress:
                 with suppress(JobsUnavailable, JobsRefused):  # the completion has it all
-                    self._takes_progress = await self._source.report_progress(job, self.name, encode(progress))
+                    taken = await self._source.report_progress(job, self.name, encode(progress))
+                    self._takes_progress = taken is not None
+                    return taken
+            return None
 
         return encode(await self._pipelines.run(job.variables, self._threads, report))
 

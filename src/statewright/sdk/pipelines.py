@@ -27,7 +27,8 @@ from statewright.sdk.http_tool import send_http
 from statewright.sdk.jobs import NonRetryable
 from statewright.sdk.outcomes import NotJson, encode_json
 
-Report: TypeAlias = Callable[[JsonObject], Awaitable[None]]
+Report: TypeAlias = Callable[[JsonObject], Awaitable["JsonObject | None"]]
+"""Awaited with a progress report; its answer is what was taken of it, None where that is not known."""
 
 
 class TaskCall(Struct, frozen=True, kw_only=True):
@@ -66,7 +67,7 @@ class PipelineRunner:
     async def run(self, payload: JsonObject, threads: Executor, report: Report) -> JsonObject:
         """The completion of a run. Raises :class:`NonRetryable` for a payload that is none.
 
-        ``report`` is called with the patches that are new, while the pipeline runs.
+        ``report`` is called with the patches that are new, while the pipeline runs; what it raises ends the run.
         """
         try:
             dispatch = dispatch_from_document(payload)
@@ -108,8 +109,8 @@ class _Run:
         outcome = self._record.end_attempt(state, outcome, duration_ms=duration_ms, ts=ts)
         turn = settle(self._dispatch, state, outcome)
         progress = self._record.take_turn(state, outcome, turn)
-        if progress is not None:
-            await self._report(progress)
+        if progress is not None and (taken := await self._report(progress)) is not None:
+            self._record.acknowledge(taken)
         return turn
 
     async def _call(self, call: ToolCall) -> Outcome:

@@ -12,12 +12,12 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from statewright.jsonval.codec import decode, encode
+from statewright.jsonval.codec import MalformedJson, decode, encode
 from statewright.jsonval.values import JsonObject
 from statewright.sdk.errors import Unreachable, build_error
 from statewright.sdk.exchange import Transport
 from statewright.sdk.job import Job
-from statewright.sdk.jobs import JobsRefused, JobsUnavailable, Poll
+from statewright.sdk.jobs import JobLost, JobsRefused, JobsUnavailable, Poll
 from statewright.sdk.operations.calls import Call, HttpResponse
 
 RESPONSE_TIMEOUT_S: Final = 30.0
@@ -70,28 +70,35 @@ class RestJobs:
             self._renews = False
         return self._renews
 
-    async def report_progress(self, job: Job, worker: str, report: bytes) -> bool:
-        """Report what a pipeline has done; False, from the first answer 404 on, for an engine without this call."""
-        if self._takes_progress:
-            body = b'{"workerId":%b,"progress":%b}' % (encode(worker), report)
-            try:
-                await self._post(f"/{quote(job.id, safe='')}/progress", body)
-            except JobsRefused as refused:
-                if not refused.is_gone:
-                    raise
-                self._takes_progress = False
-        return self._takes_progress
+    async def report_progress(self, job: Job, worker: str, report: bytes) -> "JsonObject | None":
+        """Report what a pipeline has done; None, from the first answer 404 on, for an engine without this call."""
+        if not self._takes_progress:
+            return None
+        body = b'{"workerId":%b,"progress":%b}' % (encode(worker), report)
+        response = await self._send(f"/{quote(job.id, safe='')}/progress", body)
+        if response.status == HTTPStatus.NOT_FOUND:
+            self._takes_progress = False
+            return None
+        if response.status == HTTPStatus.CONFLICT:
+            raise JobLost(build_error(response.status, response.body).problem.detail)
+        try:
+            taken = decode(_check(response))
+        except MalformedJson as malformed:
+            raise JobsUnavailable(f"the answer to a report cannot be read: {malformed}") from malformed
+        return taken if isinstance(taken, dict) else {}
 
     async def close(self) -> None:
         """Nothing: the connections are the node's."""
 
     async def _post(self, path: str, body: bytes, *, timeout_s: float = RESPONSE_TIMEOUT_S) -> bytes:
+        return _check(await self._send(path, body, timeout_s=timeout_s))
+
+    async def _send(self, path: str, body: bytes, *, timeout_s: float = RESPONSE_TIMEOUT_S) -> HttpResponse:
         call = Call(name="job", method="POST", path=f"/v1/jobs{path}", body=body, at_root=True, timeout_s=timeout_s)
         try:
-            response = await self._transport.send_async(call)
+            return await self._transport.send_async(call)
         except Unreachable as error:
             raise JobsUnavailable(str(error)) from error
-        return _check(response)
 
 
 def _check(response: HttpResponse) -> bytes:

@@ -132,6 +132,7 @@ class StepProcesses:
     """Each result is a version of its own."""
     children = None
     log = None
+    run_reports = None
     lease_losses = None
     payloads = InputPayloads(_get_variables)
     models = LanguageModels(

@@ -37,13 +37,18 @@ class PlaybookNode:
         """The only job of a kind."""
         return await self.host.job(f"playbook:{kind}", worker)
 
+    async def report(self, job: ClaimedJob, progress: JsonObject) -> JsonObject:
+        return await jobs.report_progress(
+            self.host.runtime, self.host.caller, job.id, progress, worker_id=job.worker_id
+        )
+
     async def complete(self, job: ClaimedJob, completion: JsonObject) -> None:
         await jobs.complete(self.host.runtime, self.host.caller, job.id, completion, worker_id=job.worker_id)
 
     async def events(self, execution: str, *types: str) -> list[JsonObject]:
         """The events of the log, of some types or all."""
         found = await executions.list_events(self.host.runtime, self.host.caller, execution, limit=1000)
-        return [one.event for one in found if not types or one.event["event_type"] in types]
+        return [one.event for one in found.events if not types or one.event["event_type"] in types]
 
 
 @asynccontextmanager

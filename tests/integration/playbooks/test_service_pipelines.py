@@ -21,7 +21,7 @@ async def run(egress: Egress, tool: str, **known: Any) -> tuple[dict[str, Any], 
     reports: list[JsonObject] = []
 
     async def report(progress: JsonObject) -> None:
-        reports.append(progress)
+        reports.append(progress)  # and nobody knows whether it was taken
 
     return json.loads(encode(await run_pipeline(egress, TenantId("t"), dispatch, report))), reports
 

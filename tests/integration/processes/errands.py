@@ -167,6 +167,7 @@ class Errands:
     merges_results = False
     children = Followers()
     log = Logbook()
+    run_reports = None
     lease_losses = None
     payloads = InputPayloads(_get_input)
     models = LanguageModels(instance=ERRAND, definition=PLAN, user_task=CHORE, namespace="errands/")

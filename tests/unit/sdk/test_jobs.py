@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
+from statewright.jsonval.values import JsonObject
 from statewright.sdk.functions import Function
 from statewright.sdk.job import Job, Task
 from statewright.sdk.jobs import JobsRefused, JobsUnavailable, JobWorker, NonRetryable, Poll
@@ -58,7 +59,7 @@ class Source:
         self._trouble("renew")
         return self.renews
 
-    async def report_progress(self, job: Job, worker: str, report: bytes) -> bool:
+    async def report_progress(self, job: Job, worker: str, report: bytes) -> "JsonObject | None":
         raise AssertionError("only pipelines report progress")
 
     async def close(self) -> None:

@@ -18,7 +18,7 @@ from statewright.playbooks import compile_playbook
 from statewright.playbooks.dispatch import Dispatch, Element, dispatch_to_document
 from statewright.playbooks.run_record import MAX_LOG_ENTRIES
 from statewright.sdk.job import Job
-from statewright.sdk.jobs import JobsRefused, JobsUnavailable, JobWorker, NonRetryable, Poll
+from statewright.sdk.jobs import JobLost, JobsRefused, JobsUnavailable, JobWorker, NonRetryable, Poll
 from statewright.sdk.node import Node
 from statewright.sdk.pipelines import PipelineRunner, TaskCall
 
@@ -42,12 +42,21 @@ class Ran(Struct):
         return [entry["event"] for entry in self.completion["log"]]
 
 
-async def run(node: Node, tool: str, **known: Any) -> Ran:
+def take(report: JsonObject) -> JsonObject:
+    """What a service answers that takes all."""
+    seen = decode(encode(report))
+    return {"patches": seen["from"] + len(seen["patches"]), "log": seen["logFrom"] + len(seen["log"])}  # type: ignore[index,call-overload,operator,arg-type]
+
+
+async def run(
+    node: Node, tool: str, *, answer: Callable[[JsonObject], "JsonObject | None"] = take, **known: Any
+) -> Ran:
     runner = PipelineRunner({function.name: function for function in node.functions})
     reports: list[JsonObject] = []
 
-    async def report(progress: JsonObject) -> None:
+    async def report(progress: JsonObject) -> "JsonObject | None":
         reports.append(progress)
+        return answer(progress)
 
     with ThreadPoolExecutor(2) as threads:
         completion = await runner.run(a_payload(tool, **known), threads, report)
@@ -143,11 +152,25 @@ async def test_a_task_that_takes_too_long_is_an_error() -> None:
 
 async def test_patches_are_reported_as_they_are_made_and_completed_all() -> None:
     policy = "{policy: {rules: [{else: {then: {do: continue, set_ctx: {a: '{{ _task }}', b.c: 1}}}}]}}"
-    ran = await run(Node(), f"[{{x: {{kind: noop, spec: {policy}}}}}, {{y: {{kind: noop, spec: {policy}}}}}]")
-    assert [report["from"] for report in ran.reports] == [0, 2]
+    ran = await run(Node(), f"[{', '.join(f'{{{name}: {{kind: noop, spec: {policy}}}}}' for name in 'xyz')}]")
+    assert [report["from"] for report in ran.reports] == [0, 2], "the last go with the completion"
     patches = [(patch["path"], patch["value"]) for patch in ran.completion["patches"]]
-    assert patches == [(["a"], "x"), (["b", "c"], 1), (["a"], "y"), (["b", "c"], 1)]
-    assert [patch for report in ran.reports for patch in report["patches"]] == ran.completion["patches"]  # type: ignore[attr-defined]
+    assert patches == [(["a"], "x"), (["b", "c"], 1), (["a"], "y"), (["b", "c"], 1), (["a"], "z"), (["b", "c"], 1)]
+    assert [patch for report in ran.reports for patch in report["patches"]] == ran.completion["patches"][:4]  # type: ignore[attr-defined]
+    logged = [entry for report in ran.reports for entry in report["log"]]  # type: ignore[attr-defined]
+    assert (json.loads(encode(logged)), ran.completion["logged"]) == (ran.completion["log"][: len(logged)], len(logged))
+    assert [patch["at"] for patch in ran.completion["patches"][:2]] == [4, 4], "behind what was logged before"
+
+
+@pytest.mark.parametrize(("taken", "firsts"), [(None, [0, 0]), ({"patches": 0, "log": 0}, [0]), ({}, [0])])
+async def test_what_was_not_taken_for_certain_is_reported_again_unless_the_service_takes_no_more(
+    taken: "JsonObject | None", firsts: list[int]
+) -> None:
+    policy = "{policy: {rules: [{else: {then: {do: continue, set_ctx: {a: 1}}}}]}}"
+    tool = f"[{', '.join(f'{{{name}: {{kind: noop, spec: {policy}}}}}' for name in 'xyz')}]"
+    ran = await run(Node(), tool, answer=lambda report: taken)
+    assert [report["from"] for report in ran.reports] == firsts
+    assert (len(ran.completion["patches"]), ran.completion["logged"]) == (3, 0)
 
 
 async def test_secrets_are_in_nothing_that_is_reported() -> None:
@@ -234,6 +257,7 @@ class Engine:
         self.progress = progress
         self.polls: list[Poll] = []
         self.reports: list[JsonObject] = []
+        self.reported = asyncio.Event()
         self.completed = asyncio.get_running_loop().create_future()
 
     async def poll(self, poll: Poll) -> Sequence[Job]:
@@ -252,11 +276,14 @@ class Engine:
     async def renew(self, job: Job, worker: str, lease: timedelta) -> bool:
         return True
 
-    async def report_progress(self, job: Job, worker: str, report: bytes) -> bool:
+    async def report_progress(self, job: Job, worker: str, report: bytes) -> "JsonObject | None":
         self.reports.append(json.loads(report))
+        self.reported.set()
         if isinstance(self.progress, Exception):
             raise self.progress
-        return self.progress
+        if not self.progress:
+            return None
+        return take(self.reports[-1])
 
     async def close(self) -> None:
         pass
@@ -272,7 +299,7 @@ async def test_a_worker_polls_for_its_kinds_and_reports_what_the_engine_takes(
     node = Node()
     node.task_kind("python")(lambda: "done")
     policy = "{policy: {rules: [{else: {then: {do: continue, set_ctx: {a: 1}}}}]}}"
-    tool = f"[{{x: {{kind: python, spec: {policy}}}}}, {{y: {{kind: python, spec: {policy}}}}}]"
+    tool = f"[{', '.join(f'{{{name}: {{kind: python, spec: {policy}}}}}' for name in 'xyz')}]"
     engine = Engine(Job(id="J", type="playbook:python", instance_id="I", variables=a_payload(tool)), progress)
     runner = PipelineRunner({function.name: function for function in node.functions})
     worker, leave = JobWorker(engine, {}, pipelines=runner), asyncio.Event()
@@ -282,6 +309,22 @@ async def test_a_worker_polls_for_its_kinds_and_reports_what_the_engine_takes(
     await serving
     assert engine.polls[0].types == ("playbook:python",)
     assert (completed["status"], completed["result"], len(engine.reports)) == ("ok", "done", count)
+
+
+async def test_a_worker_stops_a_run_that_is_over() -> None:
+    node, called = Node(), list[str]()
+    node.task_kind("python")(lambda: called.append("once"))
+    policy = "{policy: {rules: [{else: {then: {do: continue, set_ctx: {a: 1}}}}]}}"
+    tool = f"[{{x: {{kind: python, spec: {policy}}}}}, {{y: {{kind: python}}}}]"
+    job = Job(id="J", type="playbook:python", instance_id="I", variables=a_payload(tool))
+    engine = Engine(job, JobLost("the run is over"))
+    runner = PipelineRunner({function.name: function for function in node.functions})
+    worker, leave = JobWorker(engine, {}, pipelines=runner), asyncio.Event()
+    serving = asyncio.create_task(worker.serve(leave, grace=PATIENCE_S))
+    await asyncio.wait_for(engine.reported.wait(), PATIENCE_S)
+    leave.set()
+    await serving
+    assert (called, engine.completed.done()) == (["once"], False)
 
 
 def test_a_kind_has_one_handler() -> None:

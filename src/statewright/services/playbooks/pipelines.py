@@ -21,7 +21,8 @@ from statewright.playbooks.pipeline import PipelineEnd, PipelineState, ToolCall,
 from statewright.playbooks.run_record import RunRecord
 from statewright.playbooks.waits import WAIT, find_due
 
-Report: TypeAlias = Callable[[JsonObject], Awaitable[None]]
+Report: TypeAlias = Callable[[JsonObject], Awaitable["JsonObject | None"]]
+"""Awaited with a progress report; its answer is what was taken of it, None where that is not known."""
 
 MAX_WAIT_S: Final = 300
 """Of a wait among other tasks."""
@@ -33,8 +34,8 @@ _REPEATABLE: Final = frozenset(
 
 
 async def run_pipeline(egress: "Egress | None", tenant: TenantId, dispatch: Dispatch, report: Report) -> JsonObject:
-    """The completion of a run, in the form that those of workers have. ``report`` is awaited with new patches.
-    Without ``egress`` requests fail.
+    """The completion of a run, in the form that those of workers have. ``report`` is awaited with new patches;
+    what it raises ends the run. Without ``egress`` requests fail.
     """
     run = _Run(dispatch)
     state = await asyncio.to_thread(begin, dispatch)
@@ -44,8 +45,8 @@ async def run_pipeline(egress: "Egress | None", tenant: TenantId, dispatch: Disp
         outcome = prepared if isinstance(prepared, Outcome) else await _call(egress, tenant, prepared, dispatch)
         duration_ms = int((time.monotonic() - begun) * 1000)
         turn, progress = await asyncio.to_thread(run.settle, state, outcome, duration_ms)
-        if progress is not None:
-            await report(progress)
+        if progress is not None and (taken := await report(progress)) is not None:
+            run.record.acknowledge(taken)
         if turn.end is not None:
             return await asyncio.to_thread(run.record.complete, turn.end, turn.state.results)
         await asyncio.sleep(turn.wait_ms / 1000)

@@ -5,12 +5,14 @@ A step that is one ``wait`` task holds no worker: its job rests until the time h
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
+from statewright import logs
 from statewright.egress import Egress
-from statewright.failures import ProcessBadRequest
+from statewright.failures import Failure, ProcessBadRequest, ProcessConflict, ProcessNotFound
 from statewright.jsonval.values import JsonObject
 from statewright.playbooks.compiling import SERVICE
 from statewright.playbooks.dispatch import Dispatch, dispatch_from_document
@@ -29,6 +31,8 @@ LEASE: Final = timedelta(seconds=60)
 """Renewed while a run goes on."""
 RENEW_INTERVAL_S: Final = 20.0
 
+log = logs.logger("processes")
+
 PlaybookWorker: TypeAlias = ServiceWorker[PlaybookProcess, Execution]
 
 
@@ -46,19 +50,32 @@ class ServiceRuns:
         await self._worker.run()
 
     async def _do(self, worker: PlaybookWorker, caller: Caller, job: ClaimedJob) -> None:
-        renewing = asyncio.create_task(_keep(worker, caller, job), name="service-lease")
+        """Do a run until it ends, or is not this node's any more."""
+        doing = asyncio.create_task(self._run(worker, caller, job), name="service-run")
+        keeping = asyncio.create_task(_keep(worker, caller, job), name="service-lease")
         try:
-            dispatch = await self._read_dispatch(caller, job)
-            if isinstance(dispatch, str):
-                error: JsonObject = {"kind": "keychain", "message": dispatch}
-                await _report(worker, caller, job, {"status": "error", "error": error})
-            elif (until := await asyncio.to_thread(self._find_rest, dispatch, job)) is not None:
-                await worker.rest(caller, job, until)
+            await asyncio.wait((doing, keeping), return_when=asyncio.FIRST_COMPLETED)
+            if doing.done():
+                await doing
             else:
-                completion = await run_pipeline(self._egress, caller.tenant, dispatch, _ignore)
-                await _report(worker, caller, job, completion)
+                log.info("service_run_lost", job=job.id)
+        except ProcessConflict:  # a report found it out
+            log.info("service_run_lost", job=job.id)
         finally:
-            renewing.cancel()
+            doing.cancel()
+            keeping.cancel()
+
+    async def _run(self, worker: PlaybookWorker, caller: Caller, job: ClaimedJob) -> None:
+        dispatch = await self._read_dispatch(caller, job)
+        if isinstance(dispatch, str):
+            error: JsonObject = {"kind": "keychain", "message": dispatch}
+            await _report(worker, caller, job, {"status": "error", "error": error})
+        elif (until := await asyncio.to_thread(self._find_rest, dispatch, job)) is not None:
+            await worker.rest(caller, job, until)
+        else:
+            report = partial(_report_progress, worker, caller, job)
+            completion = await run_pipeline(self._egress, caller.tenant, dispatch, report)
+            await _report(worker, caller, job, completion)
 
     async def _read_dispatch(self, caller: Caller, job: ClaimedJob) -> Dispatch | str:
         """The run with its credentials; a text says which of them cannot be had."""
@@ -82,8 +99,19 @@ class ServiceRuns:
         return due if isinstance(due, int) and due > self._runtime.clock() else None
 
 
-async def _ignore(_progress: JsonObject) -> None:
-    """What a run sets takes effect with its completion."""
+async def _report_progress(
+    worker: PlaybookWorker, caller: Caller, job: ClaimedJob, progress: JsonObject
+) -> "JsonObject | None":
+    """What was taken of a report; of one that could not be taken now the completion has it all. Raises
+    ``ProcessConflict`` when there is nothing more to do.
+    """
+    try:
+        return await worker.report_progress(caller, job, progress)
+    except ProcessConflict:
+        raise
+    except Failure as failure:
+        log.info("service_run_not_reported", job=job.id, error=failure.detail)
+        return None
 
 
 async def _report(worker: PlaybookWorker, caller: Caller, job: ClaimedJob, completion: JsonObject) -> None:
@@ -94,6 +122,12 @@ async def _report(worker: PlaybookWorker, caller: Caller, job: ClaimedJob, compl
 
 
 async def _keep(worker: PlaybookWorker, caller: Caller, job: ClaimedJob) -> None:
+    """Renew the lease of a job until it is lost: the run was cancelled, or another node has it."""
     while True:
         await asyncio.sleep(RENEW_INTERVAL_S)
-        await worker.renew(caller, job, LEASE)
+        try:
+            await worker.renew(caller, job, LEASE)
+        except (ProcessConflict, ProcessNotFound):
+            return
+        except Failure as failure:  # there is time for another try
+            log.warning("service_lease_not_renewed", job=job.id, error=failure.detail)

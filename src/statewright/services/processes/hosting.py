@@ -201,6 +201,8 @@ class HostedLanguage(Struct, frozen=True, kw_only=True):
     """With the instance, the job, its result, and the failure where there is no such instance."""
     fail_job: Callable[[Caller, EntityId, str, str, ProcessNotFound], Awaitable[None]]
     """The same, with the reason."""
+    take_report: Callable[[Caller, EntityId, str, JsonValue, int], Awaitable[JsonObject]] | None
+    """With the instance, the job, its report, and when its lease began; ``None``: its jobs report nothing."""
     lost_jobs: LostJobs | None
     """``None``: there is no limit."""
     build_payload: Callable[[TenantId, LockedJob], Awaitable[JsonObject]]

@@ -19,6 +19,7 @@ from statewright.services.processes.job_effects import (
     fail_job,
     fail_lost_job,
     find_backoff,
+    take_report,
 )
 from statewright.services.processes.jobs import ClaimedJob, render_job
 from statewright.services.processes.push import LocalCallouts, Pusher
@@ -89,13 +90,14 @@ def host_language(runtime: Runtime, language: ProcessLanguage[P, I], *, shares_j
     async def tell_end(end: DueEnd) -> None:
         await tell_parent(host, end)
 
-    losses = language.lease_losses
+    losses, reports = language.lease_losses, language.run_reports
     hosted = HostedLanguage(
         name=language.name,
         metrics=host.metrics,
         shares_jobs=shares_jobs,
         complete_job=ResultBatches(host).complete_job if language.merges_results else partial(complete_job, host),
         fail_job=partial(fail_job, host),
+        take_report=None if reports is None else partial(take_report, host, reports),
         lost_jobs=None if losses is None else LostJobs(losses.limit, partial(fail_lost_job, host, losses)),
         build_payload=partial(build_payload, host),
         find_backoff=partial(find_backoff, host),

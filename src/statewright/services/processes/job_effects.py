@@ -4,11 +4,11 @@ from contextlib import suppress
 from typing import assert_never
 
 from statewright.background import run_by_size
-from statewright.failures import InstanceTooLarge, ProcessNotFound
+from statewright.failures import InstanceTooLarge, ProcessConflict, ProcessNotFound
 from statewright.ids import EntityId, TenantId
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import uuid_to_ulid
-from statewright.processes.language import I, InputPayloads, InstancePayloads, JobPlace, LeaseLosses, P
+from statewright.processes.language import I, InputPayloads, InstancePayloads, JobPlace, LeaseLosses, P, RunReports
 from statewright.processes.retries import Backoff
 from statewright.services.processes import advancing
 from statewright.services.processes.documents import decode_text
@@ -60,6 +60,33 @@ async def complete_job(
         )
     except InstanceTooLarge as too_large:
         await fail_job(host, caller, instance, job, too_large.message, unknown)
+
+
+async def take_report(
+    host: ProcessHost[P, I],
+    reports: RunReports[P, I],
+    caller: Caller,
+    instance: EntityId,
+    job: str,
+    report: JsonValue,
+    lease: int,
+) -> JsonObject:
+    """Apply what a job reports that goes on; what need not be reported again. Raises ``ProcessConflict`` for a job that
+    is over, ``ProcessBadRequest`` for what the language does not take.
+    """
+    try:
+        advanced = await advancing.advance(
+            host,
+            caller,
+            instance,
+            lambda process, current, moment: reports.take_report(process, current, job, report, lease, moment),
+            kind="instance.report_progress",
+            given=report,
+            unknown=ProcessNotFound("instance of a job is gone"),
+        )
+    except ProcessNotFound:
+        raise ProcessConflict("the instance is gone") from None
+    return reports.describe_taken(advanced.instance, job)
 
 
 async def fail_lost_job(

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from statewright.background import wait_at_most
 from statewright.conditions.wire import parse_tags
 from statewright.engine.events import Event
-from statewright.failures import Conflict, ProcessConflict, ProcessNotFound
+from statewright.failures import Conflict, ProcessBadRequest, ProcessConflict, ProcessNotFound
 from statewright.ids import EntityId, TenantId
 from statewright.instants import format_instant
 from statewright.jsonval.quoting import quote
@@ -168,6 +168,30 @@ async def fail(queue: JobQueue, caller: Caller, job_id: str, report: FailureRepo
             case _ as never:
                 assert_never(never)
     raise Conflict("too many others change this job")
+
+
+async def report_progress(
+    queue: JobQueue, caller: Caller, job_id: str, report: JsonValue, *, worker_id: str
+) -> JsonObject:
+    """What a worker has done of a job that it goes on with; what it need not report again.
+
+    Raises ``ProcessConflict`` when the worker does not hold the job (any more) or there is no such job, so that it can
+    stop; ``ProcessBadRequest`` for a report that is none, and for a job that is not to report.
+    """
+    refuse_joined(caller)
+    await refuse_unstorable(report)
+    lost = ProcessConflict(f"job {quote(job_id)} is not locked by worker {quote(worker_id)}")
+    try:
+        job, owner = await _find_job(queue, caller.tenant, job_id)
+    except ProcessNotFound:
+        raise lost from None
+    take_report = queue.get_language(owner.language).take_report
+    if take_report is None:
+        raise ProcessBadRequest(f"job {quote(job_id)} reports its result only")
+    queued = await stored.fetch_queued_job(queue.runtime.pool, caller.tenant, owner.language, job)
+    if queued is None or queued.worker != worker_id or queued.locked_at is None:
+        raise lost
+    return await take_report(caller, owner.instance, uuid_to_ulid(job), report, queued.locked_at)
 
 
 async def renew(queue: JobQueue, caller: Caller, job_id: str, *, worker_id: str, lease: timedelta) -> int:

@@ -17,7 +17,7 @@ from statewright import logs
 from statewright.background import repeat
 from statewright.failures import Failure
 from statewright.ids import TenantId
-from statewright.jsonval.values import JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.processes.language import I, P
 from statewright.processes.retries import FailureReport
 from statewright.services.processes import jobs
@@ -93,6 +93,12 @@ class ServiceWorker(Generic[P, I]):
         """Report a failure."""
         report = FailureReport(worker_id=self.name, message=message, retryable=retryable)
         await jobs.fail(self.queue, caller, job.id, report)
+
+    async def report_progress(self, caller: Caller, job: ClaimedJob, report: JsonValue) -> JsonObject:
+        """What was done so far; what need not be reported again. Raises ``ProcessConflict`` when the job is not this
+        worker's any more, ``ProcessBadRequest`` for what the language does not take.
+        """
+        return await jobs.report_progress(self.queue, caller, job.id, report, worker_id=self.name)
 
     async def renew(self, caller: Caller, job: ClaimedJob, lease: timedelta) -> None:
         """Keep a job for longer."""

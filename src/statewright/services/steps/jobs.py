@@ -70,6 +70,13 @@ async def renew(runtime: Runtime, caller: Caller, job_id: str, *, worker_id: str
     return await jobs.renew(find_shared_queue(runtime), caller, job_id, worker_id=worker_id, lease=lease)
 
 
+async def report_progress(
+    runtime: Runtime, caller: Caller, job_id: str, report: JsonValue, *, worker_id: str
+) -> JsonObject:
+    """What a worker has done of a job that it goes on with (``processes.jobs.report_progress``)."""
+    return await jobs.report_progress(find_shared_queue(runtime), caller, job_id, report, worker_id=worker_id)
+
+
 async def release(runtime: Runtime, caller: Caller, job_id: str, *, worker_id: str) -> None:
     """Give a claimed job back (``processes.jobs.release``)."""
     await jobs.release(find_shared_queue(runtime), caller, job_id, worker_id=worker_id)

@@ -56,6 +56,7 @@ class QueuedJob(Struct, frozen=True, kw_only=True):
     job_type: str
     retries: int
     worker: str
+    locked_at: int | None
     lock_expires_at: int | None
     held: bool
 
@@ -273,7 +274,8 @@ async def fetch_tenants(pool: Pool, language: str, job_types: Sequence[str]) -> 
 
 
 QUEUED: Final = """
-    SELECT instance, definition_id, definition_version, node_id, job_type, retries, worker, lock_expires_at, held
+    SELECT instance, definition_id, definition_version, node_id, job_type, retries, worker, locked_at, lock_expires_at,
+           held
       FROM process_job
      WHERE tenant = $1 AND language = $3 AND id = $2
 """
@@ -293,6 +295,7 @@ async def fetch_queued_job(pool: Pool, tenant: TenantId, language: str, job: str
         job_type=row["job_type"],
         retries=row["retries"],
         worker=row["worker"],
+        locked_at=row["locked_at"],
         lock_expires_at=row["lock_expires_at"],
         held=row["held"],
     )

@@ -109,6 +109,19 @@ STEP_EXAMPLES: Final[dict[str, object]] = {
     "StepRenewal": {"workerId": "w-1", "leaseSeconds": 60},
     "StepHeartbeat": {"accepted": True, "lockExpiresAt": "2026-06-01T09:32:01Z"},
     "StepLease": {"lockExpiresAt": "2026-06-01T09:32:01Z"},
+    "StepProgress": {
+        "workerId": "w-1",
+        "progress": {
+            "from": 0,
+            "patches": [{"path": ["seen"], "value": 7, "at": 2}],
+            "logFrom": 0,
+            "log": [
+                {"event": "task.started", "task": "count"},
+                {"event": "task.attempt.done", "task": "count", "attempt": 1},
+            ],
+        },
+    },
+    "StepProgressTaken": {"patches": 1, "log": 2},
     "StepWorker": {"workerId": "w-1"},
     "StepWarnings": {"version": 1, "warnings": ['step "route": no branch is certain to match']},
 }

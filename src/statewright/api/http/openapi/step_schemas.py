@@ -174,6 +174,8 @@ STEP_SCHEMAS: Final[Document] = {
     "StepRenewal": define_open_object("workerId", workerId=TEXT, leaseSeconds=INT32),
     "StepHeartbeat": define_object("accepted lockExpiresAt", accepted=FLAG, lockExpiresAt=INSTANT),
     "StepLease": define_object("lockExpiresAt", lockExpiresAt=INSTANT),
+    "StepProgress": define_open_object("workerId progress", workerId=TEXT, progress=_MAP),
+    "StepProgressTaken": define_object("patches log", patches=INT32, log=INT32),
     "StepWorker": define_open_object("workerId", workerId=TEXT),
     "StepInbox": define_page("StepUserTask"),
     "StepUserTask": define_open_object(

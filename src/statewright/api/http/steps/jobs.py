@@ -89,6 +89,16 @@ async def _renew(request: Request) -> int:
     )
 
 
+async def report_progress(request: Request) -> Response:
+    """Take what a worker has done of a job that it goes on with."""
+    body = await read(request)
+    worker, report = _require_worker(body), body.object("progress")
+    taken = await jobs.report_progress(
+        request.runtime, request.caller, request.path_params["id"], report, worker_id=worker
+    )
+    return reply(taken)
+
+
 async def release_job(request: Request) -> Response:
     """Take back a job that its worker will not begin."""
     body = await read(request)
