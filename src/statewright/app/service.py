@@ -69,7 +69,6 @@ async def run_service(
         await listeners.open_to_nodes()
         grpc_port = await begin(listeners.grpc(grace, shared=listener is not None))
         stack.push_async_callback(finish_all, runtime.detached_runs, grace)  # as long as members can answer them
-        stack.push_async_callback(listeners.close_console)
         http_port = await begin(listeners.http(bound, stopped, grace))
         metrics.register_runtime(runtime, members, node, version=get_program_version())
         await begin(run_scheduler(settings, runtime, metrics))
@@ -78,6 +77,7 @@ async def run_service(
         stack.callback(readiness.close)
         stack.callback(node.drain)
         stack.callback(runtime.extensions.get(EntityWaits).close)
+        stack.push_async_callback(listeners.close_console)
         stack.callback(grace.begin)
         tune_garbage_collection()
         shorten_thread_switches()

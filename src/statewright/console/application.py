@@ -11,11 +11,12 @@ from msgspec.structs import replace
 
 from statewright import logs
 from statewright.console.acting import ActionForms
-from statewright.console.calls import CallFailed
+from statewright.console.calls import CallFailed, Reply
 from statewright.console.client import Api, ApiClient
 from statewright.console.counts import KeptCounts
 from statewright.console.frame import FrameConfig, PageFrame
 from statewright.console.guard import NO_STORE, SECURITY_HEADERS, is_foreign_form
+from statewright.console.live import MAX_TOPICS, LiveHints, parse_topics
 from statewright.console.metrics import ConsoleMetrics
 from statewright.console.navigation import is_offered
 from statewright.console.problems import build_problem
@@ -83,6 +84,7 @@ class Console:
         self._read_clock = read_clock
         self._viewers = Viewers()
         self._counts = KeptCounts()
+        self.live = LiveHints()
         self._rendering = asyncio.Semaphore(MAX_RENDERED)
         pages = [route for route in ROUTES if isinstance(route, Page)]
         self._actions = {route.name: route for route in ROUTES if isinstance(route, Action)}
@@ -91,12 +93,32 @@ class Console:
         self.metrics = ConsoleMetrics()
 
     async def close(self) -> None:
-        """End what pages have begun."""
+        """End what pages have begun, and the streams of those that are open."""
+        await self.live.close()
         await self._counts.close()
 
     async def show_page(self, page: Page, browser: BrowserRequest) -> ConsoleResponse:
         """Answer a GET with a page or a part."""
         return await self._answer(page.name, browser, lambda request: self._show(page, request, browser), page)
+
+    async def open_live_stream(self, browser: BrowserRequest) -> ConsoleResponse:
+        """Answer with hints that something has changed, as long as the page is open."""
+        query = parse_query(browser.query)
+        last_event_id = browser.headers.get(b"last-event-id", b"").decode("latin-1")
+        topics = parse_topics(query.get_all("topic"), last_event_id)
+        if topics is None:
+            return self._frame.refuse(400, f"«topic» is given one to {MAX_TOPICS} times, as entity-ID")
+        if self.live.is_full:
+            return self._frame.refuse(503, "Too many streams are open")
+        session = await self._sessions.find(browser.cookies)
+        if session is None:
+            return self._ask_for_login(browser)
+        client = ApiClient(self._api, session.token)
+        viewer = await self._viewers.find(session, client)
+        stream = await self.live.open(client, viewer.tenant, topics)
+        if isinstance(stream, Reply):
+            return self._frame.refuse(stream.status, "This may not be listened to")
+        return ConsoleResponse(stream, 200, "text/event-stream")
 
     async def confirm_action(self, name: str, browser: BrowserRequest) -> ConsoleResponse:
         """Ask before an action."""

@@ -127,11 +127,15 @@ class ReplyTooLong(Exception):
 async def _decode(media_type: str, body: bytes) -> JsonValue:
     if "json" not in media_type or not body:
         return None
-    decode: Callable[[bytes], JsonValue] = _decode_lines if "ndjson" in media_type else decode_stored
+    decode = _decode_lines if "ndjson" in media_type else _decode_document
     try:
         return decode(body) if len(body) <= MAX_INLINE_BYTES else await asyncio.to_thread(decode, body)
     except (MalformedJson, ValueError):
         return None
+
+
+def _decode_document(body: bytes) -> JsonValue:
+    return decode_stored(body)
 
 
 def _decode_lines(body: bytes) -> JsonValue:

@@ -83,6 +83,9 @@ def _list_routes(console: "Console") -> list[PublicRoute]:
     from statewright.console.routes import ROUTES
     from statewright.console.static_files import find_static_file, refuse_static_file
 
+    async def listen(request: PublicRequest) -> Response:
+        return _convert(await console.open_live_stream(_build_browser_request(request)))
+
     async def confirm(request: PublicRequest) -> Response:
         browser = _build_browser_request(request)
         return _convert(await console.confirm_action(browser.params["action"], browser))
@@ -105,6 +108,7 @@ def _list_routes(console: "Console") -> list[PublicRoute]:
     pages = [route for route in ROUTES if isinstance(route, Page)]
     return [
         *(PublicRoute(method="GET", path=page.path, endpoint=build_endpoint(page)) for page in pages),
+        PublicRoute(method="GET", path=f"{ROOT}/live", endpoint=listen),
         PublicRoute(method="GET", path=f"{ROOT}/confirm/{{action}}", endpoint=confirm),
         PublicRoute(method="POST", path=f"{ROOT}/do/{{action}}", endpoint=perform),
         PublicRoute(method="GET", path=f"{ROOT}/static", endpoint=send_file, is_tree=True),

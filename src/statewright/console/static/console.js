@@ -116,5 +116,77 @@ document.addEventListener("change", async (event) => {
   if (target && file) document.getElementById(target).value = await file.text();
 });
 
+// Parts that ask for themselves again: not while the page is hidden or paused, nor while a form in them is being filled
+// in; less often after an answer that says to wait; and what was there stays when the service does not answer.
+const PAUSED = "statewright-paused";
+const toggle = document.getElementById("live-toggle");
+const stale = document.getElementById("stale");
+const live = document.getElementById("live");
+let quietUntil = 0;
+let failures = 0;
+let lastGood = new Date();
+
+const isPaused = () => localStorage.getItem(PAUSED) === "1";
+const clock = (at) => `${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
+
+function isBeingFilledIn(part) {
+  return [...part.querySelectorAll("input, textarea, select")].some((field) => {
+    if (field.type === "hidden" || field.type === "submit") return false;
+    if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
+    if (field.tagName === "SELECT") return [...field.options].some((option) => option.selected !== option.defaultSelected);
+    return field.value !== field.defaultValue;
+  });
+}
+
+function connect() {
+  if (!live || isPaused()) return;
+  const source = document.createElement("div");
+  source.setAttribute("hx-sse:connect", live.dataset.liveUrl);
+  source.setAttribute("hx-swap", "none");
+  live.replaceChildren(source);
+  window.htmx.process(source);
+}
+
+if (toggle && (live || document.querySelector("[data-live]"))) {
+  toggle.parentElement.hidden = false;
+  const show = () => {
+    toggle.textContent = isPaused() ? "Paused" : "Live";
+    toggle.setAttribute("aria-pressed", String(!isPaused()));
+  };
+  toggle.addEventListener("click", () => {
+    localStorage.setItem(PAUSED, isPaused() ? "0" : "1");
+    show();
+    if (isPaused()) live?.replaceChildren();
+    else connect();
+  });
+  show();
+}
+window.addEventListener("load", connect);
+
+document.addEventListener("htmx:before:request", (event) => {
+  const part = event.target;
+  const again = part.matches?.("[data-live]");
+  if (again && (isPaused() || document.hidden || Date.now() < quietUntil || isBeingFilledIn(part))) event.preventDefault();
+});
+
+function noteFailure(part) {
+  failures += 1;
+  quietUntil = Date.now() + Math.min(60_000, 2000 * 2 ** failures);
+  part.classList?.add("stale");
+  if (stale) { stale.parentElement.hidden = false; stale.textContent = `The service does not answer; last good at ${clock(lastGood)}`; }
+}
+
+document.addEventListener("htmx:before:response", (event) => {
+  const status = event.detail.ctx.response.status;
+  if (status === 429 || status === 503 || status === 502 || status === 504) { noteFailure(event.target); return; }
+  failures = 0;
+  quietUntil = 0;
+  lastGood = new Date();
+  document.querySelectorAll(".stale").forEach((part) => part.classList.remove("stale"));
+  if (stale) stale.textContent = "";
+});
+document.addEventListener("htmx:error", (event) => { if (event.target.matches?.("[hx-get]")) noteFailure(event.target); });
+document.addEventListener("htmx:after:swap", (event) => prepare(event.target.isConnected ? event.target : document));
+
 prepare(document);
 export { prepare };

@@ -1,0 +1,220 @@
+"""Hints that something has changed, as an event stream: parts of a page then ask for themselves again.
+
+A topic is ``entity-<id>``, or ``entity-<id>@<transaction>`` when the page shows what that transaction left; a hint
+carries nothing but the name of the topic. Whoever opens a stream asks for the entity with his own token first, so that
+nobody hears of what he may not read. After that all streams of a process that are about the same entity of a tenant
+share one wait for it (``GET /ops/v1/entities/{id}/wait``). The id of an event tells how far each topic has got: a
+client that connects again brings the last one, and misses nothing.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Sequence
+from time import monotonic
+from typing import Final, Self
+
+from msgspec import Struct
+
+from statewright import logs
+from statewright.console.calls import ApiCall, Reply, build_ops_call
+from statewright.console.client import ApiClient
+from statewright.console.values import get_flag, get_text
+
+MAX_TOPICS: Final = 4
+MAX_STREAMS: Final = 1_000
+STREAM_S: Final = 600.0
+"""After so long the server ends a stream; the client opens another one."""
+PING_S: Final = 15.0
+HINT_PAUSE_S: Final = 1.0
+"""At most one hint for a topic in this time."""
+WAIT_S: Final = 45
+RETRY_S: Final = 5.0
+
+_TOPIC: Final = re.compile(r"(?P<name>entity-(?P<id>[0-9a-fA-F-]{36}))(@(?P<seen>[0-9a-fA-F-]{36}))?")
+
+log = logs.logger(__name__)
+
+
+class Topic(Struct, frozen=True):
+    """What a page wants to hear of. ``seen`` is the transaction that it shows."""
+
+    name: str
+    entity_id: str
+    seen: str
+
+
+def parse_topics(texts: Sequence[str], last_event_id: str = "") -> tuple[Topic, ...] | None:
+    """The topics of a stream; None unless there are one to four well-formed ones. What the last event says has been
+    seen counts more than what the page says.
+    """
+    topics: list[Topic] = []
+    later = {name: seen for name, _, seen in (part.partition("@") for part in last_event_id.split(","))}
+    for text in texts:
+        match = _TOPIC.fullmatch(text)
+        if match is None:
+            return None
+        topics.append(Topic(match["name"], match["id"].lower(), later.get(match["name"]) or match["seen"] or ""))
+    return tuple(topics) if 1 <= len(topics) <= MAX_TOPICS else None
+
+
+class _Watch:
+    """One wait for an entity, and the streams that it wakes."""
+
+    def __init__(self, at: str) -> None:
+        self.at = at
+        """The transaction of the newest version that is known."""
+        self.streams: set[LiveStream] = set()
+        self.task: asyncio.Task[None] | None = None
+
+
+class LiveHints:
+    """The streams of one process."""
+
+    def __init__(self) -> None:
+        self._watches: dict[tuple[str, str], _Watch] = {}
+        self._streams: set[LiveStream] = set()
+        self._is_closed = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further stream is opened."""
+        return self._is_closed or len(self._streams) >= MAX_STREAMS
+
+    @property
+    def open_streams(self) -> int:
+        """How many there are."""
+        return len(self._streams)
+
+    async def open(self, client: ApiClient, tenant: str, topics: Sequence[Topic]) -> "LiveStream | Reply":
+        """A stream of hints, or the answer that refused one of the topics."""
+        calls = [_build_wait(topic.entity_id, None, "PT0S") for topic in topics]
+        replies = await client.call_all(calls)
+        refused = next((reply for reply in replies if not reply.is_ok), None)
+        if refused is not None:
+            return refused
+        stream = LiveStream(self, tenant, topics)
+        for topic, reply in zip(topics, replies, strict=True):
+            now = get_text(reply.document, "transactionId")
+            if topic.seen and topic.seen != now:
+                stream.wake(topic.name, now)
+            self._join(stream, client, tenant, topic, now)
+        self._streams.add(stream)
+        return stream
+
+    def leave(self, stream: "LiveStream", tenant: str, topics: Sequence[Topic]) -> None:
+        """A stream has ended; a wait that no other stream needs ends with it."""
+        self._streams.discard(stream)
+        for topic in topics:
+            watch = self._watches.get((tenant, topic.entity_id))
+            if watch is None:
+                continue
+            watch.streams.discard(stream)
+            if not watch.streams:
+                del self._watches[tenant, topic.entity_id]
+                if watch.task is not None:
+                    watch.task.cancel()
+
+    async def close(self) -> None:
+        """End all streams and open no more."""
+        self._is_closed = True
+        for stream in self._streams:
+            stream.end()
+        tasks = [watch.task for watch in self._watches.values() if watch.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _join(self, stream: "LiveStream", client: ApiClient, tenant: str, topic: Topic, now: str) -> None:
+        key = (tenant, topic.entity_id)
+        watch = self._watches.get(key)
+        if watch is None:
+            watch = self._watches[key] = _Watch(now)
+            watch.task = asyncio.create_task(self._follow(watch, client, topic))
+        stream.note(topic.name, now)
+        watch.streams.add(stream)
+
+    async def _follow(self, watch: _Watch, client: ApiClient, topic: Topic) -> None:
+        while True:
+            begun = monotonic()
+            reply = await client.call(_build_wait(topic.entity_id, watch.at, f"PT{WAIT_S}S"))
+            client.made.clear()
+            if reply.status in {401, 403, 404}:  # of the viewer whose token it is, or of the entity: others ask anew
+                for stream in tuple(watch.streams):
+                    stream.wake(topic.name, watch.at)
+                    stream.end()
+                return
+            if not reply.is_ok:
+                await asyncio.sleep(RETRY_S)
+                continue
+            now = get_text(reply.document, "transactionId")
+            if get_flag(reply.document, "reached") or get_flag(reply.document, "deleted") or now != watch.at:
+                watch.at = now
+                for stream in tuple(watch.streams):
+                    stream.wake(topic.name, now)
+                if get_flag(reply.document, "deleted"):
+                    return
+            await asyncio.sleep(max(0.0, HINT_PAUSE_S - (monotonic() - begun)))
+
+
+class LiveStream:
+    """The hints of one page, as the bytes of an event stream."""
+
+    def __init__(self, hints: LiveHints, tenant: str, topics: Sequence[Topic]) -> None:
+        self._hints = hints
+        self._tenant = tenant
+        self._topics = topics
+        self._seen = {topic.name: topic.seen for topic in topics}
+        self._due: set[str] = set()
+        self._is_ended = False
+        self._changed = asyncio.Event()
+        self._events = self._read()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        return await anext(self._events)
+
+    async def aclose(self) -> None:
+        """The browser has gone, maybe before it read anything."""
+        await self._events.aclose()
+        self._hints.leave(self, self._tenant, self._topics)
+
+    def note(self, topic: str, seen: str) -> None:
+        """The page knows this much, or will once it has asked again."""
+        self._seen[topic] = seen
+
+    def wake(self, topic: str, now: str) -> None:
+        """Something has changed."""
+        self._seen[topic] = now
+        self._due.add(topic)
+        self._changed.set()
+
+    def end(self) -> None:
+        """Say what is due, and no more."""
+        self._is_ended = True
+        self._changed.set()
+
+    async def _read(self) -> AsyncGenerator[bytes, None]:
+        """The events, with a comment now and then that keeps the connection."""
+        deadline = monotonic() + STREAM_S
+        yield b"retry: 2000\n\n"
+        while True:
+            if self._due:
+                mark = ",".join(f"{name}@{seen}" for name, seen in self._seen.items())
+                due, self._due = sorted(self._due), set()
+                yield "".join(f"event: {name}\nid: {mark}\ndata: 1\n\n" for name in due).encode()
+            if self._is_ended or monotonic() >= deadline:
+                return
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(PING_S):
+                    await self._changed.wait()
+            except TimeoutError:
+                yield b": still here\n\n"
+
+
+def _build_wait(entity_id: str, after: str | None, timeout: str) -> ApiCall:
+    return build_ops_call(
+        "entities", entity_id, "wait", query={"after": after, "timeout": timeout}, timeout_s=WAIT_S + 10.0
+    )
