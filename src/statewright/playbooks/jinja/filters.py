@@ -1,38 +1,50 @@
-"""Filters: those of Jinja2 that neither look at a clock nor throw dice, over JSON values."""
+"""Filters: those of Jinja2 that neither look at a clock nor throw dice, over JSON values. ``sequences`` has those of
+lists and mappings.
+"""
 
 import base64
 import binascii
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
-from functools import cmp_to_key
-from typing import Final, TypeAlias
+from typing import Final
 from urllib.parse import quote
 
 from statewright.jsonval.codec import MalformedJson, decode, encode
 from statewright.jsonval.literals import MAX_DIGITS
 from statewright.jsonval.numbers import parse_number
-from statewright.playbooks.jinja import predicates
 from statewright.playbooks.jinja.failures import EvaluationFailed
 from statewright.playbooks.jinja.frame import Frame
-from statewright.playbooks.jinja.members import follow
-from statewright.playbooks.jinja.operators import add
-from statewright.playbooks.jinja.texts import join_text, replace_text
+from statewright.playbooks.jinja.sequences import (
+    Filter,
+    choose,
+    find_extreme,
+    join_items,
+    list_pairs,
+    list_values,
+    make_batches,
+    measure,
+    pick,
+    remove_repeats,
+    reverse,
+    sort_items,
+    sort_members,
+    sum_items,
+    take_first,
+    take_last,
+)
+from statewright.playbooks.jinja.texts import replace_text
 from statewright.playbooks.jinja.values import (
     Undefined,
     check_number,
-    compare_equal,
     describe,
     is_true,
     is_truthy,
-    precedes,
     to_json,
     to_text,
 )
 
-Filter: TypeAlias = Callable[..., object]
 _MAX_NUMBER_CHARS: Final = 4_300
 _MAX_DECIMALS: Final = 100
-_CHARS: Final = 64
 _WIDE: Final = Context(prec=2 * MAX_DIGITS, traps=[InvalidOperation])
 """To round in: it keeps all digits that a number can have."""
 
@@ -99,188 +111,19 @@ def _trim(frame: Frame, value: object, chars: object = None) -> object:
     return text.strip(None if chars is None else to_text(chars, frame))
 
 
-def _measure(frame: Frame, value: object) -> object:
-    if isinstance(value, Undefined):
-        return 0
-    if isinstance(value, str | list | dict):
-        return len(value)
-    raise EvaluationFailed(f"measures the length of {describe(value)}")
-
-
-def list_values(frame: Frame, value: object) -> list[object]:
-    """What a loop over a value visits: items, the names of members, characters; of undefined nothing."""
-    if isinstance(value, Undefined):
-        return []
-    if not isinstance(value, str | list | dict):
-        raise EvaluationFailed(f"goes through {describe(value)}")
-    frame.spend_items(len(value))
-    return list(value)
-
-
-def _join(frame: Frame, value: object, d: object = "", attribute: object = None) -> object:
-    items = value if attribute is None else [_pick(frame, item, attribute) for item in list_values(frame, value)]
-    return join_text(frame, items, d)
-
-
-def _pick(frame: Frame, value: object, attribute: object, default: object = None) -> object:
-    """The member at a dotted path, or the default where there is none."""
-    picked = follow(value, attribute, frame)
-    return default if default is not None and isinstance(picked, Undefined) else picked
-
-
-def _take_first(frame: Frame, value: object) -> object:
-    return _take(frame, value, 0)
-
-
-def _take_last(frame: Frame, value: object) -> object:
-    return _take(frame, value, -1)
-
-
-def _take(frame: Frame, value: object, index: int) -> object:
-    if isinstance(value, Undefined):
-        return value
-    if not isinstance(value, str | list | dict):
-        raise EvaluationFailed(f"takes an item of {describe(value)}")
-    if not value:
-        return Undefined("an item of an empty list")
-    items: Sequence[object] = value if isinstance(value, str | list) else list_values(frame, value)
-    return items[index]
-
-
-def _build_key(frame: Frame, case_sensitive: object, attribute: object) -> Callable[[object], object]:
-    """What a value is compared by."""
-
-    def key(value: object) -> object:
-        picked = value if attribute is None else follow(value, attribute, frame)
-        if isinstance(picked, str) and not is_truthy(case_sensitive):
-            frame.spend_text(len(picked))
-            return picked.lower()
-        return picked
-
-    return key
-
-
-def _compare(frame: Frame, left: object, right: object) -> int:
-    frame.spend(1 + (min(len(left), len(right)) // _CHARS if isinstance(left, str) and isinstance(right, str) else 0))
-    if isinstance(left, list) and isinstance(right, list):
-        for a, b in zip(left, right, strict=False):
-            if not compare_equal(a, b, frame):
-                return _compare(frame, a, b)
-        return len(left) - len(right)
-    return -1 if precedes(left, right, frame) else int(precedes(right, left, frame))
-
-
-def _sort(
-    frame: Frame, value: object, reverse: object = False, case_sensitive: object = False, attribute: object = None
-) -> object:
-    """``attribute`` may name several members, with commas between them."""
-    names = attribute.split(",") if isinstance(attribute, str) else [attribute]
-    keys = [_build_key(frame, case_sensitive, name) for name in names]
-    items = list_values(frame, value)
-    marks = [[key(item) for key in keys] for item in items]
-
-    def compare(left: int, right: int) -> int:
-        return _compare(frame, marks[left], marks[right])
-
-    order = sorted(range(len(items)), key=cmp_to_key(compare), reverse=is_truthy(reverse))
-    return [items[place] for place in order]
-
-
-def _sort_members(
-    frame: Frame, value: object, case_sensitive: object = False, by: object = "key", reverse: object = False
-) -> object:
-    if by not in ("key", "value"):
-        raise EvaluationFailed("sorts members by something that is neither key nor value")
-    return _sort(frame, list_pairs(frame, value), reverse, case_sensitive, 0 if by == "key" else 1)
-
-
-def list_pairs(frame: Frame, value: object) -> list[object]:
-    """The members of a mapping, each as a list of name and value."""
-    if isinstance(value, Undefined):
-        return []
-    if not isinstance(value, dict):
-        raise EvaluationFailed(f"lists the members of {describe(value)}")
-    frame.spend_items(2 * len(value))
-    return [[name, member] for name, member in value.items()]
-
-
-def _remove_repeats(frame: Frame, value: object, case_sensitive: object = False, attribute: object = None) -> object:
-    key = _build_key(frame, case_sensitive, attribute)
-    seen_scalars: set[object] = set()
-    seen: list[object] = []
-    kept: list[object] = []
-    for item in list_values(frame, value):
-        mark = key(item)
-        if isinstance(mark, str | int | Decimal) or mark is None:
-            if mark in seen_scalars:
-                continue
-            seen_scalars.add(mark)
-        else:
-            if any(compare_equal(mark, other, frame) for other in seen):
-                continue
-            seen.append(mark)
-        kept.append(item)
-    return kept
-
-
-def _find_extreme(sign: int) -> Filter:
-    def apply(frame: Frame, value: object, case_sensitive: object = False, attribute: object = None) -> object:
-        key = _build_key(frame, case_sensitive, attribute)
-        best: list[tuple[object, object]] = []
-        for item in list_values(frame, value):
-            mark = key(item)
-            if not best or sign * _compare(frame, mark, best[0][0]) > 0:
-                best = [(mark, item)]
-        return best[0][1] if best else Undefined("the extreme of an empty list")
-
-    return apply
-
-
-def _sum(frame: Frame, value: object, attribute: object = None, start: object = 0) -> object:
-    total = start
-    for item in list_values(frame, value):
-        total = add(total, item if attribute is None else follow(item, attribute, frame), frame)
-    return total
-
-
 def _map(frame: Frame, value: object, *arguments: object, **named: object) -> object:
     items = list_values(frame, value)
     if not arguments and "attribute" in named:
         unknown = named.keys() - {"attribute", "default"}
         if unknown:
             raise EvaluationFailed(f"gives map the unknown argument {min(unknown)}")
-        return [_pick(frame, item, named["attribute"], named.get("default")) for item in items]
+        return [pick(frame, item, named["attribute"], named.get("default")) for item in items]
     name, *rest = arguments or [None]
     if not isinstance(name, str) or name not in FILTERS:
         raise EvaluationFailed("maps by something that is no filter")
     apply = FILTERS[name]
     frame.spend(2 * len(items))
     return [apply(frame, item, *rest, **named) for item in items]
-
-
-def _choose(*, keeps: bool, by_attribute: bool) -> Filter:
-    def apply(frame: Frame, value: object, *arguments: object) -> object:
-        items = list_values(frame, value)
-        if by_attribute and not arguments:
-            raise EvaluationFailed("selects by an attribute without saying which")
-        attribute, *rest = arguments if by_attribute else (None, *arguments)
-        test = _build_test(rest)
-        frame.spend(2 * len(items))
-        return [
-            item for item in items if test(frame, follow(item, attribute, frame) if by_attribute else item) is keeps
-        ]
-
-    return apply
-
-
-def _build_test(arguments: list[object]) -> Callable[[Frame, object], bool]:
-    if not arguments:
-        return lambda frame, value: is_truthy(value)
-    name, *rest = arguments
-    if not isinstance(name, str) or name not in predicates.TESTS:
-        raise EvaluationFailed("selects by something that is no test")
-    test = predicates.TESTS[name]
-    return lambda frame, value: is_truthy(test(frame, value, *rest))
 
 
 def _round(frame: Frame, value: object, precision: object = 0, method: object = "common") -> object:
@@ -353,62 +196,44 @@ def _quote_url(frame: Frame, value: object, safe: str) -> str:
     return quote(text, safe=safe)
 
 
-def _reverse(frame: Frame, value: object) -> object:
-    if isinstance(value, str):
-        frame.spend_text(len(value))
-        return value[::-1]
-    return list_values(frame, value)[::-1]
-
-
-def _batch(frame: Frame, value: object, linecount: object, fill_with: object = None) -> object:
-    if not isinstance(linecount, int) or linecount < 1:
-        raise EvaluationFailed("makes batches of less than one item")
-    items = list_values(frame, value)
-    batches = [items[start : start + linecount] for start in range(0, len(items), linecount)]
-    if batches and fill_with is not None and (missing := linecount - len(batches[-1])):
-        frame.spend_items(missing)
-        batches[-1] = batches[-1] + [fill_with] * missing
-    return batches
-
-
 FILTERS: Final[dict[str, Filter]] = {
     "abs": _take_absolute,
     "b64decode": _decode_base64,
     "b64encode": _encode_base64,
-    "batch": _batch,
+    "batch": make_batches,
     "bool": _to_bool,
     "capitalize": _transform(str.capitalize),
-    "count": _measure,
+    "count": measure,
     "d": _apply_default,
     "default": _apply_default,
-    "dictsort": _sort_members,
-    "first": _take_first,
+    "dictsort": sort_members,
+    "first": take_first,
     "float": _to_decimal,
     "fromjson": _read_json,
     "int": _to_int,
     "items": list_pairs,
-    "join": _join,
-    "last": _take_last,
-    "length": _measure,
+    "join": join_items,
+    "last": take_last,
+    "length": measure,
     "list": list_values,
     "lower": _transform(str.lower),
     "map": _map,
-    "max": _find_extreme(1),
-    "min": _find_extreme(-1),
-    "reject": _choose(keeps=False, by_attribute=False),
-    "rejectattr": _choose(keeps=False, by_attribute=True),
+    "max": find_extreme(1),
+    "min": find_extreme(-1),
+    "reject": choose(keeps=False, by_attribute=False),
+    "rejectattr": choose(keeps=False, by_attribute=True),
     "replace": replace_text,
-    "reverse": _reverse,
+    "reverse": reverse,
     "round": _round,
-    "select": _choose(keeps=True, by_attribute=False),
-    "selectattr": _choose(keeps=True, by_attribute=True),
-    "sort": _sort,
+    "select": choose(keeps=True, by_attribute=False),
+    "selectattr": choose(keeps=True, by_attribute=True),
+    "sort": sort_items,
     "string": _to_string,
-    "sum": _sum,
+    "sum": sum_items,
     "title": _transform(str.title),
     "tojson": _write_json,
     "trim": _trim,
-    "unique": _remove_repeats,
+    "unique": remove_repeats,
     "upper": _transform(str.upper),
     "urlencode": _encode_url,
 }

@@ -7,8 +7,8 @@ from jinja2 import nodes
 
 from statewright.playbooks.jinja.expressions import Evaluate, ExpressionCompiler
 from statewright.playbooks.jinja.failures import EvaluationFailed, InvalidTemplate
-from statewright.playbooks.jinja.filters import list_values
 from statewright.playbooks.jinja.frame import Frame
+from statewright.playbooks.jinja.sequences import list_values
 from statewright.playbooks.jinja.values import Namespace, Undefined, describe, is_truthy, to_text
 
 Write: TypeAlias = Callable[[Frame, list[str]], None]

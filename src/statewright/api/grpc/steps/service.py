@@ -5,43 +5,50 @@ docs/reference/steps.md#differences-from-rest).
 dialect. The message itself stays as the public engine has it.
 """
 
-from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 from time import perf_counter
-from typing import Final, NoReturn, TypeVar, cast
+from typing import Final, TypeVar
 
 import grpc.aio
-from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
-from google.protobuf.struct_pb2 import Struct
 from grpc import StatusCode
 
 from statewright.api.grpc.calls import authenticate_call, begin_call_span, get_first_value
 from statewright.api.grpc.errors import to_internal_status, to_status
 from statewright.api.grpc.idempotency import KEY_METADATA, REPLAYED_METADATA, hash_message, require_key
+from statewright.api.grpc.steps.documents import (
+    ResponseTooLarge,
+    read_object,
+    refuse_nul,
+    require_size,
+    run_by_variables,
+    write_instance,
+)
+from statewright.api.grpc.steps.keyed_answers import (
+    NO_FAILURES,
+    answer_with,
+    answer_with_instance,
+    decode_message,
+    encode_message,
+)
 from statewright.api.grpc.steps.messages import (
     definition_message,
     execution_message,
-    fill_instance,
     fill_job,
     read_definition,
     read_status_filter,
     summary_message,
 )
-from statewright.api.grpc.steps.values import to_json_object, to_timestamp
+from statewright.api.grpc.steps.values import to_timestamp
 from statewright.auth import Authenticator
-from statewright.background import free_in_parts, run_by_size, run_within_turn
 from statewright.failures import Failure, ProcessBadRequest
 from statewright.idempotency import StoredAnswer
-from statewright.jsonval.values import JsonObject
 from statewright.processes.retries import FailureReport
 from statewright.proto.workflow.v1 import engine_pb2 as pb
 from statewright.proto.workflow.v1.engine_pb2_grpc import WorkflowEngineServicer
 from statewright.services.idempotency.execution import execute_for
-from statewright.services.idempotency.keyed import AnswerFormat
-from statewright.services.processes.advancing import AdvanceResult
 from statewright.services.processes.instances import StartRequest
 from statewright.services.processes.jobs import MAX_WAIT, JobClaim
 from statewright.services.runtime import Caller, Runtime
@@ -50,11 +57,9 @@ from statewright.services.steps.definitions import UploadResult
 from statewright.services.steps.jobs import clamp_batch_size, clamp_lease_s
 from statewright.steps import Instance
 from statewright.tracing import Span, get_error_code
-from statewright.turns import is_large
 
 RequestT = TypeVar("RequestT")
 ReplyT = TypeVar("ReplyT")
-T = TypeVar("T")
 
 Observe = Callable[[str, str, float], None]
 """Called with method, code and duration in seconds of every call."""
@@ -65,14 +70,6 @@ WAIT_METADATA_KEY: Final = "wait-seconds"
 """The metadata that asks a poll to wait."""
 RESPONSE_MARGIN_S: Final = 0.25
 """Time before the deadline of a poll at which it answers, so that the response arrives in time."""
-
-
-MAX_RESPONSE_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of a page or history: each is one message, which is held as a whole. A single instance may have more."""
-
-
-class ResponseTooLarge(Exception):
-    """A page or history is more than a message should be."""
 
 
 class WorkflowEngineService(WorkflowEngineServicer):
@@ -92,7 +89,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
         async def work(caller: Caller) -> pb.UploadDefinitionResponse:
             if not request.HasField("definition"):
                 raise ProcessBadRequest("definition is required")
-            caller = _answer_with(caller, respond)
+            caller = answer_with(caller, respond)
             return respond(await definitions.upload(self._runtime, caller, read_definition(request.definition)))
 
         def respond(stored: UploadResult) -> pb.UploadDefinitionResponse:
@@ -138,17 +135,17 @@ class WorkflowEngineService(WorkflowEngineServicer):
             start = StartRequest(
                 definition_id=request.definition_id,
                 definition_version=request.definition_version,
-                variables=await _read_object(request.variables),
+                variables=await read_object(request.variables),
                 business_key=request.business_key,
             )
             if not start.definition_id:
                 raise ProcessBadRequest("definitionId is required")
-            caller = _answer_with_instance(caller, respond)
+            caller = answer_with_instance(caller, respond)
             return await respond(await instances.start(self._runtime, caller, start))
 
         async def respond(instance: Instance) -> pb.StartInstanceResponse:
             response = pb.StartInstanceResponse()
-            await _write_instance(response.instance, instance)
+            await write_instance(response.instance, instance)
             return response
 
         return await self._run("StartInstance", request, context, work, records=pb.StartInstanceResponse)
@@ -162,7 +159,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
         async def work(caller: Caller) -> pb.GetInstanceResponse:
             found = await instances.get_instance(self._runtime, caller, request.id)
             response = pb.GetInstanceResponse()
-            await _write_instance(response.instance, found)
+            await write_instance(response.instance, found)
             return response
 
         return await self._run("GetInstance", request, context, work)
@@ -178,7 +175,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
             response = pb.GetInstanceHistoryResponse()
             async for lines in found.portions:
                 response.executions.extend(execution_message(line, found.process) for line in lines)
-                _require_size(response.ByteSize(), "the history", "GET /v1/instances/{id}/history streams it")
+                require_size(response.ByteSize(), "the history", "GET /v1/instances/{id}/history streams it")
             return response
 
         return await self._run("GetInstanceHistory", request, context, work)
@@ -190,12 +187,12 @@ class WorkflowEngineService(WorkflowEngineServicer):
         /,
     ) -> pb.CancelInstanceResponse:
         async def work(caller: Caller) -> pb.CancelInstanceResponse:
-            caller = _answer_with_instance(caller, respond)
+            caller = answer_with_instance(caller, respond)
             return await respond(await instances.cancel(self._runtime, caller, request.id, request.reason))
 
         async def respond(instance: Instance) -> pb.CancelInstanceResponse:
             response = pb.CancelInstanceResponse()
-            await _write_instance(response.instance, instance)
+            await write_instance(response.instance, instance)
             return response
 
         return await self._run("CancelInstance", request, context, work, records=pb.CancelInstanceResponse)
@@ -219,10 +216,10 @@ class WorkflowEngineService(WorkflowEngineServicer):
             response, size = pb.ListInstancesResponse(total=found.total), 0
             async for portion in found.portions:
                 for instance in portion:
-                    await _write_instance(added := response.instances.add(), instance)
+                    await write_instance(added := response.instances.add(), instance)
                     size += added.ByteSize()
                     if len(response.instances) > 1:
-                        _require_size(size, "the page", f"page_size was {found.page_size}, ask for fewer")
+                        require_size(size, "the page", f"page_size was {found.page_size}, ask for fewer")
             return response
 
         return await self._run("ListInstances", request, context, work)
@@ -246,7 +243,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
             response = pb.PollJobsResponse()
             for job in await jobs.claim(self._runtime, caller, claim):
                 write = partial(fill_job, response.jobs.add(), job)
-                await _run_by_variables(job.variables, write)
+                await run_by_variables(job.variables, write)
             return response
 
         return await self._run("PollJobs", request, context, work)
@@ -258,8 +255,8 @@ class WorkflowEngineService(WorkflowEngineServicer):
         /,
     ) -> pb.CompleteJobResponse:
         async def work(caller: Caller) -> pb.CompleteJobResponse:
-            caller = _answer_with(caller, lambda _: pb.CompleteJobResponse())
-            result = await _read_object(request.variables_to_set)
+            caller = answer_with(caller, lambda _: pb.CompleteJobResponse())
+            result = await read_object(request.variables_to_set)
             await jobs.complete(self._runtime, caller, request.job_id, result, worker_id=request.worker_id)
             return pb.CompleteJobResponse()
 
@@ -285,7 +282,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
         /,
     ) -> pb.FailJobResponse:
         async def work(caller: Caller) -> pb.FailJobResponse:
-            caller = _answer_with(caller, lambda _: pb.FailJobResponse())
+            caller = answer_with(caller, lambda _: pb.FailJobResponse())
             report = FailureReport(
                 worker_id=request.worker_id, message=request.error_message, retryable=request.retryable
             )
@@ -301,7 +298,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
         /,
     ) -> pb.CompleteUserTaskResponse:
         async def work(caller: Caller) -> pb.CompleteUserTaskResponse:
-            caller = _answer_with(caller, lambda _: pb.CompleteUserTaskResponse())
+            caller = answer_with(caller, lambda _: pb.CompleteUserTaskResponse())
             if not request.instance_id or not request.user_task_step_id:
                 raise ProcessBadRequest("instance_id and user_task_step_id are required")
             await tasks.complete(
@@ -309,7 +306,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
                 caller,
                 request.instance_id,
                 request.user_task_step_id,
-                await _read_object(request.result),
+                await read_object(request.result),
                 completed_by=request.completed_by,
             )
             return pb.CompleteUserTaskResponse()
@@ -323,10 +320,10 @@ class WorkflowEngineService(WorkflowEngineServicer):
         /,
     ) -> pb.SignalWaitResponse:
         async def work(caller: Caller) -> pb.SignalWaitResponse:
-            caller = _answer_with(caller, lambda _: pb.SignalWaitResponse())
+            caller = answer_with(caller, lambda _: pb.SignalWaitResponse())
             if not request.instance_id or not request.wait_step_id:
                 raise ProcessBadRequest("instance_id and wait_step_id are required")
-            variables = await _read_object(request.variables)
+            variables = await read_object(request.variables)
             await instances.signal(self._runtime, caller, request.instance_id, request.wait_step_id, variables)
             return pb.SignalWaitResponse()
 
@@ -339,14 +336,14 @@ class WorkflowEngineService(WorkflowEngineServicer):
         /,
     ) -> pb.RetryStepResponse:
         async def work(caller: Caller) -> pb.RetryStepResponse:
-            variables = await _read_object(request.variables) or None
-            caller = _answer_with_instance(caller, respond)
+            variables = await read_object(request.variables) or None
+            caller = answer_with_instance(caller, respond)
             retried = await instances.retry(self._runtime, caller, request.instance_id, request.step_id, variables)
             return await respond(retried)
 
         async def respond(instance: Instance) -> pb.RetryStepResponse:
             response = pb.RetryStepResponse()
-            await _write_instance(response.instance, instance)
+            await write_instance(response.instance, instance)
             return response
 
         return await self._run("RetryStep", request, context, work, records=pb.RetryStepResponse)
@@ -370,7 +367,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
             span = begin_call_span(self._runtime.tracer, method, caller.principal, context)
             code = StatusCode.CANCELLED
             try:
-                _refuse_nul(request)
+                refuse_nul(request)
                 key = None if records is None else get_first_value(context, KEY_METADATA)
                 if key is None or records is None:
                     answer = await work(caller)
@@ -409,7 +406,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
         """The response to a call with an idempotency key: its own, or that of the first one."""
 
         async def run(_runtime: Runtime, keyed: Caller) -> StoredAnswer:
-            return _encode_message(await work(keyed))
+            return encode_message(await work(keyed))
 
         executed = await execute_for(
             self._runtime,
@@ -423,85 +420,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
         )
         if executed.is_replay:
             context.set_trailing_metadata(((REPLAYED_METADATA, "true"),))
-        return _decode_message(executed.answer, reply)
-
-
-def _refuse_durable(failure: BaseException) -> NoReturn:
-    """No operation on instances fails when a part of it is durable."""
-    raise AssertionError(failure)
-
-
-NO_FAILURES: Final = AnswerFormat(_refuse_durable, _refuse_durable)
-
-PROTOBUF: Final = "application/x-protobuf;base64"
-
-
-def _answer_with(caller: Caller, respond: Callable[[T], Message]) -> Caller:
-    """The caller, for a use case whose result ``respond`` makes the response of."""
-    if caller.keyed is not None:
-
-        async def compose(result: object) -> StoredAnswer:
-            return _encode_message(respond(cast("T", result)))  # what the use case commits with
-
-        caller.keyed.respond_with(compose)
-    return caller
-
-
-def _answer_with_instance(caller: Caller, respond: Callable[[Instance], Awaitable[Message]]) -> Caller:
-    """The same, for one that is about an instance."""
-    if caller.keyed is not None:
-
-        async def compose(result: object) -> StoredAnswer:
-            return _encode_message(await respond(cast("AdvanceResult[Instance]", result).instance))  # as above
-
-        caller.keyed.respond_with(compose)
-    return caller
-
-
-def _encode_message(message: object) -> StoredAnswer:
-    assert isinstance(message, Message)  # noqa: S101 - what methods of the service answer
-    return StoredAnswer(200, PROTOBUF, b64encode(message.SerializeToString()).decode())
-
-
-def _decode_message(answer: StoredAnswer, reply: type[ReplyT]) -> ReplyT:
-    message = reply()
-    assert isinstance(message, Message)  # noqa: S101 - what methods of the service answer
-    message.ParseFromString(b64decode(answer.body))
-    return cast("ReplyT", message)  # it is of this class
-
-
-def _refuse_nul(request: Message) -> None:
-    """Raises ``ProcessBadRequest`` for a text with a NUL character, which PostgreSQL does not take; those of documents
-    are looked at where these are read.
-    """
-    for field, value in request.ListFields():
-        if field.type == FieldDescriptor.TYPE_STRING:
-            texts = (value,) if isinstance(value, str) else value
-            if any("\0" in text for text in texts):
-                raise ProcessBadRequest(f"{field.json_name} contains a NUL character")
-
-
-async def _read_object(struct: Struct) -> JsonObject:
-    """The object in a Struct; a thread reads a large one."""
-    size = struct.ByteSize()
-    read = await run_by_size(size, partial(to_json_object, struct))
-    free_in_parts(read, size)
-    return read
-
-
-async def _write_instance(message: pb.WorkflowInstance, instance: Instance) -> None:
-    await _run_by_variables(instance.variables, partial(fill_instance, message, instance))
-
-
-async def _run_by_variables(variables: JsonObject, write: Callable[[], None]) -> None:
-    """A thread writes what has many variables."""
-    await run_within_turn(write, write, is_large=is_large(variables))
-
-
-def _require_size(size: int, what: str, hint: str) -> None:
-    """Raises :class:`ResponseTooLarge`."""
-    if size > MAX_RESPONSE_BYTES:
-        raise ResponseTooLarge(f"{what} has more than {MAX_RESPONSE_BYTES} bytes; {hint}")
+        return decode_message(executed.answer, reply)
 
 
 def _read_wait(context: grpc.aio.ServicerContext[pb.PollJobsRequest, pb.PollJobsResponse]) -> timedelta:
