@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from statewright.failures import ProcessBadRequest, ProcessNotFound
-from statewright.metrics import StepCollector
+from statewright.metrics.processes import StepCollector
 from statewright.services.processes.background import MAX_PURGE_BATCH, InstancePurger, PurgeResult, purge
 from statewright.services.processes.hosting import ProcessHosts
 from statewright.services.steps import find_steps

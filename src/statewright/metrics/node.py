@@ -1,0 +1,86 @@
+"""What a process is and holds, and the cluster that it is part of."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from prometheus_client.core import (
+    GaugeMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from statewright.cluster.node import ClusterNode
+from statewright.compute.members import Members
+from statewright.metrics.families import build_counter, build_counters, build_gauge
+from statewright.services.runtime import Runtime
+from statewright.storage.faults import FAULT_KINDS
+
+
+class TargetCollector(Collector):
+    """What process this is, to be joined with the other metrics."""
+
+    def __init__(self, version: str, instance: str) -> None:
+        self._info = {"service_name": "statewright", "service_version": version, "service_instance_id": instance}
+
+    def collect(self) -> Iterator[Metric]:
+        """One constant."""
+        yield InfoMetricFamily("target", "What process this is", value=self._info)
+
+
+class ResourceCollector(Collector):
+    """Connections, queues and members of this process."""
+
+    def __init__(self, runtime: Runtime, members: Members) -> None:
+        self._runtime = runtime
+        self._members = members
+
+    def collect(self) -> Iterator[Metric]:
+        """What the process holds at this moment."""
+        pool, commits = self._runtime.pool.state, self._runtime.commits
+        connections = GaugeMetricFamily(
+            "statewright_pool_connections", "Connections of the shared pool", labels=["state"]
+        )
+        connections.add_metric(["open"], pool.open)
+        connections.add_metric(["idle"], pool.idle)
+        yield connections
+        yield build_gauge("statewright_pool_waiting", "Tasks that wait for a connection", pool.waiting)
+        yield build_gauge("statewright_commits_waiting", "Transactions that wait to be committed", commits.waiting)
+        faults = [(kind, self._runtime.pool.faults.counts[kind]) for kind in FAULT_KINDS]
+        yield build_counters("statewright_storage_failures", "What the database could not do", "kind", faults)
+        yield build_gauge("statewright_compute_members", "Connected calculation members", self._members.count)
+
+
+class ClusterCollector(Collector):
+    """This node of the cluster, and the others."""
+
+    def __init__(self, node: ClusterNode) -> None:
+        self._node = node
+
+    def collect(self) -> Iterator[Metric]:
+        """What is so at this moment."""
+        peers, sent, relayed = self._node.peer_table, self._node.callouts.forwarded, self._node.http_proxy.relayed
+        yield build_gauge("statewright_cluster_peers", "Other nodes that are alive", len(peers.peers))
+        yield build_gauge("statewright_cluster_peer_members", "Calculation members of other nodes", peers.member_count)
+        yield build_counter("statewright_callouts_forwarded", "Callouts sent to other nodes", sent)
+        yield build_counter("statewright_requests_relayed", "HTTP callbacks answered by other nodes", relayed)
+
+
+class Dropping(Protocol):
+    """Counts what it drops."""
+
+    @property
+    def dropped(self) -> int: ...
+
+
+class SpanCollector(Collector):
+    """Spans that were dropped, where traces are switched on."""
+
+    def __init__(self, queue: Dropping) -> None:
+        self._queue = queue
+
+    def collect(self) -> Iterator[Metric]:
+        """What was counted so far."""
+        yield build_counter(
+            "statewright_spans_dropped", "Spans that the collector did not take in time", self._queue.dropped
+        )
