@@ -8,6 +8,7 @@ from statewright.api.http.ops.explain import EXPLAIN
 from statewright.api.http.ops.idempotency import IDEMPOTENCY
 from statewright.api.http.ops.idle_entities import IDLE_ENTITIES
 from statewright.api.http.ops.incidents import INCIDENTS
+from statewright.api.http.ops.listings import LISTINGS
 from statewright.api.http.ops.nodes import NODES
 from statewright.api.http.ops.queues import QUEUES
 from statewright.api.http.ops.route import OpsRoute
@@ -33,8 +34,10 @@ FEATURES: Final = (
     "idle-entities",
     "incidents",
     "members",
+    "messages",
     "nodes",
     "queues",
+    "search-jobs",
     "settings",
     "simulations",
     "suspensions",
@@ -72,6 +75,7 @@ OPS_ROUTES: Final[tuple[OpsRoute, ...]] = (
     *IDEMPOTENCY,
     *IDLE_ENTITIES,
     *INCIDENTS,
+    *LISTINGS,
     *NODES,
     *QUEUES,
     *SEARCHES,
