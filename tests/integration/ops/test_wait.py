@@ -9,15 +9,18 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
+from statewright.api.http import preferences
+from statewright.failures import ModelNotFound
 from statewright.services.ops import waiting
 from statewright.services.ops.waiting import EntityWaits
 from statewright.storage.pool import Pool
 from tests.builders import a_workflow, automated, manual, when
-from tests.database import Template
+from tests.database import Template, connected, database_url
 from tests.integration.ops.builders import ops_api
 from tests.integration.steps_http.conftest import definition, step, uploaded
 from tests.service import PATIENCE_S, Api, RunningService, a_token, done, eventually, hosted, refused
@@ -223,6 +226,49 @@ def test_instances_are_awaited_and_started_and_awaited(services, ops, tenant, cr
     refused(ops[0].get("/instances/nobody/wait"), 404, "STEP_NOT_FOUND")
     at_once = v1.post("/v1/instances", {"definitionId": "form"}, Prefer="wait=0")
     assert (at_once.json()["status"], at_once.headers["x-wait-result"]) == ("WAITING", "timeout")
+
+
+def test_an_instance_that_fails_ends_the_wait_for_its_start(services, tenant) -> None:
+    v1 = Api(services[0].root, a_token(tenant))
+    uploaded(v1, definition("decide", step("route", "DECISION", conditionalNextSteps={"score > 1": "end"})))
+    failed = v1.post("/v1/instances", {"definitionId": "decide"}, Prefer="wait=20")
+    assert (failed.json()["status"], failed.headers["x-wait-result"]) == ("FAILED", "reached")
+
+
+def test_what_befalls_a_wait_does_not_befall_the_write(here: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise ModelNotFound("model not found")
+
+    monkeypatch.setattr(preferences, "wait_after_write", fail)
+    written = here.post("/entity/JSON/prize/1", {"year": 1}, Prefer="wait=20")
+    assert done(written)[0]["entityIds"]
+    assert written.headers["x-wait-result"] == "timeout"
+
+
+def test_a_wait_outlasts_the_absence_of_the_database(database_template: Template, tenant: str, crowd) -> None:
+    with hosted(database_template.clone()) as service:
+        api = service.api(tenant)
+        api.a_model(LIFE, sample={"year": 1})
+        saved = api.create({"year": 1})
+        waiting = begin(crowd, service, ops_api(service, tenant), saved.id, "state=THERE")
+        admit_connections(service, admits=False)
+        eventually(lambda: api.get(f"/entity/{saved.id}").status_code == 503)
+        assert not waiting.done()
+        admit_connections(service, admits=True)
+        eventually(lambda: api.put(f"/entity/JSON/{saved.id}/GO", {"year": 1}).status_code == 200)
+        assert done(waiting.result())["reached"] is True
+
+
+def admit_connections(service: RunningService, *, admits: bool) -> None:
+    """Whether the database of a service lets anybody in. Who is in it is thrown out."""
+    name = urlsplit(service.database).path.removeprefix("/")
+
+    async def execute() -> None:
+        async with connected(database_url(service.database, "postgres")) as admin:
+            await admin.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS {admits}')
+            await admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
+
+    asyncio.run(execute())
 
 
 def test_a_service_that_stops_ends_its_waits(database_template: Template, tenant: str, crowd) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from statewright.api.http.asgi import Scope
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response
-from statewright.failures import StorageUnavailable, TooManyRequests
+from statewright.failures import Failure
 from statewright.services.ops.awaiting import wait_after_write
 from statewright.services.ops.waiting import MAX_WAIT, WaitResult
 from statewright.services.writing import Saved
@@ -58,7 +58,7 @@ async def hold_entity(request: Request, response: Response) -> Response:
             states=wish.states,
             within=timedelta(seconds=wish.seconds),
         )
-    except (TooManyRequests, StorageUnavailable):  # the write is done, whatever becomes of the wait
+    except Failure:  # the write is done, whatever becomes of the wait
         return add_wait_headers(response, wish, "timeout", "")
     if result is None:
         return add_wait_headers(response, wish, "deleted", "")

@@ -20,7 +20,7 @@ from statewright.api.http.processes.bodies import (
 )
 from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response
-from statewright.failures import Forbidden, ProcessBadRequest, ProcessNotFound, StorageUnavailable, TooManyRequests
+from statewright.failures import Failure, Forbidden, ProcessBadRequest, ProcessNotFound
 from statewright.jsonval.quoting import quote
 from statewright.net import parse_delay
 from statewright.services.ops.awaiting import wait_for_instance
@@ -65,7 +65,7 @@ async def hold_start(request: Request, response: Response) -> Response:
             unknown=unknown,
         )
         instance = await instances.get_instance(request.runtime, request.caller, started.id)
-    except (TooManyRequests, StorageUnavailable, ProcessNotFound):  # it was started, whatever becomes of the wait
+    except Failure:  # it was started, whatever becomes of the wait
         return add_wait_headers(response, wish, "timeout", "")
     held = await reply_by_size(render_instance(instance), response.status)
     return add_wait_headers(held, wish, result.outcome, instance.status)
