@@ -1,7 +1,7 @@
 """The event log of an execution: what the kernel decided, in the words of playbooks
 (docs/reference/executions.md#event-log).
 
-It is complete: :mod:`statewright.playbooks.replaying` makes the state of an execution from it.
+It is complete: the state of an execution can be made from it, and nothing else but the playbook.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -228,7 +228,8 @@ class InstanceLog(Protocol[P_contra, I]):
     """A log of everything that happened in an instance, beside its history and its audit trail."""
 
     def list_events(self, process: P_contra, before: I | None, applied: Applied[I]) -> Sequence[JsonObject]:
-        """The events of an operation, in order; ``before`` ``None``: the instance is new. The host numbers them."""
+        """The events of an operation, in order; ``before`` ``None``: the instance is new. The host numbers them, and
+        stores large members of their ``payload`` elsewhere."""
         ...
 
     def find_labels(self, event: JsonObject) -> tuple[str, str]:

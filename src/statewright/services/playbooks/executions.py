@@ -11,7 +11,7 @@ from msgspec import Struct
 from statewright.background import run_by_size
 from statewright.failures import ProcessBadRequest, ProcessNotFound
 from statewright.jsonval.quoting import quote
-from statewright.jsonval.values import JsonObject
+from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Moment
 from statewright.playbooks.context import CTX, WORKLOAD
 from statewright.playbooks.execution import Execution
@@ -118,6 +118,11 @@ async def list_events(
 ) -> LogPage:
     """Events of the log behind a number (``processes.event_log``). Raises ``ProcessNotFound``."""
     return await event_log.list_events(find_playbooks(runtime), caller, execution_id, after=after, limit=limit)
+
+
+async def read_value(runtime: Runtime, caller: Caller, execution_id: str, digest: str) -> JsonValue:
+    """A value that an event names (``processes.event_log``). Raises ``ProcessNotFound``."""
+    return await event_log.read_value(find_playbooks(runtime), caller, execution_id, digest)
 
 
 def follow_events(

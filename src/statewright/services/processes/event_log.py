@@ -10,13 +10,16 @@ from typing import Final
 from msgspec import Struct
 
 from statewright.background import run_by_size, wait_at_most
+from statewright.failures import ProcessNotFound
 from statewright.ids import EntityId
-from statewright.jsonval.values import JsonObject
+from statewright.jsonval.quoting import quote
+from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.processes.language import I, P
 from statewright.services.processes.advancing import parse_instance_id
 from statewright.services.processes.documents import read_object
 from statewright.services.processes.hosting import ProcessHost
 from statewright.services.processes.instances import build_not_found
+from statewright.services.processes.log_values import fetch_value
 from statewright.services.runtime import Caller
 from statewright.storage.processes import log
 
@@ -51,6 +54,16 @@ async def list_events(
     has_ended = await _look(host, caller, entity, instance_id)  # before the events: else the last could be missed
     found = await _fetch(host, caller, entity, after=after, limit=min(limit, MAX_PAGE))
     return LogPage(events=found, has_ended=has_ended)
+
+
+async def read_value(host: ProcessHost[P, I], caller: Caller, instance_id: str, digest: str) -> JsonValue:
+    """A value that an event names rather than has (``log_values``). Raises ``ProcessNotFound``."""
+    entity = parse_instance_id(instance_id, build_not_found(instance_id))
+    await _look(host, caller, entity, instance_id)
+    found = await fetch_value(host.runtime.pool, caller.tenant, entity, digest)
+    if found is None:
+        raise ProcessNotFound(f"value {quote(digest)} not found")
+    return found.value
 
 
 async def follow_events(

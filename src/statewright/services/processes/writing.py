@@ -26,6 +26,7 @@ from statewright.schema import Claim
 from statewright.services.processes import audit
 from statewright.services.processes.documents import encode_text, read_object
 from statewright.services.processes.incident_rows import build_incidents
+from statewright.services.processes.log_values import encode_event
 from statewright.storage.commit.submission import StagedPart
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.storage.ops.incidents import INCIDENTS, StagedIncidents
@@ -251,10 +252,16 @@ def _build_log(advance: Advance[P, I], instance_id: EntityId, tenant: TenantId) 
     events = log.list_events(advance.process, advance.before, advance.applied)
     if not events:
         return None
-    encoded = [Raw(encode_text(event).encode()) for event in events]
+    encoded = [encode_event(event) for event in events]
     advance.logged.clear()
     advance.logged.update(map(log.find_labels, events))
-    return InstanceLog(tenant=tenant, instance=instance_id, at=advance.at, events=encoded)
+    return InstanceLog(
+        tenant=tenant,
+        instance=instance_id,
+        at=advance.at,
+        events=[one.event for one in encoded],
+        values=[value for one in encoded for value in one.values],
+    )
 
 
 def build_entity(unit: UnitOfWork, model: BuiltinModel, id_: EntityId, state: str, document: str) -> Entity:

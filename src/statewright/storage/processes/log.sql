@@ -6,7 +6,8 @@ logged AS MATERIALIZED (
     SELECT part.*
       FROM json_to_recordset($log::json) AS batch (t int, part json)
       JOIN applied USING (t)
-     CROSS JOIN LATERAL json_to_record(batch.part) AS part (tenant text, instance uuid, at bigint, events json)
+     CROSS JOIN LATERAL json_to_record(batch.part) AS part (tenant text, instance uuid, at bigint, events json,
+                                                          "values" json)
 ),
 process_events_logged AS (
     INSERT INTO process_event (tenant, instance, number, at, event)
@@ -16,4 +17,12 @@ process_events_logged AS (
             SELECT coalesce(max(number), 0) AS last FROM process_event
              WHERE process_event.tenant = logged.tenant AND process_event.instance = logged.instance) AS known
      CROSS JOIN LATERAL json_array_elements(logged.events) WITH ORDINALITY AS listed (event, n)
+),
+process_log_values AS (
+    INSERT INTO process_part (tenant, instance, name, value)
+    SELECT DISTINCT ON (logged.tenant, logged.instance, one.name) logged.tenant, logged.instance, one.name, one.value
+      FROM logged
+     CROSS JOIN LATERAL json_to_recordset(logged."values") AS one (name text, value json)
+     ORDER BY logged.tenant, logged.instance, one.name
+        ON CONFLICT (tenant, instance, name) DO NOTHING
 ),

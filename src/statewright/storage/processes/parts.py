@@ -207,6 +207,13 @@ class Waits(StagedPart, frozen=True, kw_only=True, omit_defaults=True):
         return sources + outcomes + parts + sum(len(memoryview(child.variables)) for child in self.children)
 
 
+class LogValue(Struct, frozen=True, kw_only=True):
+    """A large value of events, stored beside them as a part of the instance. One that is there stays as it is."""
+
+    name: str
+    value: Raw
+
+
 class InstanceLog(StagedPart, frozen=True, kw_only=True):
     """Of one transaction, of a language whose instances have a log of their own: what comes behind the last event."""
 
@@ -214,10 +221,12 @@ class InstanceLog(StagedPart, frozen=True, kw_only=True):
     instance: EntityId
     at: int
     events: Sequence[Raw]
+    values: Sequence[LogValue] = ()
 
     @property
     def size(self) -> int:
-        return sum(len(memoryview(event)) for event in self.events)
+        values = sum(len(memoryview(one.value)) for one in self.values)
+        return values + sum(len(memoryview(event)) for event in self.events)
 
 
 PROGRESS: Final = build_staged_part("progress", read_sections("statewright.storage.processes", "progress.sql"))

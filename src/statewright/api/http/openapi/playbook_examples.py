@@ -86,6 +86,7 @@ _EVENT: Final = {
 }
 
 PLAYBOOK_PARAMETER_EXAMPLES: Final[dict[str, object]] = {
+    "value": "0f2b6a1c9d3e4f5a6b7c8d9e0f1a2b3c",
     "id": _ID,
     "path": "examples/orders",
     "version": 1,
@@ -119,6 +120,7 @@ PLAYBOOK_EXAMPLES: Final[dict[str, object]] = {
     "PlaybookExecution": _EXECUTION,
     "PlaybookExecutions": {"items": [_EXECUTION], "total": 1, "page": 0, "pageSize": 20},
     "PlaybookEvents": {"items": [_EVENT], "next": 9, "ended": False},
+    "PlaybookValue": {"value": ["a long list"]},
     "PlaybookHistory": {"items": [_RUN], "total": 1, "page": 0, "pageSize": 20},
     "ExecutionPatch": {"ctx": {"approved": True}, "reason": "the customer called"},
     "ExecutionToken": {"step": "ship", "args": {"express": True}},

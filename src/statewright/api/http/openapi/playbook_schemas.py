@@ -142,6 +142,7 @@ PLAYBOOK_SCHEMAS: Final[Document] = {
         next={"type": "integer", "format": "int64", "description": "the number to ask behind next time"},
         ended={**FLAG, "description": "the execution had ended before: behind an empty page nothing more comes"},
     ),
+    "PlaybookValue": define_object("value", value={"description": "any JSON value"}),
     "PlaybookEvent": define_object(
         "event_id event_type timestamp execution_id seq source entity_type entity_id status payload",
         event_id=TEXT,
@@ -153,6 +154,11 @@ PLAYBOOK_SCHEMAS: Final[Document] = {
         entity_type={"type": "string", "enum": list(get_args(EntityType))},
         entity_id=TEXT,
         status={"type": "string", "enum": list(get_args(EventStatus))},
+        references={
+            "type": "object",
+            "description": "members of the payload that are null here since they have more than 64 KiB, by name",
+            "additionalProperties": define_object("value bytes", value=TEXT, bytes=INT32),
+        },
         step=TEXT,
         step_run_id=TEXT,
         iteration=INT32,

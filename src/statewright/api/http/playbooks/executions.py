@@ -90,6 +90,13 @@ async def list_events(request: Request) -> Response:
     return await reply_by_size({"items": items, "next": onward, "ended": found.has_ended})
 
 
+async def read_value(request: Request) -> Response:
+    """A value that events name rather than have."""
+    params = request.path_params
+    value = await executions.read_value(request.runtime, request.caller, params["id"], params["value"])
+    return await reply_by_size({"value": value})
+
+
 async def draw_execution(request: Request) -> Response:
     """The playbook of an execution as a Mermaid flowchart, coloured."""
     drawn = await executions.get_execution_diagram(

@@ -168,6 +168,17 @@ PLAYBOOK_ROUTES: Final[tuple[ProcessRoute, ...]] = (
     ),
     ProcessRoute(
         method="GET",
+        path=f"{_EXECUTION}/values/{{value}}",
+        endpoint=executions.read_value,
+        id="getExecutionValue",
+        tag="Playbook executions",
+        summary="A large value of the event log, by the name that `references` of its events have",
+        reply="PlaybookValue",
+        errors=(404,),
+        is_ours=True,
+    ),
+    ProcessRoute(
+        method="GET",
         path=f"{_EXECUTION}/history",
         endpoint=executions.list_history,
         id="getExecutionHistory",
