@@ -4,11 +4,10 @@ import re
 from functools import partial
 from typing import Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.background import run_by_size
-from statewright.failures import ProcessBadRequest, ProcessNotFound
+from statewright.failures import ProcessBadRequest
 from statewright.flows.definition import (
     MAX_ID_CHARS,
     FlowProcess,
@@ -25,22 +24,13 @@ from statewright.jsonval.values import JsonObject
 from statewright.services.flows import find_flows
 from statewright.services.processes import definitions
 from statewright.services.processes.advancing import refuse_joined
-from statewright.services.processes.definitions import NOT_FOUND, NewDefinition, StoredVersion, Summaries
+from statewright.services.processes.definitions import NewDefinition, Summaries, UploadedDefinition
 from statewright.services.processes.hosting import PublishedDefinition
 from statewright.services.runtime import Caller, Runtime
 
 _ID: Final = re.compile(r"[\w:.\-]+")
 _WEIGHT: Final = 64
 """Bytes of other input that a byte of flow text is as much work as."""
-
-
-class UploadedFlow(Struct, frozen=True, kw_only=True):
-    """What an upload came to. ``is_new`` is False when a stored version has the same content; it is named then."""
-
-    process: FlowProcess
-    uploaded_at: int
-    """Epoch microseconds, of the version that is named."""
-    is_new: bool
 
 
 async def check(source: FlowSource) -> FlowProcess:
@@ -64,7 +54,7 @@ async def check(source: FlowSource) -> FlowProcess:
     return replace(process, source=replace(source, id=id_))
 
 
-async def upload(runtime: Runtime, caller: Caller, source: FlowSource) -> UploadedFlow:
+async def upload(runtime: Runtime, caller: Caller, source: FlowSource) -> UploadedDefinition[FlowProcess]:
     """Store a definition as its next version, unless a stored one has the same content. Raises as ``check``."""
     refuse_joined(caller)
     process = await check(source)
@@ -83,23 +73,16 @@ async def upload(runtime: Runtime, caller: Caller, source: FlowSource) -> Upload
         build_document=build_document,
     )
 
-    def conclude(stored: StoredVersion) -> UploadedFlow:
-        return UploadedFlow(
-            process=replace(process, version=stored.version), uploaded_at=stored.uploaded_at, is_new=stored.is_new
-        )
-
-    caller.convert_result(conclude)
-    return conclude(await definitions.store(find_flows(runtime), caller, new))
+    return await definitions.store_process(
+        find_flows(runtime), caller, new, lambda version: replace(process, version=version)
+    )
 
 
 async def get_version(
     runtime: Runtime, caller: Caller, definition_id: str, version: int = 0
 ) -> PublishedDefinition[FlowProcess]:
     """A version of a definition, the latest for 0 or less. Raises ``ProcessNotFound``."""
-    found = await definitions.find_version(find_flows(runtime), caller.tenant, definition_id, version)
-    if found is None:
-        raise ProcessNotFound(NOT_FOUND)
-    return found
+    return await definitions.get_version(find_flows(runtime), caller.tenant, definition_id, version)
 
 
 async def list_definitions(
@@ -113,10 +96,7 @@ async def list_definitions(
 
 async def list_versions(runtime: Runtime, caller: Caller, definition_id: str) -> list[tuple[int, int]]:
     """All versions of a definition, ascending, each with the instant of its upload. Raises ``ProcessNotFound``."""
-    found = await definitions.list_versions(find_flows(runtime), caller.tenant, definition_id)
-    if not found:
-        raise ProcessNotFound(NOT_FOUND)
-    return found
+    return await definitions.list_versions(find_flows(runtime), caller.tenant, definition_id)
 
 
 def _to_failure(invalid: InvalidFlow) -> ProcessBadRequest:

@@ -3,11 +3,10 @@
 from functools import partial
 from typing import Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.background import run_by_size
-from statewright.failures import ProcessBadRequest, ProcessNotFound
+from statewright.failures import ProcessBadRequest
 from statewright.instants import format_instant
 from statewright.jsonval.values import JsonObject
 from statewright.playbooks.findings import Finding, InvalidPlaybook
@@ -21,22 +20,13 @@ from statewright.playbooks.source import (
 from statewright.services.playbooks import find_playbooks
 from statewright.services.processes import definitions
 from statewright.services.processes.advancing import refuse_joined
-from statewright.services.processes.definitions import NewDefinition, StoredVersion, Summaries
+from statewright.services.processes.definitions import NewDefinition, Summaries, UploadedDefinition
 from statewright.services.processes.hosting import PublishedDefinition
 from statewright.services.runtime import Caller, Runtime
 
 NOT_FOUND: Final = "playbook not found"
 _WEIGHT: Final = 64
 """Bytes of other input that a byte of a playbook is as much work as."""
-
-
-class UploadedPlaybook(Struct, frozen=True, kw_only=True):
-    """What an upload came to. ``is_new`` is False when a stored version has the same content; it is named then."""
-
-    process: PlaybookProcess
-    uploaded_at: int
-    """Epoch microseconds, of the version that is named."""
-    is_new: bool
 
 
 async def check(source: PlaybookSource) -> PlaybookProcess:
@@ -50,7 +40,7 @@ async def check(source: PlaybookSource) -> PlaybookProcess:
         raise _to_failure(invalid) from None
 
 
-async def upload(runtime: Runtime, caller: Caller, source: PlaybookSource) -> UploadedPlaybook:
+async def upload(runtime: Runtime, caller: Caller, source: PlaybookSource) -> UploadedDefinition[PlaybookProcess]:
     """Store a playbook as the next version of its path, unless one has the same content. Raises as ``check``."""
     refuse_joined(caller)
     process = await check(source)
@@ -69,23 +59,16 @@ async def upload(runtime: Runtime, caller: Caller, source: PlaybookSource) -> Up
         build_document=build_document,
     )
 
-    def conclude(stored: StoredVersion) -> UploadedPlaybook:
-        return UploadedPlaybook(
-            process=replace(process, version=stored.version), uploaded_at=stored.uploaded_at, is_new=stored.is_new
-        )
-
-    caller.convert_result(conclude)
-    return conclude(await definitions.store(find_playbooks(runtime), caller, new))
+    return await definitions.store_process(
+        find_playbooks(runtime), caller, new, lambda version: replace(process, version=version)
+    )
 
 
 async def get_version(
     runtime: Runtime, caller: Caller, path: str, version: int = 0
 ) -> PublishedDefinition[PlaybookProcess]:
     """A version of a playbook, the latest for 0 or less. Raises ``ProcessNotFound``."""
-    found = await definitions.find_version(find_playbooks(runtime), caller.tenant, path, version)
-    if found is None:
-        raise ProcessNotFound(NOT_FOUND)
-    return found
+    return await definitions.get_version(find_playbooks(runtime), caller.tenant, path, version, unknown=NOT_FOUND)
 
 
 async def list_definitions(
@@ -99,10 +82,7 @@ async def list_definitions(
 
 async def list_versions(runtime: Runtime, caller: Caller, path: str) -> list[tuple[int, int]]:
     """All versions of a playbook, ascending, each with the instant of its upload. Raises ``ProcessNotFound``."""
-    found = await definitions.list_versions(find_playbooks(runtime), caller.tenant, path)
-    if not found:
-        raise ProcessNotFound(NOT_FOUND)
-    return found
+    return await definitions.list_versions(find_playbooks(runtime), caller.tenant, path, unknown=NOT_FOUND)
 
 
 def _to_failure(invalid: InvalidPlaybook) -> ProcessBadRequest:

@@ -2,13 +2,13 @@
 
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, Generic
 
 from msgspec import Struct
 
 from statewright.background import run_by_size
 from statewright.engine.run import record
-from statewright.failures import Conflict
+from statewright.failures import Conflict, ProcessNotFound
 from statewright.ids import EntityId, TenantId
 from statewright.jsonval.values import JsonObject
 from statewright.processes.language import I, P
@@ -46,6 +46,15 @@ class StoredVersion(Struct, frozen=True, kw_only=True):
     """The version that a definition got; not new when a stored one has the same content."""
 
     version: int
+    uploaded_at: int
+    """Epoch microseconds, of the version that is named."""
+    is_new: bool
+
+
+class UploadedDefinition(Struct, Generic[P], frozen=True, kw_only=True):
+    """What an upload came to. ``is_new`` is False when a stored version has the same content; it is named then."""
+
+    process: P
     uploaded_at: int
     """Epoch microseconds, of the version that is named."""
     is_new: bool
@@ -102,6 +111,32 @@ async def store(host: ProcessHost[P, I], caller: Caller, definition: NewDefiniti
     raise Conflict
 
 
+async def store_process(
+    host: ProcessHost[P, I], caller: Caller, definition: NewDefinition, number: Callable[[int], P]
+) -> UploadedDefinition[P]:
+    """The same; ``number`` gives the compiled process the version that it got."""
+
+    def conclude(stored_version: StoredVersion) -> UploadedDefinition[P]:
+        return UploadedDefinition(
+            process=number(stored_version.version),
+            uploaded_at=stored_version.uploaded_at,
+            is_new=stored_version.is_new,
+        )
+
+    caller.convert_result(conclude)
+    return conclude(await store(host, caller, definition))
+
+
+async def get_version(
+    host: ProcessHost[P, I], tenant: TenantId, definition_id: str, version: int, *, unknown: str = NOT_FOUND
+) -> PublishedDefinition[P]:
+    """As ``find_version``. Raises ``ProcessNotFound``, which says ``unknown``."""
+    found = await find_version(host, tenant, definition_id, version)
+    if found is None:
+        raise ProcessNotFound(unknown)
+    return found
+
+
 async def find_version(
     host: ProcessHost[P, I], tenant: TenantId, definition_id: str, version: int
 ) -> PublishedDefinition[P] | None:
@@ -111,9 +146,15 @@ async def find_version(
     return None if version >= 2**31 else await host.processes.find(tenant, definition_id, version)
 
 
-async def list_versions(host: ProcessHost[P, I], tenant: TenantId, definition_id: str) -> list[tuple[int, int]]:
-    """All versions of a definition, ascending, each with the instant of its upload; empty when there is none."""
+async def list_versions(
+    host: ProcessHost[P, I], tenant: TenantId, definition_id: str, *, unknown: str = NOT_FOUND
+) -> list[tuple[int, int]]:
+    """All versions of a definition, ascending, each with the instant of its upload. Raises ``ProcessNotFound``, which
+    says ``unknown``.
+    """
     known = await stored.fetch_versions(host.runtime.pool, tenant, host.language.name, definition_id)
+    if not known:
+        raise ProcessNotFound(unknown)
     return sorted((one.version, one.uploaded_at) for one in known)
 
 

@@ -6,13 +6,12 @@ from typing import Final
 from msgspec import Struct
 
 from statewright.background import free_in_parts, run_by_size
-from statewright.failures import ProcessNotFound
 from statewright.instants import format_instant
 from statewright.jsonval.values import JsonObject
 from statewright.processes.language import Rejection
 from statewright.services.processes import definitions
 from statewright.services.processes.advancing import refuse_joined, to_failure
-from statewright.services.processes.definitions import NOT_FOUND, NewDefinition, StoredVersion, Summaries
+from statewright.services.processes.definitions import NewDefinition, StoredVersion, Summaries
 from statewright.services.processes.hosting import PublishedDefinition
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.steps import find_steps
@@ -88,10 +87,7 @@ async def get_version(
     runtime: Runtime, caller: Caller, definition_id: str, version: int = 0
 ) -> PublishedDefinition[Process]:
     """A version of a definition, the latest for 0 or less. Raises ``ProcessNotFound`` (``definition not found``)."""
-    found = await definitions.find_version(find_steps(runtime), caller.tenant, definition_id, version)
-    if found is None:
-        raise ProcessNotFound(NOT_FOUND)
-    return found
+    return await definitions.get_version(find_steps(runtime), caller.tenant, definition_id, version)
 
 
 async def list_definitions(

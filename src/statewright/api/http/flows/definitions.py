@@ -8,6 +8,7 @@ import msgspec
 from statewright.api.http.flows.parameters import read_diagram_options
 from statewright.api.http.processes import parameters
 from statewright.api.http.processes.bodies import read_members, reply
+from statewright.api.http.processes.records import reply_summaries, reply_uploaded, reply_versions
 from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response
 from statewright.background import run_by_size
@@ -16,10 +17,9 @@ from statewright.flows.definition import FlowProcess, FlowSettings, FlowSource, 
 from statewright.flows.graph import FlowGraph, graph_to_document
 from statewright.flows.mermaid import DiagramOptions, render_diagram
 from statewright.instants import format_instant
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject
 from statewright.services.flows import definitions
-from statewright.services.flows.definitions import UploadedFlow
-from statewright.services.processes.definitions import Summary
+from statewright.services.processes.definitions import UploadedDefinition
 
 PLAIN: Final = "text/plain"
 _TEXT_WEIGHT: Final = 8
@@ -33,15 +33,11 @@ async def upload(request: Request) -> Response:
     return await _respond_uploaded(await definitions.upload(request.runtime, caller, source))
 
 
-async def _respond_uploaded(uploaded: UploadedFlow) -> Response:
+async def _respond_uploaded(uploaded: UploadedDefinition[FlowProcess]) -> Response:
     process = uploaded.process
-    summary: JsonObject = {
-        **_summarize(process),
-        "version": process.version,
-        "uploadedAt": format_instant(uploaded.uploaded_at),
-        "isNew": uploaded.is_new,
-    }
-    return reply(summary, 201)
+    return reply_uploaded(
+        _summarize(process), version=process.version, uploaded_at=uploaded.uploaded_at, is_new=uploaded.is_new
+    )
 
 
 async def validate(request: Request) -> Response:
@@ -58,15 +54,14 @@ async def list_definitions(request: Request) -> Response:
         page=parameters.read_number(request, "page"),
         page_size=parameters.read_number(request, "pageSize"),
     )
-    items: list[JsonValue] = [_describe_summary(summary) for summary in found.items]
-    return reply({"items": items, "page": found.page, "pageSize": found.page_size, "total": found.total})
+    return reply_summaries(found, "id")
 
 
 async def list_versions(request: Request) -> Response:
     """All versions of a definition."""
-    found = await definitions.list_versions(request.runtime, request.caller, parameters.read_definition_id(request))
-    items: list[JsonValue] = [{"version": version, "uploadedAt": format_instant(at)} for version, at in found]
-    return reply({"items": items})
+    return reply_versions(
+        await definitions.list_versions(request.runtime, request.caller, parameters.read_definition_id(request))
+    )
 
 
 async def get_latest(request: Request) -> Response:
@@ -147,14 +142,3 @@ def _read_settings(given: JsonObject) -> FlowSettings:
 def _summarize(process: FlowProcess) -> JsonObject:
     document = definition_to_document(process)
     return {name: document[name] for name in ("id", "name", "nodes", "tasks", "warnings")}
-
-
-def _describe_summary(summary: Summary) -> JsonObject:
-    return {
-        "id": summary.id,
-        "version": summary.version,
-        "name": summary.name,
-        "description": summary.description,
-        "uploadedAt": format_instant(summary.uploaded_at),
-        "versions": list(summary.versions),
-    }

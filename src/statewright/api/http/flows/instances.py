@@ -1,10 +1,9 @@
 """Instances of flows over REST (docs/reference/flows.md#rest)."""
 
-from functools import partial
-
 from statewright.api.http.flows.parameters import read_diagram_options
 from statewright.api.http.processes import parameters
 from statewright.api.http.processes.bodies import read, read_optional, reply_by_size
+from statewright.api.http.processes.records import describe_abridged, describe_line, reply_page
 from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response
 from statewright.failures import ProcessBadRequest
@@ -12,8 +11,7 @@ from statewright.flows.context import ContextChange
 from statewright.flows.definition import FlowProcess
 from statewright.flows.instance import FlowInstance, render_instance
 from statewright.flows.paths import describe
-from statewright.instants import format_instant
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject
 from statewright.processes.changes import Execution
 from statewright.services.flows import instances
 from statewright.services.flows.instances import FlowStart
@@ -47,8 +45,7 @@ async def list_instances(request: Request) -> Response:
         page=parameters.read_number(request, "page"),
         page_size=parameters.read_number(request, "pageSize"),
     )
-    items: list[JsonValue] = list(map(_render_item, found.items))
-    return await reply_by_size({"items": items, "total": found.total, "page": found.page, "pageSize": found.page_size})
+    return await reply_page([_render_item(item) for item in found.items], found)
 
 
 async def get_instance(request: Request) -> Response:
@@ -66,9 +63,7 @@ async def list_history(request: Request) -> Response:
         page=parameters.read_number(request, "page"),
         page_size=parameters.read_number(request, "pageSize"),
     )
-    page = found.page
-    items: list[JsonValue] = list(map(partial(_describe_execution, found.process), page.lines))
-    return await reply_by_size({"items": items, "total": page.total, "page": page.page, "pageSize": page.page_size})
+    return await reply_page([_describe_execution(found.process, line) for line in found.page.lines], found.page)
 
 
 async def draw_instance(request: Request) -> Response:
@@ -129,37 +124,9 @@ async def _reply_instance(instance: FlowInstance, status: int = 200) -> Response
 def _render_item(instance: FlowInstance | AbridgedInstance) -> JsonObject:
     if isinstance(instance, FlowInstance):
         return render_instance(instance)
-    optional: JsonObject = {
-        "completedAt": None if instance.completed_at is None else format_instant(instance.completed_at),
-        "businessKey": instance.business_key,
-    }
-    return {
-        "id": instance.id,
-        "definitionId": instance.definition_id,
-        "status": instance.status,
-        "startedAt": format_instant(instance.started_at),
-        "abridged": True,
-        **{name: value for name, value in optional.items() if value is not None},
-    }
+    return describe_abridged(instance, definition_member="definitionId", status_member="status")
 
 
 def _describe_execution(process: FlowProcess, line: Execution) -> JsonObject:
     node = process.flow.graph.nodes[int(line.node_id)]
-    optional: JsonObject = {
-        "element": line.element,
-        "endedAt": None if line.ended_at is None else format_instant(line.ended_at),
-        "failureReason": line.failure_reason,
-        "valuesOmitted": line.are_values_omitted or None,
-        "input": line.input_snapshot,
-        "output": line.output_snapshot,
-    }
-    return {
-        "id": line.id,
-        "node": node.index,
-        "name": describe(node),
-        "kind": node.kind,
-        "attempt": line.attempt_number,
-        "status": line.status,
-        "startedAt": format_instant(line.started_at),
-        **{name: value for name, value in optional.items() if value is not None},
-    }
+    return describe_line(line, {"node": node.index, "name": describe(node), "kind": node.kind})

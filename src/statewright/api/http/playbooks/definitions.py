@@ -6,19 +6,19 @@ from typing import Final
 from statewright.api.http.playbooks.parameters import read_direction, read_path
 from statewright.api.http.processes import parameters
 from statewright.api.http.processes.bodies import reply
+from statewright.api.http.processes.records import reply_summaries, reply_uploaded, reply_versions
 from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response
 from statewright.background import run_by_size
 from statewright.failures import BodyTooLarge, ProcessBadRequest
 from statewright.instants import format_instant
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject
 from statewright.playbooks.documents import MAX_DOCUMENT_BYTES
 from statewright.playbooks.mermaid import render_diagram
 from statewright.playbooks.process import PlaybookProcess
 from statewright.playbooks.source import PlaybookSource, definition_to_document
 from statewright.services.playbooks import definitions
-from statewright.services.playbooks.definitions import UploadedPlaybook
-from statewright.services.processes.definitions import Summary
+from statewright.services.processes.definitions import UploadedDefinition
 
 YAML: Final = "application/yaml"
 _TEXT_WEIGHT: Final = 8
@@ -32,15 +32,11 @@ async def upload(request: Request) -> Response:
     return await _respond_uploaded(await definitions.upload(request.runtime, caller, source))
 
 
-async def _respond_uploaded(uploaded: UploadedPlaybook) -> Response:
+async def _respond_uploaded(uploaded: UploadedDefinition[PlaybookProcess]) -> Response:
     process = uploaded.process
-    summary: JsonObject = {
-        **_summarize(process),
-        "version": process.version,
-        "uploadedAt": format_instant(uploaded.uploaded_at),
-        "isNew": uploaded.is_new,
-    }
-    return reply(summary, 201)
+    return reply_uploaded(
+        _summarize(process), version=process.version, uploaded_at=uploaded.uploaded_at, is_new=uploaded.is_new
+    )
 
 
 async def validate(request: Request) -> Response:
@@ -57,15 +53,12 @@ async def list_definitions(request: Request) -> Response:
         page=parameters.read_number(request, "page"),
         page_size=parameters.read_number(request, "pageSize"),
     )
-    items: list[JsonValue] = [_describe_summary(summary) for summary in found.items]
-    return reply({"items": items, "page": found.page, "pageSize": found.page_size, "total": found.total})
+    return reply_summaries(found, "path")
 
 
 async def list_versions(request: Request) -> Response:
     """All versions of a playbook."""
-    found = await definitions.list_versions(request.runtime, request.caller, read_path(request))
-    items: list[JsonValue] = [{"version": version, "uploadedAt": format_instant(at)} for version, at in found]
-    return reply({"items": items})
+    return reply_versions(await definitions.list_versions(request.runtime, request.caller, read_path(request)))
 
 
 async def get_latest(request: Request) -> Response:
@@ -119,14 +112,3 @@ def _describe(process: PlaybookProcess) -> JsonObject:
 def _summarize(process: PlaybookProcess) -> JsonObject:
     document = _describe(process)
     return {name: document[name] for name in ("path", "name", "steps", "kinds", "warnings")}
-
-
-def _describe_summary(summary: Summary) -> JsonObject:
-    return {
-        "path": summary.id,
-        "version": summary.version,
-        "name": summary.name,
-        "description": summary.description,
-        "uploadedAt": format_instant(summary.uploaded_at),
-        "versions": list(summary.versions),
-    }

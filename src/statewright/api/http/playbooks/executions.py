@@ -7,14 +7,13 @@ from statewright.api.http.playbooks.event_stream import EVENT_STREAM, read_last_
 from statewright.api.http.playbooks.parameters import read_direction
 from statewright.api.http.processes import parameters
 from statewright.api.http.processes.bodies import RequestMembers, read, read_optional, reply_by_size
+from statewright.api.http.processes.records import describe_abridged, describe_line, reply_page
 from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response, prime_stream
 from statewright.failures import InvalidParameter, ProcessBadRequest
-from statewright.instants import format_instant
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.playbooks.events import render_event
 from statewright.playbooks.execution import Execution, render_execution
-from statewright.processes import changes
 from statewright.services.playbooks import executions
 from statewright.services.playbooks.executions import ExecutionStart
 from statewright.services.processes.advancing import AdvanceResult
@@ -50,8 +49,7 @@ async def list_executions(request: Request) -> Response:
         page=parameters.read_number(request, "page"),
         page_size=parameters.read_number(request, "pageSize"),
     )
-    items: list[JsonValue] = list(map(_render_item, found.items))
-    return await reply_by_size({"items": items, "total": found.total, "page": found.page, "pageSize": found.page_size})
+    return await reply_page([_render_item(item) for item in found.items], found)
 
 
 async def get_execution(request: Request) -> Response:
@@ -70,8 +68,7 @@ async def list_history(request: Request) -> Response:
         page=parameters.read_number(request, "page"),
         page_size=parameters.read_number(request, "pageSize"),
     )
-    items: list[JsonValue] = list(map(_describe_run, page.lines))
-    return await reply_by_size({"items": items, "total": page.total, "page": page.page, "pageSize": page.page_size})
+    return await reply_page([describe_line(line, {"step": line.node_id}) for line in page.lines], page)
 
 
 async def list_events(request: Request) -> Response:
@@ -181,34 +178,4 @@ def _read_after(request: Request) -> int:
 def _render_item(execution: Execution | AbridgedInstance) -> JsonObject:
     if isinstance(execution, Execution):
         return render_execution(execution)
-    optional: JsonObject = {
-        "completedAt": None if execution.completed_at is None else format_instant(execution.completed_at),
-        "businessKey": execution.business_key,
-    }
-    return {
-        "id": execution.id,
-        "path": execution.definition_id,
-        "state": execution.status,
-        "startedAt": format_instant(execution.started_at),
-        "abridged": True,
-        **{name: value for name, value in optional.items() if value is not None},
-    }
-
-
-def _describe_run(line: changes.Execution) -> JsonObject:
-    optional: JsonObject = {
-        "element": line.element,
-        "endedAt": None if line.ended_at is None else format_instant(line.ended_at),
-        "failureReason": line.failure_reason,
-        "valuesOmitted": line.are_values_omitted or None,
-        "input": line.input_snapshot,
-        "output": line.output_snapshot,
-    }
-    return {
-        "id": line.id,
-        "step": line.node_id,
-        "attempt": line.attempt_number,
-        "status": line.status,
-        "startedAt": format_instant(line.started_at),
-        **{name: value for name, value in optional.items() if value is not None},
-    }
+    return describe_abridged(execution, definition_member="path", status_member="state")

@@ -7,12 +7,12 @@ from statewright.api.http.processes.bodies import (
     NO_CONTENT,
     RequestMembers,
     read_optional,
-    reply_by_size,
     respond_empty,
 )
+from statewright.api.http.processes.records import reply_page
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject
 from statewright.services.steps import tasks
 from statewright.services.steps.tasks import to_task_record
 
@@ -28,8 +28,7 @@ async def list_inbox(request: Request) -> Response:
         page=parameters.read_number(request, "page"),
         page_size=parameters.read_number(request, "pageSize"),
     )
-    items: list[JsonValue] = [to_task_record(task) for task in found.items]
-    return await reply_by_size({"items": items, "total": found.total, "page": found.page, "pageSize": found.page_size})
+    return await reply_page([to_task_record(task) for task in found.items], found)
 
 
 async def complete_task(request: Request) -> Response:
