@@ -21,7 +21,7 @@ from statewright.console.metrics import ConsoleMetrics
 from statewright.console.navigation import is_offered
 from statewright.console.problems import build_problem
 from statewright.console.request import ConsoleRequest, Form, InvalidField, Query, ReadBody, parse_form, parse_query
-from statewright.console.response import TEXT, ConsoleResponse, build_redirect
+from statewright.console.response import TEXT, ConsoleResponse, build_download, build_redirect
 from statewright.console.route import Action, Page
 from statewright.console.routes import ROUTES
 from statewright.console.session import Session, Sessions, check_form_token, read_cookies
@@ -234,6 +234,8 @@ class Console:
             return self._compress(browser, self._frame.show_problem(request, problem, browser.origin, page))
         if view.redirect is not None:
             return build_redirect(view.redirect)
+        if view.download is not None:
+            return build_download(view.download)
         return self._compress(browser, self._frame.show(request, page, view, browser))
 
     def _ask_for_login(self, browser: BrowserRequest) -> ConsoleResponse:

@@ -6,6 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from statewright.console.guard import NO_STORE, SECURITY_HEADERS, Headers
+from statewright.console.views.page import Download
 
 HTML: Final = "text/html; charset=utf-8"
 TEXT: Final = "text/plain; charset=utf-8"
@@ -24,3 +25,11 @@ def build_redirect(target: str, *extra: tuple[bytes, bytes]) -> ConsoleResponse:
     """Send the browser to another page, with a GET."""
     headers = (*SECURITY_HEADERS, NO_STORE, (b"location", target.encode("ascii")), *extra)
     return ConsoleResponse(b"", 303, TEXT, headers)
+
+
+def build_download(file: Download) -> ConsoleResponse:
+    """A file that browsers keep and do not show."""
+    disposition = f'attachment; filename="{file.name}"'.encode("ascii", "replace")
+    return ConsoleResponse(
+        file.body, 200, file.media_type, (*SECURITY_HEADERS, NO_STORE, (b"content-disposition", disposition))
+    )

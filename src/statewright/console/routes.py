@@ -5,11 +5,12 @@ Each area has its rows in a module of ``pages``; here is one line for each.
 
 from typing import Final
 
-from statewright.console.pages import home, model, models
+from statewright.console.pages import home, model, model_acts, models
 from statewright.console.route import Routes
 
 ROUTES: Final[Routes] = (
     *home.ROUTES,
     *model.ROUTES,
+    *model_acts.ROUTES,
     *models.ROUTES,
 )

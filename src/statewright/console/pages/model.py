@@ -1,24 +1,61 @@
 """One model: its workflows with counts, schema, indexes and settings (docs/console.md#pages)."""
 
-from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Method, Reply, build_entity_call, build_path
+from statewright.console.calls import ApiCall, CallFailed, Reply, build_entity_call, build_ops_call, build_path
 from statewright.console.counts import ModelCounts
 from statewright.console.pages.models import ModelRow, list_models
 from statewright.console.problems import build_problem
-from statewright.console.request import ConsoleRequest, Form, InvalidField
-from statewright.console.route import Action, Page, Routes, build_part
-from statewright.console.values import get_flag, get_object, get_objects, get_text
-from statewright.console.views.page import Confirmation, Crumb, Problem, View
+from statewright.console.request import ConsoleRequest, InvalidField
+from statewright.console.route import Page, Routes, build_part
+from statewright.console.values import get_flag, get_int, get_object, get_objects, get_text
+from statewright.console.views.page import Crumb, Download, Problem, View
+from statewright.console.views.schema import Schema, build_schema
 from statewright.jsonval.values import JsonObject
 
 ROOT: Final = "/console/models/{name}/{version}"
 MAX_VERSION: Final = 2**31
-OK: Final = 200
 NOT_FOUND: Final = 404
+CONVERTERS: Final = ("SIMPLE_VIEW", "JSON_SCHEMA")
+CHANGE_LEVELS: Final = ("ARRAY_LENGTH", "ARRAY_ELEMENTS", "TYPE", "STRUCTURAL")
+
+
+class ModelHead(Struct, frozen=True, kw_only=True):
+    """What stands above every page of a model."""
+
+    name: str
+    version: int
+    state: str
+    suspensions: tuple["ModelSuspension", ...] = ()
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether entities can be created."""
+        return self.state == "LOCKED"
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether all of its entities stand still."""
+        return any(each.scope == "MODEL" for each in self.suspensions)
+
+    @property
+    def key(self) -> tuple[tuple[str, str], ...]:
+        """The fields of every form about the model."""
+        return ("name", self.name), ("version", str(self.version))
+
+
+class ModelSuspension(Struct, frozen=True, kw_only=True):
+    """A suspension of the model, or of something of it."""
+
+    id: str
+    scope: str
+    of: str
+    reason: str
+    since: str
+    by: str
+    is_effective: bool
 
 
 class WorkflowSummary(Struct, frozen=True, kw_only=True):
@@ -28,16 +65,53 @@ class WorkflowSummary(Struct, frozen=True, kw_only=True):
     is_active: bool
     states: int
     transitions: int
+    tags: tuple[str, ...]
+    criterion: str
 
 
 class ModelView(Struct, frozen=True, kw_only=True):
     """The overview."""
 
-    name: str
-    version: int
-    state: str
+    head: ModelHead
     workflows: tuple[WorkflowSummary, ...]
     workflows_problem: Problem | None = None
+
+
+class SchemaView(Struct, frozen=True, kw_only=True):
+    """The fields of a model. ``indexed`` are the paths that have an index."""
+
+    head: ModelHead
+    schema: Schema
+    indexed: frozenset[str]
+
+
+class IndexRow(Struct, frozen=True, kw_only=True):
+    """A declared index."""
+
+    id: str
+    path: str
+    type: str
+    state: str
+    status: str
+    progress: str
+    failure: str
+
+
+class IndexesView(Struct, frozen=True, kw_only=True):
+    """The declared indexes, and the paths that could have one."""
+
+    head: ModelHead
+    rows: tuple[IndexRow, ...]
+    paths: tuple[str, ...]
+    field: str
+
+
+class SettingsView(Struct, frozen=True, kw_only=True):
+    """What can be set of a model."""
+
+    head: ModelHead
+    schema: Schema
+    levels: tuple[str, ...] = CHANGE_LEVELS
 
 
 class CountsView(Struct, frozen=True, kw_only=True):
@@ -49,12 +123,16 @@ class CountsView(Struct, frozen=True, kw_only=True):
     problem: Problem | None = None
 
 
-def read_key(request: ConsoleRequest) -> tuple[str, int]:
-    """Name and version of the model in the path. Raises ``InvalidField``."""
-    text = request.params["version"]
+def parse_version(text: str) -> int:
+    """The version of a model. Raises ``InvalidField``."""
     if not text.isascii() or not text.isdigit() or int(text) >= MAX_VERSION:
         raise InvalidField("version", "is a whole number")
-    return request.params["name"], int(text)
+    return int(text)
+
+
+def read_key(request: ConsoleRequest) -> tuple[str, int]:
+    """Name and version of the model in the path. Raises ``InvalidField``."""
+    return request.params["name"], parse_version(request.params["version"])
 
 
 def build_model_path(name: str, version: int, *more: str) -> str:
@@ -62,28 +140,111 @@ def build_model_path(name: str, version: int, *more: str) -> str:
     return build_path("console", "models", name, version, *more)
 
 
+def list_head_calls(request: ConsoleRequest, name: str) -> tuple[ApiCall, ...]:
+    """What is asked for the head of a page of a model."""
+    calls = [build_entity_call("model", "")]
+    if "suspensions" in request.viewer.features:
+        calls.append(build_ops_call("suspensions", query={"model": name, "active": True}))
+    return tuple(calls)
+
+
+def view_head(name: str, version: int, replies: tuple[Reply, ...]) -> ModelHead:
+    """The head from the answers. Raises ``CallFailed`` where there is no such model."""
+    models, *suspensions = replies
+    row = _find_row(models.require(), name, version)
+    if row is None:
+        raise CallFailed(build_missing_model(models, name, version))
+    listed = suspensions[0].items if suspensions and suspensions[0].is_ok else []
+    return ModelHead(
+        name=name,
+        version=version,
+        state=row.state,
+        suspensions=tuple(_read_suspension(item) for item in listed if _is_of(item, version)),
+    )
+
+
+def build_missing_model(models: Reply, name: str, version: int) -> Reply:
+    """The reply of the API to a question about a model that does not exist, as the list of models tells it."""
+    problem: JsonObject = {
+        "detail": f"There is no model {name}/{version}, or it is of another tenant.",
+        "properties": {"errorCode": "MODEL_NOT_FOUND"},
+    }
+    return Reply(call=models.call, status=NOT_FOUND, value=problem)
+
+
 async def show_model(request: ConsoleRequest) -> View:
     """The overview of a model."""
     name, version = read_key(request)
-    export, models = await request.call(
-        build_entity_call("model", name, version, "workflow", "export"), build_entity_call("model", "")
+    export, *head = await request.call(
+        build_entity_call("model", name, version, "workflow", "export"), *list_head_calls(request, name)
     )
-    return view_model(name, version, export, models.require())
+    return view_model(view_head(name, version, tuple(head)), export)
 
 
-def view_model(name: str, version: int, export: Reply, models: Reply) -> View:
-    """The overview from the answers of the API. Raises ``CallFailed`` where there is no such model."""
-    row = _find_row(models, name, version)
-    if row is None:
-        export.require()
+def view_model(head: ModelHead, export: Reply) -> View:
+    """The overview from the answers of the API."""
     data = ModelView(
-        name=name,
-        version=version,
-        state="" if row is None else row.state,
+        head=head,
         workflows=tuple(_summarise(item) for item in get_objects(export.document, "workflows")),
-        workflows_problem=None if export.status in {OK, NOT_FOUND} else build_problem(export),
+        workflows_problem=None if export.is_ok or export.status == NOT_FOUND else build_problem(export),
     )
-    return View(title=f"{name}/{version}", data=data, crumbs=(Crumb("Models", "/console/models"),))
+    return _build_view(head, data)
+
+
+async def show_schema(request: ConsoleRequest) -> View:
+    """The fields of a model."""
+    name, version = read_key(request)
+    export, indexes, *head = await request.call(
+        build_entity_call("model", "export", "SIMPLE_VIEW", name, version),
+        build_entity_call("model", name, version, "index"),
+        *list_head_calls(request, name),
+    )
+    known = view_head(name, version, tuple(head))
+    indexed = frozenset(get_text(item, "path") for item in indexes.items)
+    return _build_view(known, SchemaView(head=known, schema=build_schema(export.require().document), indexed=indexed))
+
+
+async def show_schema_download(request: ConsoleRequest) -> View:
+    """The export of a model as a file."""
+    name, version = read_key(request)
+    converter = request.query.get_choice("converter", CONVERTERS)
+    reply = await request.call_one(build_entity_call("model", "export", converter, name, version))
+    return View(download=Download(f"model-{version}-{converter.lower()}.json", reply.require().body))
+
+
+async def show_workflows_download(request: ConsoleRequest) -> View:
+    """The workflows of a model as a file."""
+    name, version = read_key(request)
+    reply = await request.call_one(build_entity_call("model", name, version, "workflow", "export"))
+    return View(download=Download(f"workflows-{version}.json", reply.require().body))
+
+
+async def show_indexes(request: ConsoleRequest) -> View:
+    """The declared indexes of a model, with the progress of their builds."""
+    name, version = read_key(request)
+    export, indexes, *head = await request.call(
+        build_entity_call("model", "export", "SIMPLE_VIEW", name, version),
+        build_entity_call("model", name, version, "index"),
+        *list_head_calls(request, name),
+    )
+    known = view_head(name, version, tuple(head))
+    data = IndexesView(
+        head=known,
+        rows=tuple(_read_index(item) for item in indexes.require().items),
+        paths=build_schema(export.document).paths,
+        field=request.query.get("path"),
+    )
+    return _build_view(known, data)
+
+
+async def show_settings(request: ConsoleRequest) -> View:
+    """Lock, change level and unique keys."""
+    name, version = read_key(request)
+    export, *head = await request.call(
+        build_entity_call("model", "export", "SIMPLE_VIEW", name, version), *list_head_calls(request, name)
+    )
+    known = view_head(name, version, tuple(head))
+    return _build_view(known, SettingsView(head=known, schema=build_schema(export.require().document)))
 
 
 async def show_counts(request: ConsoleRequest) -> View:
@@ -94,61 +255,74 @@ async def show_counts(request: ConsoleRequest) -> View:
     return View(data=CountsView(name=name, version=version, counts=counts, problem=problem))
 
 
+def _build_view(head: ModelHead, data: Struct) -> View:
+    return View(title=f"{head.name}/{head.version}", data=data, crumbs=(Crumb("Models", "/console/models"),))
+
+
 def _find_row(models: Reply, name: str, version: int) -> ModelRow | None:
     return next((each for each in list_models(models) if (each.name, each.version) == (name, version)), None)
 
 
+def _is_of(item: JsonObject, version: int) -> bool:
+    return get_int(get_object(item, "model"), "version") == version
+
+
+def _read_suspension(item: JsonObject) -> ModelSuspension:
+    return ModelSuspension(
+        id=get_text(item, "id"),
+        scope=get_text(item, "scope"),
+        of=get_text(item, "transition") or get_text(item, "workflow"),
+        reason=get_text(item, "reason"),
+        since=get_text(item, "since"),
+        by=get_text(get_object(item, "by"), "id"),
+        is_effective=get_flag(item, "effective", default=True),
+    )
+
+
+def _read_index(item: JsonObject) -> IndexRow:
+    progress = get_object(item, "progress")
+    return IndexRow(
+        id=get_text(item, "id"),
+        path=get_text(item, "path"),
+        type=get_text(item, "type"),
+        state=get_text(item, "state"),
+        status=get_text(item, "status"),
+        progress=f"{get_text(progress, 'phase')} {progress['percent']} %" if "percent" in progress else "",
+        failure=get_text(item, "failure"),
+    )
+
+
 def _summarise(item: JsonObject) -> WorkflowSummary:
-    states = get_object(item, "states")
-    transitions = [get_objects(state, "transitions") for state in states.values() if isinstance(state, dict)]
+    states = [state for state in get_object(item, "states").values() if isinstance(state, dict)]
+    transitions = [each for state in states for each in get_objects(state, "transitions")]
+    processors = [each for transition in transitions for each in get_objects(transition, "processors")]
+    tags = {get_text(get_object(each, "config"), "calculationNodesTags") for each in processors}
     return WorkflowSummary(
         name=get_text(item, "name"),
         is_active=get_flag(item, "active", default=True),
         states=len(states),
-        transitions=sum(len(each) for each in transitions),
+        transitions=len(transitions),
+        tags=tuple(sorted(tags - {""})),
+        criterion=_describe_criterion(get_object(item, "criterion")),
     )
 
 
-# Acts on a model.
-
-
-def _build_change(method: Method, *more: str) -> Callable[[Form], ApiCall]:
-    def build(form: Form) -> ApiCall:
-        return build_entity_call("model", *_read_form_key(form), *more, method=method)
-
-    return build
-
-
-def _read_form_key(form: Form) -> tuple[str, str]:
-    version = form.require("version")
-    if not version.isascii() or not version.isdigit():
-        raise InvalidField("version", "is a whole number")
-    return form.require("name"), version
-
-
-def _follow_model(form: Form, _reply: Reply) -> str:
-    name, version = _read_form_key(form)
-    return build_model_path(name, int(version))
-
-
-async def _confirm_unlock(_request: ConsoleRequest, form: Form) -> Confirmation:
-    name, version = _read_form_key(form)
-    return Confirmation(
-        question=f"Unlock {name}/{version}?",
-        details=("No entity can be created until it is locked again.",),
-        back=build_model_path(name, int(version)),
-    )
+def _describe_criterion(criterion: JsonObject) -> str:
+    """The condition by which entities get the workflow, in words where it is a simple one."""
+    if not criterion:
+        return "every entity"
+    if get_text(criterion, "type") != "simple":
+        return get_text(criterion, "type") or "a condition"
+    field = get_text(criterion, "jsonPath")
+    return f"{field} {get_text(criterion, 'operatorType')} {criterion.get('value')}"
 
 
 ROUTES: Final[Routes] = (
     Page(name="model", path=ROOT, show=show_model),
+    Page(name="model_schema", path=f"{ROOT}/schema", show=show_schema),
+    Page(name="model_schema_download", path=f"{ROOT}/schema/download", show=show_schema_download),
+    Page(name="model_workflows_download", path=f"{ROOT}/workflows/download", show=show_workflows_download),
+    Page(name="model_indexes", path=f"{ROOT}/indexes", show=show_indexes),
+    Page(name="model_settings", path=f"{ROOT}/settings", show=show_settings),
     build_part("counts", "/models/{name}/{version}/counts", show_counts),
-    Action(name="lock_model", label="Lock model", build=_build_change("PUT", "lock"), follow=_follow_model),
-    Action(
-        name="unlock_model",
-        label="Unlock model",
-        build=_build_change("PUT", "unlock"),
-        follow=_follow_model,
-        confirm=_confirm_unlock,
-    ),
 )

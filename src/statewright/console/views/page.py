@@ -25,10 +25,20 @@ class View(Struct, frozen=True, kw_only=True):
     """Where to go instead of showing anything."""
     template: str | None = None
     """Another template than that of the route."""
+    download: "Download | None" = None
+    """A file in place of a page."""
     live: tuple[str, ...] = ()
     """Topics of the event stream of the page (``live.py``)."""
     at: str | None = None
     """The instant that the page shows, where it is not now: actions are hidden then."""
+
+
+class Download(Struct, frozen=True):
+    """A file to keep. Its name is made of ids and of what we know, never of texts of users."""
+
+    name: str
+    body: bytes
+    media_type: str = "application/json"
 
 
 class Confirmation(Struct, frozen=True, kw_only=True):

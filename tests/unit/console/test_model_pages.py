@@ -1,0 +1,114 @@
+"""What the pages of a model show of the answers of the API (docs/console.md#pages)."""
+
+import pytest
+
+from statewright.console.calls import CallFailed
+from statewright.console.pages.model import ModelView, view_head, view_model
+from statewright.console.pages.model_acts import ROUTES
+from statewright.console.request import Form, InvalidField
+from statewright.console.route import Action
+from statewright.console.views.schema import build_schema
+from tests.unit.console.recorded import a_problem, a_reply
+
+MODELS = a_reply([{"modelName": "order", "modelVersion": 1, "currentState": "LOCKED", "modelUpdateDate": ""}])
+ACTIONS = {action.name: action for action in ROUTES if isinstance(action, Action)}
+
+
+def a_form(**fields: str) -> Form:
+    return Form(tuple({"name": "a/b", "version": "2", **fields}.items()))
+
+
+def test_a_suspension_of_another_version_is_not_shown():
+    listed = [
+        {"id": str(version), "scope": "MODEL", "reason": "x", "model": {"name": "order", "version": version}}
+        for version in (1, 2)
+    ]
+    head = view_head("order", 1, (MODELS, a_reply({"items": listed})))
+    assert [each.id for each in head.suspensions] == ["1"]
+    assert head.is_suspended
+
+
+def test_a_model_that_is_not_listed_is_not_found():
+    with pytest.raises(CallFailed) as failed:
+        view_head("order", 2, (MODELS,))
+    assert failed.value.reply.status == 404
+
+
+def test_a_model_without_workflows_is_no_failure():
+    head = view_head("order", 1, (MODELS,))
+    data = view_model(head, a_problem(404, "WORKFLOW_NOT_FOUND")).data
+    assert isinstance(data, ModelView)
+    assert (data.workflows, data.workflows_problem) == ((), None)
+
+
+def test_workflows_that_cannot_be_read_fail_alone():
+    head = view_head("order", 1, (MODELS,))
+    data = view_model(head, a_problem(503, "STORAGE_UNAVAILABLE")).data
+    assert isinstance(data, ModelView)
+    assert data.workflows_problem is not None
+    assert data.workflows_problem.code == "STORAGE_UNAVAILABLE"
+
+
+def test_fields_are_those_that_conditions_can_name():
+    document = {
+        "model": {
+            "$": {"#.lines": "OBJECT", ".mixed[*]": "[INTEGER, STRING]", ".no": "STRING"},
+            "$.lines[*]": {"#": "ARRAY_ELEMENT", ".sku": "STRING"},
+        },
+        "uniqueKeys": [{"id": "by-number", "fields": ["$.no"]}],
+    }
+    schema = build_schema(document)
+    assert [(field.path, field.types, field.unique_in) for field in schema.fields] == [
+        ("$.lines[*].sku", ("STRING",), ()),
+        ("$.mixed[*]", ("INTEGER", "STRING"), ()),
+        ("$.no", ("STRING",), ("by-number",)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("action", "fields", "expected"),
+    [
+        ("lock_model", {}, ("PUT", "/api/model/a%2Fb/2/lock", None)),
+        ("delete_model", {}, ("DELETE", "/api/model/a%2Fb/2", None)),
+        ("set_change_level", {"level": "TYPE"}, ("POST", "/api/model/a%2Fb/2/changeLevel/TYPE", None)),
+        (
+            "learn_sample",
+            {"sample": '{"n": 1.10}'},
+            ("POST", "/api/model/import/JSON/SAMPLE_DATA/a%2Fb/2", b'{"n": 1.10}'),
+        ),
+        ("declare_index", {"path": "$.x"}, ("POST", "/api/model/a%2Fb/2/index", b'{"path":"$.x"}')),
+        (
+            "suspend_model",
+            {"reason": "r"},
+            (
+                "POST",
+                "/ops/v1/suspensions",
+                b'{"model":{"name":"a/b","version":2},"reason":"r","scope":"MODEL"}',
+            ),
+        ),
+        (
+            "resume_model",
+            {"reason": "r", "suspension": "7", "timers": "SHIFT"},
+            ("POST", "/ops/v1/suspensions/7/resume", b'{"reason":"r","timers":"SHIFT"}'),
+        ),
+    ],
+)
+def test_an_action_is_one_call(action: str, fields: dict[str, str], expected: tuple[str, str, bytes | None]):
+    call = ACTIONS[action].build(a_form(**fields))
+    assert (call.method, call.get_target("/api"), call.body) == expected
+
+
+@pytest.mark.parametrize(
+    ("action", "fields", "field"),
+    [
+        ("lock_model", {"version": "x"}, "version"),
+        ("set_change_level", {"level": "ALL"}, "level"),
+        ("learn_sample", {"sample": "{"}, "sample"),
+        ("suspend_model", {"reason": ""}, "reason"),
+        ("resume_model", {"reason": "r", "suspension": "7", "timers": "NEVER"}, "timers"),
+    ],
+)
+def test_a_bad_field_is_named(action: str, fields: dict[str, str], field: str):
+    with pytest.raises(InvalidField) as invalid:
+        ACTIONS[action].build(a_form(**fields))
+    assert invalid.value.field == field
