@@ -51,6 +51,7 @@ from statewright.storage.commit.traced import TracedGroupCommit
 from statewright.storage.connections import DatabaseUrl
 from statewright.storage.entities import EntityReader
 from statewright.storage.idempotency.parts import KEY_PARTS
+from statewright.storage.ops.acts import ACTS
 from statewright.storage.ops.incident_retries import INCIDENT_RETRIES
 from statewright.storage.ops.incidents import INCIDENTS
 from statewright.storage.ops.suspensions import CHANNEL as SWITCH_CHANNEL
@@ -177,7 +178,7 @@ def _assemble(
     return runtime
 
 
-PARTS: Final = (*PROCESS_PARTS, *KEY_PARTS, INCIDENT_RETRIES)
+PARTS: Final = (*PROCESS_PARTS, *KEY_PARTS, INCIDENT_RETRIES, ACTS)
 """Of the commit statement, beside those of entities."""
 
 

@@ -196,9 +196,42 @@ def diff(
         print_document(found)
         return
     typer.echo(f"{found['state']['from'] or '(nothing)'} -> {found['state']['to']}")
-    for operation in found["patch"]:
+    _print_patch(found["patch"])
+
+
+def _print_patch(patch: list[Json]) -> None:
+    for operation in patch:
         value = f" {format_document(operation['value'])}" if "value" in operation else ""
         typer.echo(f"{operation['op']} {operation['path']}{value}")
+
+
+@ops.command()
+@with_client
+def restore(
+    client: "Client",
+    entity: EntityId,
+    version: Annotated[str, typer.Argument(help="A transaction, an instant, or `previous`.")],
+    reason: Annotated[str, typer.Option(help="Why; it is on record.", show_default=False)],
+    path: Annotated[
+        list[str] | None, typer.Option(help="Only what is at this JSON Pointer; repeatable.", show_default=False)
+    ] = None,
+    transition: Annotated[str | None, typer.Option(help="Fire it with the change.", show_default=False)] = None,
+    if_match: Annotated[
+        str | None, typer.Option(help="Only if the entity is still at this transaction.", show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a former document of an entity as its next version."""
+    body: dict[str, Json] = {"version": version, "reason": reason, "transition": transition, "ifMatch": if_match}
+    body["paths"] = path or None
+    given = {key: each for key, each in body.items() if each is not None}
+    done = _post(client, f"/entities/{quote(entity, safe='')}/restore", given)
+    if as_json:
+        print_document(done)
+        return
+    if not done["restored"]:
+        typer.echo("The document is the same: nothing was written.")
+    _print_patch(done["patch"])
 
 
 @ops.command()

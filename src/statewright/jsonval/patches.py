@@ -3,7 +3,7 @@
 Patches never change a value in place: parts that stay are shared between the old document and the new one.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Final, TypeAlias
 
@@ -90,6 +90,35 @@ def apply_json_patch(document: JsonValue, patch: JsonValue) -> JsonValue:
         except _PatchMismatch as misfit:
             raise PatchFailed(f"operation {number}: {misfit}") from misfit
     return draft.document
+
+
+def take_values(document: JsonValue, source: JsonValue, pointers: Sequence[str]) -> JsonValue:
+    """The document with the values that ``source`` has at JSON Pointers; what is not there is removed. Raises
+    :class:`PatchFailed` for a pointer whose place the document does not have.
+    """
+    draft = _Draft(document)
+    for number, text in enumerate(pointers):
+        try:
+            path = _parse_pointer(text)
+            is_wanted, wanted = _look_at(source, path)
+            is_present, _ = _look_at(draft.document, path)
+            if not is_wanted:
+                if is_present:
+                    draft.remove(path)
+            elif is_present:
+                draft.replace(path, wanted)
+            else:
+                draft.insert(path, wanted)
+        except _PatchMismatch as misfit:
+            raise PatchFailed(f"path {number}: {misfit}") from misfit
+    return draft.document
+
+
+def _look_at(document: JsonValue, path: Pointer) -> tuple[bool, JsonValue]:
+    try:
+        return True, _get_at(document, path)
+    except _PatchMismatch:
+        return False, None
 
 
 def is_json_equal(a: JsonValue, b: JsonValue) -> bool:

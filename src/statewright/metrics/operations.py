@@ -43,6 +43,7 @@ class OpsCollector(Collector):
         """What was counted so far."""
         swept = [(table, sweeper.removed) for table, sweeper in self._sweepers]
         yield build_counter("statewright_explains", "Explanations", self._metrics.explains)
+        yield build_counter("statewright_restores", "Versions of entities that were restored", self._metrics.restores)
         yield build_counter("statewright_simulations", "Simulations of workflows", self._metrics.simulations)
         yield build_counters("statewright_checks", "Checks of workflows", "result", self._metrics.checks.items())
         yield build_counters("statewright_swept_rows", "Rows removed after their retention", "table", swept)

@@ -1,11 +1,17 @@
 """Versions of entities, and what changed between them (docs/reference/operations.md#versions)."""
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import httpx
 import pytest
 
 from statewright.jsonval.patches import apply_json_patch
-from tests.builders import a_workflow, manual
+from statewright.net import ulid_to_uuid
+from tests.builders import Json, a_processor, a_workflow, manual
+from tests.integration.node import a_node
 from tests.integration.ops.builders import ops_api, walk
-from tests.service import Api, RunningService, Saved, done, refused
+from tests.service import PATIENCE_S, Api, RunningService, Saved, done, refused
 
 UNKNOWN = "00000000-0000-1000-8000-000000000000"
 DOCUMENTS = [{"year": year, "lines": list(range(year % 4)), "note": f"of {year}"} for year in range(2000, 2006)]
@@ -96,3 +102,128 @@ def test_unknown_and_foreign_ones_are_answered_alike(
     refused(ops.get(f"/entities/{entity}/diff?from=1999-01-01T00:00:00Z"), 404, "VERSION_NOT_FOUND")
     problem = refused(ops.get(f"/entities/{entity}/diff?from=never"), 400, "BAD_REQUEST")
     assert problem["properties"]["parameter"] == "from"
+
+
+# Restoring.
+
+
+@pytest.fixture
+def operator(service: RunningService, tenant: str) -> Api:
+    return ops_api(service, tenant, "ROLE_OPERATOR", user="olga")
+
+
+def restore(operator: Api, entity: str, version: str, **members: Json) -> httpx.Response:
+    return operator.post(f"/entities/{entity}/restore", {"version": version, "reason": "wrong import", **members})
+
+
+def test_a_former_document_becomes_the_next_version(api: Api, operator: Api, saved: list[Saved]) -> None:
+    """The workflow is run, and the state stays what it makes of it."""
+    answer = done(restore(operator, saved[0].id, saved[0].transaction))
+    assert answer["restored"] is True
+    entity = api.read(saved[0].id)
+    assert (entity["data"], entity["meta"]["state"]) == (DOCUMENTS[0], "THERE")
+    assert entity["meta"]["transactionId"] == answer["transactionId"]
+    assert apply_json_patch(DOCUMENTS[-1], answer["patch"]) == DOCUMENTS[0]
+    assert len(api.get(f"/entity/{saved[0].id}/changes").json()) == len(saved) + 1
+    events = [event["eventType"] for event in api.events(saved[0].id, answer["transactionId"])]
+    assert "STATE_MACHINE_FINISH" in events
+    [act] = done(operator.get("/audit?action=entity.restore"))["items"]
+    assert (act["actor"]["id"], act["reason"], act["target"]["id"]) == ("olga", "wrong import", saved[0].id)
+    assert act["details"]["version"] == saved[0].transaction
+
+
+def test_only_what_is_at_the_paths_is_taken(api: Api, operator: Api, saved: list[Saved]) -> None:
+    """What that version lacks is removed, if it is there at all."""
+    entity = saved[0].id
+    answer = done(restore(operator, entity, saved[3].transaction, paths=["/lines", "/unknown"]))
+    assert api.read(entity)["data"] == {**DOCUMENTS[-1], "lines": DOCUMENTS[3]["lines"]}
+    assert {each["path"].split("/")[1] for each in answer["patch"]} == {"lines"}
+    problem = refused(restore(operator, entity, saved[0].transaction, paths=["year"]), 400, "BAD_REQUEST")
+    assert problem["properties"]["parameter"] == "/paths"
+
+
+def test_an_equal_document_makes_no_version(api: Api, operator: Api, saved: list[Saved]) -> None:
+    answer = done(restore(operator, saved[0].id, "current"))
+    assert answer == {"transactionId": saved[-1].transaction, "restored": False, "patch": []}
+    assert len(api.get(f"/entity/{saved[0].id}/changes").json()) == len(saved)
+    assert done(operator.get("/audit?action=entity.restore"))["items"] == []
+
+
+def test_what_an_update_is_refused_for_a_restoration_is_refused_for(
+    api: Api, operator: Api, saved: list[Saved]
+) -> None:
+    entity, first, before = saved[0].id, saved[0].transaction, api.read(saved[0].id)
+    refused(restore(operator, entity, first, ifMatch=first), 412, "ENTITY_MODIFIED")
+    refused(restore(operator, entity, first, transition="NONE"), 404, "TRANSITION_NOT_FOUND")
+    refused(restore(operator, entity, UNKNOWN), 404, "VERSION_NOT_FOUND")
+    refused(restore(operator, UNKNOWN, first), 404, "ENTITY_NOT_FOUND")
+    refused(restore(operator, entity, "soon"), 400, "BAD_REQUEST")
+    assert api.read(entity) == before
+    assert api.delete(f"/entity/{entity}").status_code == 200
+    refused(restore(operator, entity, first), 404, "ENTITY_NOT_FOUND")
+
+
+def test_a_document_that_does_not_fit_its_model_is_not_restored(
+    service: RunningService, api: Api, operator: Api, tenant: str
+) -> None:
+    """A processor has made it, whose documents are stored as they are."""
+    mark = manual("MARK", to="HERE", processors=[a_processor()])
+    api.a_model(a_workflow(HERE=[mark]), sample={"year": 1})
+    entity = api.create({"year": 1}).id
+    with a_node(service, tenant, "node") as node, ThreadPoolExecutor() as clients:
+        marking = clients.submit(api.update, entity, {"year": 2}, fire="MARK")
+        node.return_next({"year": "unknown"})
+        marked = marking.result(PATIENCE_S)
+    assert api.read(entity)["data"] == {"year": "unknown"}
+    api.update(entity, {"year": 3})
+    before = api.read(entity)
+    assert restore(operator, entity, marked.transaction).status_code == 400
+    assert api.read(entity) == before
+
+
+def test_a_document_whose_unique_key_has_been_taken_is_not_restored(api: Api, operator: Api) -> None:
+    api.import_model(sample={"no": 1, "note": "n"})
+    key = {"id": "by-no", "fields": ["$.no"]}
+    assert api.put("/model/prize/1/unique-keys", {"uniqueKeys": [key]}).is_success
+    api.lock()
+    created = api.create({"no": 1, "note": "first"})
+    api.update(created.id, {"no": 2, "note": "moved"})
+    api.create({"no": 1, "note": "heir"})
+    refused(restore(operator, created.id, created.transaction), 409, "UNIQUE_VIOLATION")
+    done(restore(operator, created.id, created.transaction, paths=["/note"]))
+    assert api.read(created.id)["data"] == {"no": 2, "note": "first"}
+
+
+def test_a_repeated_restoration_is_done_once(api: Api, operator: Api, saved: list[Saved]) -> None:
+    entity, body = saved[0].id, {"version": saved[0].transaction, "reason": "wrong import"}
+    first, again = (operator.post(f"/entities/{entity}/restore", body, **{"Idempotency-Key": "once"}) for _ in range(2))
+    assert done(again) == done(first)
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert len(api.get(f"/entity/{entity}/changes").json()) == len(saved) + 1
+
+
+def test_of_a_restoration_and_an_update_at_once_one_wins(api: Api, operator: Api, saved: list[Saved]) -> None:
+    """Both begin with the version that the other one replaces."""
+    entity, versions = saved[0].id, len(saved)
+    with ThreadPoolExecutor() as clients:
+        for document in (DOCUMENTS[1], DOCUMENTS[2]):
+            current = api.read(entity)["meta"]["transactionId"]
+            restoring = clients.submit(restore, operator, entity, saved[0].transaction, ifMatch=current)
+            updating = clients.submit(api.put, f"/entity/JSON/{entity}", document, If_Match=current)
+            answers = [restoring.result(PATIENCE_S), updating.result(PATIENCE_S)]
+            won = [answer for answer in answers if answer.status_code == 200]
+            assert [answer.status_code in (409, 412) for answer in answers].count(True) == 2 - len(won)
+            assert len(won) == 1
+            versions += 1
+            assert len(api.get(f"/entity/{entity}/changes").json()) == versions
+
+
+def test_entities_of_built_in_models_are_read_and_not_restored(
+    service: RunningService, tenant: str, operator: Api
+) -> None:
+    v1 = replace(operator, url=f"{service.root}/v1")
+    steps = [{"id": "w", "name": "w", "type": "WAIT", "nextStep": "z"}, {"id": "z", "name": "z", "type": "END"}]
+    assert v1.post("/definitions", {"id": "d", "name": "d", "steps": steps}).is_success
+    instance = ulid_to_uuid(v1.post("/instances", {"definitionId": "d"}).json()["id"])
+    [version] = done(operator.get(f"/entities/{instance}/versions"))["items"]
+    refused(restore(operator, str(instance), version["transactionId"]), 403, "FORBIDDEN")

@@ -9,6 +9,8 @@ class OpsMetrics:
     def __init__(self) -> None:
         self.explains = 0
         """Explanations that were given."""
+        self.restores = 0
+        """Versions that were restored."""
         self.simulations = 0
         """Simulations of workflows."""
         self.checks: Counter[str] = Counter()

@@ -54,6 +54,19 @@ async def get_version(
     return await _find(runtime, caller, entity_id, transaction)
 
 
+async def find_named(runtime: Runtime, caller: Caller, entity_id: EntityId, name: VersionName) -> VersionDocument:
+    """A version; ``previous`` is the one before the last. Raises ``EntityNotFound``, ``VersionNotFound``,
+    ``HistoryPruned``.
+    """
+    if name != "previous":
+        return await _find(runtime, caller, entity_id, name)
+    current = await _find(runtime, caller, entity_id, "current")
+    found = await _find_before(runtime, caller, entity_id, current.version)
+    if found is None:
+        raise VersionNotFound("the entity has one version only")
+    return found
+
+
 async def compare(
     runtime: Runtime, caller: Caller, entity_id: EntityId, *, older: VersionName, newer: VersionName
 ) -> Difference:
@@ -61,12 +74,7 @@ async def compare(
 
     Raises ``EntityNotFound``, ``VersionNotFound``, ``HistoryPruned``.
     """
-    last = None if newer == "previous" else await _find(runtime, caller, entity_id, newer)
-    if last is None:
-        current = await _find(runtime, caller, entity_id, "current")
-        last = await _find_before(runtime, caller, entity_id, current.version)
-        if last is None:
-            raise VersionNotFound("the entity has one version only")
+    last = await find_named(runtime, caller, entity_id, newer)
     if older == "previous":
         first = await _find_before(runtime, caller, entity_id, last.version)
     else:

@@ -474,6 +474,17 @@ OPS_SCHEMAS: Final[Document] = {
     "OpsVersionDocument": define_open_object(
         f"{_VERSION_MEMBERS} document", **_VERSION, document={"type": ["object", "array", "null"]}
     ),
+    "OpsRestore": define_object(
+        "version reason",
+        version={**TEXT, "description": "a transaction, an instant, `current` or `previous`"},
+        reason={**TEXT, "minLength": 1, "maxLength": 500},
+        ifMatch=UUID,
+        transition=TEXT,
+        paths={"type": "array", "items": TEXT, "minItems": 1, "maxItems": 1000},
+    ),
+    "OpsRestored": define_open_object(
+        "transactionId restored patch", transactionId=UUID, restored=FLAG, patch=define_array(_MAP)
+    ),
     "OpsDifference": define_open_object(
         "from to state patch",
         **{"from": allow_null(UUID)},

@@ -1,9 +1,12 @@
 """Versions of entities as clients read them (docs/reference/operations.md#versions)."""
 
-from typing import Final
+from typing import Annotated, Final
 
+from msgspec import Meta, Struct
+
+from statewright.api.http.ops.bodies import read_body
 from statewright.api.http.ops.lists import PAGING, build_list_response, read_page_request
-from statewright.api.http.ops.route import OpsRoute
+from statewright.api.http.ops.route import OPERATOR, OpsRoute
 from statewright.api.http.request import Request, uuid_text
 from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import Query
@@ -12,6 +15,7 @@ from statewright.ids import TransactionId
 from statewright.instants import from_rfc3339, to_rfc3339
 from statewright.jsonval.codec import decode_stored, encode_large
 from statewright.services.ops import versions
+from statewright.services.ops.restoring import Restored, RestoreRequest, restore
 from statewright.services.ops.versions import Version, VersionFilter, VersionKey, VersionName
 
 FILTERS: Final = (
@@ -61,10 +65,43 @@ async def compare_versions(request: Request) -> Response:
     return Response(await run_by_size(found.size, lambda: encode_json(body)))
 
 
+class RestoreBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which document is to be brought back, and why."""
+
+    version: str
+    reason: Annotated[str, Meta(min_length=1, max_length=500)]
+    ifMatch: str | None = None  # noqa: N815 - as clients write it
+    transition: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
+    paths: Annotated[tuple[Annotated[str, Meta(max_length=4096)], ...], Meta(min_length=1, max_length=1000)] | None = (
+        None
+    )
+
+
+async def restore_version(request: Request) -> Response:
+    """Bring a former document back."""
+    body = await read_body(request, RestoreBody)
+
+    async def respond(done: Restored) -> Response:
+        shown = {"transactionId": done.transaction_id, "restored": done.restored, "patch": done.patch}
+        return Response(await run_by_size(len(done.patch) * 100, lambda: encode_json(shown)))
+
+    wanted = RestoreRequest(
+        version=_parse_name("/version", body.version),
+        reason=body.reason,
+        if_match=None if body.ifMatch is None else uuid_text("/ifMatch", body.ifMatch),
+        transition=body.transition,
+        paths=body.paths,
+    )
+    caller = request.answer_with(respond)
+    return await respond(await restore(request.runtime, caller, request.entity_id(), wanted))
+
+
 def _read_name(request: Request, name: str, default: VersionName) -> VersionName:
     text = request.query(name)
-    if text is None:
-        return default
+    return default if text is None else _parse_name(name, text)
+
+
+def _parse_name(name: str, text: str) -> VersionName:
     if text == "current":
         return "current"
     if text == "previous":
@@ -94,6 +131,30 @@ def _describe(version: Version) -> dict[str, object]:
 
 
 VERSIONS: Final = (
+    OpsRoute(
+        method="POST",
+        path=f"{_BASE}/restore",
+        endpoint=restore_version,
+        id="restoreVersion",
+        summary="Write a former document of an entity as its next version",
+        role=OPERATOR,
+        recording="commit",
+        body="OpsRestore",
+        reply="OpsRestored",
+        problems=(
+            "BAD_REQUEST",
+            "FORBIDDEN",
+            "ENTITY_NOT_FOUND",
+            "VERSION_NOT_FOUND",
+            "HISTORY_PRUNED",
+            "ENTITY_MODIFIED",
+            "CONFLICT",
+            "UNIQUE_VIOLATION",
+            "TRANSITION_NOT_FOUND",
+            "WORKFLOW_FAILED",
+            "SUSPENDED",
+        ),
+    ),
     OpsRoute(
         method="GET",
         path=f"{_BASE}/versions",
