@@ -221,6 +221,20 @@ OPS_SCHEMAS: Final[Document] = {
         condition=_MAP,
     ),
     "OpsSearchJobs": _define_list("OpsSearchJob"),
+    "OpsInstanceCounts": define_open_object(
+        "items isLowerBound",
+        items=define_array(
+            define_open_object(
+                "language definitionId status count", language=TEXT, definitionId=TEXT, status=TEXT, count=INT32
+            )
+        ),
+        isLowerBound=FLAG,
+    ),
+    "OpsStepCounts": define_open_object(
+        "items isLowerBound",
+        items=define_array(define_open_object("stepId count", stepId=TEXT, count=INT32)),
+        isLowerBound=FLAG,
+    ),
     "OpsNode": define_open_object(
         "id name version draining startedAt leaseUntil members",
         id=TEXT,

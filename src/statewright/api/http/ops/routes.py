@@ -8,6 +8,7 @@ from statewright.api.http.ops.explain import EXPLAIN
 from statewright.api.http.ops.idempotency import IDEMPOTENCY
 from statewright.api.http.ops.idle_entities import IDLE_ENTITIES
 from statewright.api.http.ops.incidents import INCIDENTS
+from statewright.api.http.ops.instance_counts import INSTANCE_COUNTS
 from statewright.api.http.ops.listings import LISTINGS
 from statewright.api.http.ops.nodes import NODES
 from statewright.api.http.ops.queues import QUEUES
@@ -33,6 +34,7 @@ FEATURES: Final = (
     "idempotency",
     "idle-entities",
     "incidents",
+    "instance-counts",
     "members",
     "messages",
     "nodes",
@@ -75,6 +77,7 @@ OPS_ROUTES: Final[tuple[OpsRoute, ...]] = (
     *IDEMPOTENCY,
     *IDLE_ENTITIES,
     *INCIDENTS,
+    *INSTANCE_COUNTS,
     *LISTINGS,
     *NODES,
     *QUEUES,
