@@ -5,7 +5,7 @@ Each area has its rows in a module of ``pages``; here is one line for each.
 
 from typing import Final
 
-from statewright.console.pages import home, model, model_acts, models
+from statewright.console.pages import home, model, model_acts, models, workflows
 from statewright.console.route import Routes
 
 ROUTES: Final[Routes] = (
@@ -13,4 +13,5 @@ ROUTES: Final[Routes] = (
     *model.ROUTES,
     *model_acts.ROUTES,
     *models.ROUTES,
+    *workflows.ROUTES,
 )

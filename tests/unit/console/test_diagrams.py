@@ -187,9 +187,9 @@ def test_a_transition_tells_its_kind_criterion_processors_and_delay() -> None:
     assert [edge.label.replace("\ufe0e", "") for edge in drawing.edges] == [
         "",
         "⚡ weigh ◇ƒ ▣SC2",
-        "⏱ lapse 1 h",
-        "✋ cancel (off)",
-        "✋ again",
+        "◷ lapse 1 h",
+        "☞ cancel (off)",
+        "☞ again",
     ]
     assert [edge.classes for edge in drawing.edges][-2:] == [("manual", "off"), ("manual",)]
 

@@ -49,7 +49,7 @@ def test_the_ways_between_steps_are_drawn_with_what_decides() -> None:
     assert ways == [
         (0, 1, ""),
         (1, 2, ""),
-        (1, 3, "⏱ PT1H"),
+        (1, 3, "◷ PT1H"),
         (2, 3, "amount > 10"),
         (2, 5, "true"),
         (3, 4, ""),

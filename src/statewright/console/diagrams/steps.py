@@ -18,7 +18,7 @@ _SHAPES: Final[Mapping[str, Shape]] = {
 }
 _SIGNS: Final[Mapping[str, str]] = {"USER_TASK": "◆ ", "DECISION_TABLE": "▦ ", "TRANSFORMATION": "ƒ "}
 _KINDS: Final = frozenset((*_SHAPES, "SERVICE_TASK", "USER_TASK", "DECISION_TABLE", "TRANSFORMATION"))
-TIMER: Final = "⏱\ufe0e"
+TIMER: Final = "◷"
 
 
 class _Way(Struct, frozen=True):

@@ -2,7 +2,8 @@
 (docs/reference/workflows.md#the-definition).
 """
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
@@ -13,7 +14,9 @@ from statewright.jsonval.values import JsonObject, JsonValue
 
 TransitionKind: TypeAlias = Literal["manual", "automatic", "scheduled"]
 
-SIGNS: Final[Mapping[TransitionKind, str]] = {"manual": "✋\ufe0e", "automatic": "⚡\ufe0e", "scheduled": "⏱\ufe0e"}
+SIGNS: Final[Mapping[TransitionKind, str]] = {"manual": "☞", "automatic": "⚡\ufe0e", "scheduled": "◷"}
+"""Signs that plain fonts have: a hand and a stopwatch are boxes where there is no font for emoji."""
+
 MODE_LETTERS: Final = {"SYNC": "S", "ASYNC_SAME_TX": "A", "ASYNC_NEW_TX": "N", "COMMIT_BEFORE_DISPATCH": "C"}
 _CIRCLED: Final = "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳"
 _DELAYS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
@@ -48,7 +51,7 @@ class Transition(Struct, frozen=True, kw_only=True):
 
 
 class WorkflowGraph(Struct, frozen=True, kw_only=True):
-    """A workflow as it is drawn; states in the order of the document."""
+    """A workflow as it is drawn; states in the order in which they are reached."""
 
     name: str
     initial: str
@@ -72,9 +75,23 @@ def read_workflow(document: JsonValue) -> WorkflowGraph:
         _read_transition(name, each) for name, state in states.items() for each in get_objects(state, "transitions")
     )
     initial = get_text(document, "initialState")
-    named = [*states, *(each.target for each in transitions), *([initial] if initial else [])]
-    names = dict.fromkeys(named)
-    return WorkflowGraph(name=get_text(document, "name"), initial=initial, states=tuple(names), transitions=transitions)
+    names = _order_states(initial, tuple(states), transitions)
+    return WorkflowGraph(name=get_text(document, "name"), initial=initial, states=names, transitions=transitions)
+
+
+def _order_states(initial: str, states: Sequence[str], transitions: Sequence[Transition]) -> tuple[str, ...]:
+    """The states as they are reached from the initial one, then all others; documents do not keep an order."""
+    targets: dict[str, list[str]] = {}
+    for each in transitions:
+        targets.setdefault(each.state, []).append(each.target)
+    reached = dict.fromkeys([initial] if initial or initial in states else [])
+    pending = deque(reached)
+    while pending:
+        for target in targets.get(pending.popleft(), ()):
+            if target not in reached:
+                reached[target] = None
+                pending.append(target)
+    return tuple(dict.fromkeys((*reached, *states, *(each.target for each in transitions))))
 
 
 def _read_transition(state: str, document: JsonObject) -> Transition:
@@ -135,8 +152,11 @@ def format_delay(milliseconds: int) -> str:
 # Drawings
 
 
-def draw_workflow(graph: WorkflowGraph, *, has_marks: bool = True) -> Drawing:
-    """The picture of a workflow. The first node is the dot before the initial state; states follow in their order."""
+def draw_workflow(graph: WorkflowGraph, *, has_marks: bool = True, link: Callable[[str], str] | None = None) -> Drawing:
+    """The picture of a workflow. The first node is the dot before the initial state; states follow in their order.
+
+    ``link``: where a state leads; without it to its row in the table of the page.
+    """
     final = graph.final_states
     nodes = [Node(name="start", label="", shape="start", classes=("start",))]
     nodes += [
@@ -145,7 +165,7 @@ def draw_workflow(graph: WorkflowGraph, *, has_marks: bool = True) -> Drawing:
             label=state,
             shape="final" if state in final else "state",
             classes=("state", *(["final"] if state in final else [])),
-            href=f"#state-{number}",
+            href=link(state) if link is not None else f"#state-{number}",
         )
         for number, state in enumerate(graph.states)
     ]

@@ -1,0 +1,127 @@
+"""The page of a workflow: a diagram drawn in a worker, and the table that says the same."""
+
+import re
+from urllib.parse import quote
+
+import pytest
+
+from tests.browser.conftest import OpenTab
+from tests.browser.installation import HOSTILE, Installation
+from tests.browser.tab import Tab
+from tests.builders import a_workflow, manual
+
+ALLOWED = {"svg", "g", "path", "polygon", "polyline", "ellipse", "text", "title", "a"}
+WORKFLOW = "/console/models/order/1/workflows/fulfilment"
+
+
+def wait_for_diagram(tab: Tab, state: str = "drawn") -> None:
+    tab.page.locator(f"[data-diagram][data-state={state}]").first.wait_for()
+
+
+def list_elements(tab: Tab) -> set[str]:
+    """The names of all elements of the pictures."""
+    return set(
+        tab.page.evaluate(
+            "() => [...document.querySelectorAll('.diagram svg, .diagram svg *')].map((e) => e.localName)"
+        )
+    )
+
+
+def test_the_diagram_shows_states_with_live_counts(tab: Tab):
+    tab.open(WORKFLOW)
+    wait_for_diagram(tab)
+    paid = tab.page.locator("g.node", has_text="PAID")
+    paid.get_by_text("5", exact=True).wait_for()
+    assert re.match(r"PAID: 5 entities", paid.locator("a").get_attribute("aria-label"))
+    assert tab.page.locator("g.edge", has_text="APPROVE ◇").count() == 1
+    assert list_elements(tab) <= ALLOWED
+    tab.page.locator("g.node", has_text="PAID").locator("a").click()
+    assert tab.page.url.endswith("#state-1")
+
+
+def test_the_diagram_can_be_walked_by_keys(tab: Tab):
+    tab.open(WORKFLOW)
+    wait_for_diagram(tab)
+    tab.page.locator("g.node", has_text="NEW").locator("a").focus()
+    tab.page.keyboard.press("ArrowRight")
+    tab.page.keyboard.press("ArrowRight")
+    said = tab.page.evaluate("() => document.activeElement.getAttribute('aria-label')")
+    assert said.startswith("SHIPPED")
+    tab.page.keyboard.press("ArrowLeft")
+    assert tab.page.evaluate("() => document.activeElement.getAttribute('aria-label')").startswith("PAID")
+
+
+def test_the_table_says_what_the_diagram_shows_without_a_script(open_tab: OpenTab, console: Installation):
+    tab = open_tab(console, script=False)
+    tab.open(WORKFLOW)
+    table = tab.page.get_by_role("table", name="States and transitions").inner_text()
+    for text in (
+        "NEW",
+        "entities begin here",
+        "APPROVE",
+        "$.amount is greater than 10000",
+        "final: nothing leads out of it",
+    ):
+        assert text in table
+    assert not tab.page.locator(".diagram").is_visible()
+
+
+def test_the_check_of_the_workflow_is_shown(tab: Tab):
+    tab.open(WORKFLOW)
+    tab.page.get_by_role("heading", name="Findings").wait_for()
+    tab.page.locator(".part", has_text=re.compile("finds nothing|at /")).first.wait_for()
+
+
+def test_downloads_are_made_by_the_page(tab: Tab):
+    tab.open(WORKFLOW)
+    wait_for_diagram(tab)
+    for kind, begins in (("SVG", "<svg"), ("DOT", "digraph"), ("JSON", "{")):
+        with tab.page.expect_download() as saved:
+            tab.page.get_by_role("button", name=f"Download {kind}").click()
+        assert saved.value.path().read_text().startswith(begins)
+
+
+def test_a_state_shows_its_neighbourhood(tab: Tab):
+    tab.open(f"{WORKFLOW}?focus=APPROVED")
+    wait_for_diagram(tab)
+    assert tab.page.get_by_role("heading", name="Diagram around APPROVED").is_visible()
+    assert tab.page.locator(".diagram-note").inner_text() == "What is near one state, and 3 more."
+
+
+@pytest.fixture(scope="module")
+def hostile(console: Installation) -> str:
+    """A model whose workflow has hostile names; the path of its page."""
+    names = [HOSTILE, '"]; n9 [label="', "\\N \\G\\", "a\r\nb \u202e", "x" * 250, 'hx-get="/evil"', "&lt;b&gt; ]]>"]
+    states = {name: {"transitions": [manual(name, to=names[0])]} for name in names[1:]}
+    states[names[0]] = {"transitions": [manual(names[2], to=names[1])]}
+    workflow = a_workflow(NEW=[]) | {"name": HOSTILE[:200], "initialState": names[0], "states": states}
+    console.api.a_model(workflow, model="hostile/1", sample={"a": 1})
+    console.api.create({"a": 1}, model="hostile/1")
+    return f"/console/models/hostile/1/workflows/{quote(HOSTILE[:200], safe='')}"
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_hostile_names_are_texts(open_tab: OpenTab, console: Installation, hostile: str, dark: bool):
+    tab = open_tab(console, width=390, dark=dark)
+    tab.open(hostile)
+    wait_for_diagram(tab)
+    tab.page.get_by_text("1 entities, counted").wait_for()
+    assert list_elements(tab) <= ALLOWED
+    assert tab.page.locator("main script, main img, main [onerror], main svg script").count() == 0
+    assert tab.page.locator("main").get_by_text("<script>alert(1)</script>").first.is_visible()
+    assert tab.measure_overflow() <= 0
+    assert tab.find_violations() == []
+
+
+def test_two_workflows_are_compared_in_one_diagram(tab: Tab, console: Installation):
+    first = a_workflow("flow", NEW=[manual("GO", to="DONE")], DONE=[])
+    second = a_workflow("flow", NEW=[manual("GO", to="HELD")], HELD=[])
+    console.api.a_model(first, model="compared/1", sample={"a": 1})
+    console.api.a_model(second, model="compared/2", sample={"a": 1})
+    tab.open("/console/models/compared/1/workflows/flow/diff?version=2")
+    wait_for_diagram(tab)
+    changes = tab.page.locator(".changes").inner_text()
+    assert "State DONE is gone." in changes
+    assert "NEW.GO: leads to HELD, no longer to DONE." in changes
+    assert tab.page.locator("g.node.added", has_text="+ HELD").count() == 1
+    assert tab.page.locator("g.node.removed", has_text="− DONE").count() == 1
