@@ -13,11 +13,12 @@ from msgspec import Struct
 from statewright.instants import format_instant, parse_instant
 from statewright.jsonval.values import JsonObject
 from statewright.net import Marking, Phase, marking_from_document, marking_to_document
-from statewright.net.effects import ChangePhase, Effect
+from statewright.net.effects import Effect
 from statewright.playbooks.context import CTX, RESULTS, WORKLOAD, get_member
 from statewright.playbooks.events import find_execution_status
 from statewright.playbooks.progress import Progress, progress_from_document, progress_to_document
 from statewright.playbooks.status import Status
+from statewright.processes.moves import list_moves
 
 if TYPE_CHECKING:
     from statewright.jsonval.values import JsonValue
@@ -191,12 +192,4 @@ TRANSITIONS: Final[Mapping[tuple[Phase, Phase], Transition]] = {
 
 def list_transitions(before: Phase | None, effects: tuple[Effect, ...]) -> tuple[Transition, ...]:
     """The moves that one step of the kernel amounts to; ``before`` ``None``: the execution is new."""
-    phases: list[Phase] = [effect.phase for effect in effects if isinstance(effect, ChangePhase)]
-    if not phases and effects and before is not None:
-        return (TRANSITIONS[before, before],)
-    moves: list[Transition] = []
-    current: Phase = before or INITIAL
-    for phase in phases:
-        moves.append(TRANSITIONS[current, phase])
-        current = phase
-    return tuple(moves)
+    return list_moves(TRANSITIONS, before, effects, initial=INITIAL)

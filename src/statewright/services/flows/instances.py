@@ -22,14 +22,13 @@ from statewright.services.flows import definitions, find_flows
 from statewright.services.processes import advancing
 from statewright.services.processes import instances as hosted
 from statewright.services.processes.advancing import InstanceOperation, parse_instance_id
-from statewright.services.processes.documents import refuse_unstorable
+from statewright.services.processes.documents import check_reason, refuse_unstorable
 from statewright.services.processes.instances import AbridgedPage, HistoryPage, StartRequest, build_not_found
 from statewright.services.runtime import Caller, Runtime
 from statewright.storage.processes.instances import InstanceFilter
 
 FlowOperation = InstanceOperation[FlowProcess, FlowInstance]
 
-MAX_REASON_CHARS: Final = 4_096
 _TEXT_WEIGHT: Final = 8
 """Bytes of JSON that a character of a flow is as much work as, when it is drawn."""
 
@@ -122,8 +121,7 @@ async def get_instance_diagram(
 
 async def cancel(runtime: Runtime, caller: Caller, instance_id: str, reason: str = "") -> FlowInstance:
     """Stop an instance for good. Raises ``ProcessNotFound``, ``ProcessConflict`` for one that is complete."""
-    if len(reason) > MAX_REASON_CHARS:
-        raise ProcessBadRequest(f"reason must be ≤ {MAX_REASON_CHARS} characters, got {len(reason)}")
+    check_reason(reason)
     await refuse_unstorable({"reason": reason})
     return await _advance(
         runtime,
@@ -168,8 +166,7 @@ async def change_context(runtime: Runtime, caller: Caller, instance_id: str, cha
 
 async def check_change(change: ContextChange) -> None:
     """Refuse a change that cannot be stored. Raises ``ProcessBadRequest``."""
-    if len(change.reason) > MAX_REASON_CHARS:
-        raise ProcessBadRequest(f"reason must be ≤ {MAX_REASON_CHARS} characters, got {len(change.reason)}")
+    check_reason(change.reason)
     await refuse_unstorable({"input": change.input, "reason": change.reason})
 
 

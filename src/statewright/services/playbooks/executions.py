@@ -32,7 +32,7 @@ from statewright.services.playbooks import definitions, find_playbooks
 from statewright.services.processes import advancing, event_log
 from statewright.services.processes import instances as hosted
 from statewright.services.processes.advancing import parse_instance_id
-from statewright.services.processes.documents import refuse_unstorable
+from statewright.services.processes.documents import check_reason, refuse_unstorable
 from statewright.services.processes.event_log import LoggedEvent, LogPage
 from statewright.services.processes.instances import AbridgedPage, HistoryPage, StartRequest
 from statewright.services.runtime import Caller, Runtime
@@ -40,7 +40,6 @@ from statewright.storage.processes.instances import InstanceFilter
 
 Operation: TypeAlias = Callable[[PlaybookProcess, Execution, Moment], Applied | Rejection]
 
-MAX_REASON_CHARS: Final = 4_096
 _TEXT_WEIGHT: Final = 8
 """Bytes of JSON that a character of a playbook is as much work as, when it is drawn."""
 _STATUSES: Final[dict[ExecutionStatus, StepStatus]] = {
@@ -154,7 +153,7 @@ async def patch(runtime: Runtime, caller: Caller, execution_id: str, ctx: JsonOb
     ended.
     """
     await refuse_unstorable(ctx)
-    _check_reason(reason)
+    check_reason(reason)
     return await _advance(
         runtime,
         caller,
@@ -185,7 +184,7 @@ async def evaluate(runtime: Runtime, caller: Caller, execution_id: str) -> Execu
 
 async def cancel(runtime: Runtime, caller: Caller, execution_id: str, reason: str = "") -> Execution:
     """Stop for good. Raises ``ProcessNotFound``, ``ProcessConflict`` for one that has ended well or was cancelled."""
-    _check_reason(reason)
+    check_reason(reason)
     await refuse_unstorable({"reason": reason})
     return await _advance(
         runtime,
@@ -204,11 +203,6 @@ async def restart(runtime: Runtime, caller: Caller, execution_id: str) -> Execut
 def build_not_found(execution_id: str) -> ProcessNotFound:
     """What is said of an unknown execution."""
     return ProcessNotFound(f"execution {quote(execution_id)} not found")
-
-
-def _check_reason(reason: str) -> None:
-    if len(reason) > MAX_REASON_CHARS:
-        raise ProcessBadRequest(f"reason must be ≤ {MAX_REASON_CHARS} characters, got {len(reason)}")
 
 
 async def _advance(

@@ -60,3 +60,13 @@ def _refuse_unstorable(variables: JsonValue) -> None:
                 raise ProcessBadRequest("variables must not contain the character U+0000")
     except (UnicodeError, ValueError, TypeError) as unusable:
         raise ProcessBadRequest(f"variables cannot be stored: {unusable}") from unusable
+
+
+MAX_REASON_CHARS: Final = 4_096
+"""Of the reason that a client gives for what it does to an instance."""
+
+
+def check_reason(reason: str) -> None:
+    """Raises ``ProcessBadRequest`` for one that is too long."""
+    if len(reason) > MAX_REASON_CHARS:
+        raise ProcessBadRequest(f"reason must be ≤ {MAX_REASON_CHARS} characters, got {len(reason)}")

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Final
 
-from statewright.api.http.playbooks.parameters import read_direction, read_path
+from statewright.api.http.playbooks.parameters import read_path
 from statewright.api.http.processes import parameters
 from statewright.api.http.processes.bodies import reply
 from statewright.api.http.processes.records import reply_summaries, reply_uploaded, reply_versions
@@ -87,7 +87,7 @@ async def _get_document(request: Request, wanted: int) -> Response:
 
 
 async def _draw(request: Request, wanted: int) -> Response:
-    is_vertical = read_direction(request)
+    is_vertical = parameters.read_direction(request)
     found = await definitions.get_version(request.runtime, request.caller, read_path(request), wanted)
     draw = partial(render_diagram, found.process.playbook, is_vertical=is_vertical)
     drawn = await run_by_size(len(found.process.source.text) * _TEXT_WEIGHT, draw)

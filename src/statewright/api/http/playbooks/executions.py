@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from statewright.api.http.playbooks.event_stream import EVENT_STREAM, read_last_event_id, stream_events
-from statewright.api.http.playbooks.parameters import read_direction
 from statewright.api.http.processes import parameters
 from statewright.api.http.processes.bodies import RequestMembers, read, read_optional, reply_by_size
 from statewright.api.http.processes.records import describe_abridged, describe_line, reply_page
@@ -97,7 +96,7 @@ async def read_value(request: Request) -> Response:
 async def draw_execution(request: Request) -> Response:
     """The playbook of an execution as a Mermaid flowchart, coloured."""
     drawn = await executions.get_execution_diagram(
-        request.runtime, request.caller, request.path_params["id"], is_vertical=read_direction(request)
+        request.runtime, request.caller, request.path_params["id"], is_vertical=parameters.read_direction(request)
     )
     return Response(drawn.encode(), media_type=TEXT)
 

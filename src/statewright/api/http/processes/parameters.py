@@ -28,6 +28,14 @@ def read_flag(request: Request, name: str) -> bool:
     return read_text(request, name).lower() in {"true", "1"}
 
 
+def read_direction(request: Request) -> bool:
+    """Whether a diagram is to go from top to bottom. Raises ``InvalidParameter`` for an unknown direction."""
+    direction = read_text(request, "direction") or "LR"
+    if direction not in ("LR", "TB"):
+        raise InvalidParameter("direction")
+    return direction == "TB"
+
+
 def read_definition_id(request: Request) -> str:
     """The id of a definition in the path. Raises ``InvalidParameter`` for a NUL, which PostgreSQL does not take."""
     given = request.path_params["id"]
