@@ -101,7 +101,7 @@ class Range:
     def __init__(self, program: Program) -> None:
         self._port = program.ports["GRPC"]
         self.token = a_token("attacked", exp=int(time()) + 7200)
-        self._health = Health(program.ports["HTTP"])
+        self._health = Health(program)
         self._caller = Caller(program, self.token)
         for _ in range(200):
             self._caller.call()

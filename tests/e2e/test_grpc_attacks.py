@@ -6,12 +6,13 @@ limits on time here are far above what is measured, since machines that run test
 
 import json
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Final
 
 import grpc
@@ -40,7 +41,7 @@ class Victim:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.health = Health(program.ports["HTTP"])
+        self.health = Health(program)
         self.token = a_token("attacked")
         self._channel = grpc.insecure_channel(program.grpc)
         self._service = CloudEventsServiceStub(self._channel)
@@ -102,6 +103,15 @@ def victim(database_template: Template, tmp_path_factory: pytest.TempPathFactory
         assert program.errors == []
         assert "Traceback" not in program.log
         assert len(program.log.splitlines()) < 300, "one line for many of a kind"
+
+
+def test_a_service_that_stands_still_is_noticed(victim: Victim) -> None:
+    """Or the tests below could not fail."""
+    begun = monotonic()
+    victim.program.tell(signal.SIGSTOP)
+    sleep(0.5)
+    victim.program.tell(signal.SIGCONT)
+    assert victim.health.p99_since(begun) > 0.2
 
 
 @pytest.mark.parametrize("kind", ["bombs", "complete-bombs", "messages"])

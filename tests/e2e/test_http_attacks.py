@@ -26,9 +26,7 @@ HEAD_TIMEOUT_S: Final = 1.0
 MAX_HEAD_BYTES: Final = 65_536
 MAX_KEPT_BYTES: Final = 20 * 1024 * 1024
 MAX_HEALTH_S: Final = 0.1
-"""The 99th of a hundred questions for health is answered in it, beside what the machine itself takes: the 99th of a
-hundred echoes of another process and of a sleeper's delays.
-"""
+"""The 99th of a hundred questions for health is answered in it, beside the time in which it waited for a processor."""
 
 HOST: Final = b"Host: here\r\n"
 CHUNKED: Final = b"Transfer-Encoding: chunked\r\n"
@@ -44,7 +42,7 @@ class Target:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.health = Health(program.ports["HTTP"])
+        self.health = Health(program)
         self._process = psutil.Process(program.process.pid)
 
     @property
