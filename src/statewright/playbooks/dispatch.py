@@ -45,13 +45,17 @@ SERVICE_KINDS: Final = frozenset(("http", "noop", "playbook", "wait"))
 its own.
 """
 JOB_PREFIX: Final = "playbook:"
+COMPUTE: Final = "compute"
+"""The kind of tasks that say which calculation members do them; one without ``tags`` is as those of other kinds."""
 
 
 def list_worker_kinds(tasks: Sequence[Task]) -> tuple[str, ...]:
-    """The kinds of a pipeline that the service does not run, each once: the tags that a calculation member must offer.
-    Empty: the service runs the pipeline itself.
-    """
-    return tuple(dict.fromkeys(task.kind for task in tasks if task.kind not in SERVICE_KINDS))
+    """The kinds of a pipeline that the service does not run, each once. Empty: the service runs the pipeline itself."""
+    return tuple(dict.fromkeys(task.kind for task in tasks if not _is_run_here(task)))
+
+
+def _is_run_here(task: Task) -> bool:
+    return task.kind in SERVICE_KINDS or (task.kind == COMPUTE and "tags" in task.source)
 
 
 def choose_job_type(tasks: Sequence[Task]) -> str | None:

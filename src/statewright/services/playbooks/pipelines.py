@@ -1,4 +1,5 @@
-"""Pipelines that the service runs itself: of ``noop``, ``http`` and ``wait`` alone (docs/reference/playbooks.md#tasks).
+"""Pipelines that the service runs itself: of ``noop``, ``http``, ``wait`` and what calculation members do
+(docs/reference/playbooks.md#tasks).
 
 To be called outside of every transaction, with a lease that is renewed meanwhile: a run takes as long as its requests,
 their retries and the pauses between them.
@@ -8,13 +9,13 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from statewright.background import run_by_size
 from statewright.egress import Egress, HttpFailure, HttpRequest
 from statewright.ids import TenantId
 from statewright.jsonval.values import JsonObject
-from statewright.playbooks.dispatch import Dispatch
+from statewright.playbooks.dispatch import SERVICE_KINDS, Dispatch
 from statewright.playbooks.http_tasks import HTTP, build_call, read_response, report_failure
 from statewright.playbooks.outcomes import Outcome, fail, succeed
 from statewright.playbooks.pipeline import PipelineEnd, PipelineState, ToolCall, Turn, begin, prepare, settle
@@ -33,16 +34,26 @@ _REPEATABLE: Final = frozenset(
 """Reasons after which the same request may succeed."""
 
 
-async def run_pipeline(egress: "Egress | None", tenant: TenantId, dispatch: Dispatch, report: Report) -> JsonObject:
+class DoTask(Protocol):
+    """Has a task done that the service does not do itself."""
+
+    def __call__(self, tenant: TenantId, call: ToolCall, dispatch: Dispatch) -> Awaitable[Outcome]:
+        """The outcome of the task; nothing is raised."""
+        ...
+
+
+async def run_pipeline(
+    egress: "Egress | None", tenant: TenantId, dispatch: Dispatch, report: Report, *, others: "DoTask | None" = None
+) -> JsonObject:
     """The completion of a run, in the form that those of workers have. ``report`` is awaited with new patches;
-    what it raises ends the run. Without ``egress`` requests fail.
+    what it raises ends the run. Without ``egress`` requests fail; ``others`` does the tasks of other kinds.
     """
     run = _Run(dispatch)
     state = await asyncio.to_thread(begin, dispatch)
     while not isinstance(state, PipelineEnd):
         begun = time.monotonic()
         prepared = await asyncio.to_thread(run.prepare, state)
-        outcome = prepared if isinstance(prepared, Outcome) else await _call(egress, tenant, prepared, dispatch)
+        outcome = prepared if isinstance(prepared, Outcome) else await _call(egress, tenant, prepared, dispatch, others)
         duration_ms = int((time.monotonic() - begun) * 1000)
         turn, progress = await asyncio.to_thread(run.settle, state, outcome, duration_ms)
         if progress is not None and (taken := await report(progress)) is not None:
@@ -72,13 +83,17 @@ class _Run:
         return turn, self.record.take_turn(state, measured, turn)
 
 
-async def _call(egress: "Egress | None", tenant: TenantId, call: ToolCall, dispatch: Dispatch) -> Outcome:
+async def _call(
+    egress: "Egress | None", tenant: TenantId, call: ToolCall, dispatch: Dispatch, others: "DoTask | None"
+) -> Outcome:
     if call.kind == HTTP:
         if egress is None:
             return report_failure("the service is not set to send requests", retryable=False, code="disabled")
         return await send_task(egress, tenant, call.fields, dispatch.keychain)
     if call.kind == WAIT:
         return await _wait(call.fields, is_alone=len(dispatch.tasks) == 1)
+    if others is not None and call.kind not in SERVICE_KINDS:
+        return await others(tenant, call, dispatch)
     return fail("no_handler", f"the service does no tasks of the kind {call.kind}", retryable=False)
 
 

@@ -6,7 +6,7 @@ A step that is one ``wait`` task holds no worker: its job rests until the time h
 import asyncio
 from datetime import timedelta
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -16,13 +16,13 @@ from statewright.failures import Failure, ProcessBadRequest, ProcessConflict, Pr
 from statewright.jsonval.values import JsonObject
 from statewright.playbooks.compiling import SERVICE
 from statewright.playbooks.dispatch import Dispatch, dispatch_from_document
-from statewright.playbooks.execution import Execution
 from statewright.playbooks.pipeline import PipelineEnd, ToolCall, begin, prepare
-from statewright.playbooks.process import PlaybookProcess
 from statewright.playbooks.waits import WAIT, find_due
 from statewright.services.playbooks import definitions, find_playbooks
 from statewright.services.playbooks.keychain import Keychain
+from statewright.services.playbooks.member_tasks import MemberTasks
 from statewright.services.playbooks.pipelines import run_pipeline
+from statewright.services.processes.job_holder import JobHolder
 from statewright.services.processes.jobs import ClaimedJob
 from statewright.services.processes.service_worker import ServiceWorker
 from statewright.services.runtime import Caller, Runtime
@@ -33,24 +33,25 @@ RENEW_INTERVAL_S: Final = 20.0
 
 log = logs.logger("processes")
 
-PlaybookWorker: TypeAlias = ServiceWorker[PlaybookProcess, Execution]
-
 
 class ServiceRuns:
     """Does these runs, for the playbooks of all tenants. A background service."""
 
-    def __init__(self, runtime: Runtime, keychain: Keychain, *, sends_requests: bool) -> None:
+    def __init__(self, runtime: Runtime, keychain: Keychain, members: MemberTasks, *, sends_requests: bool) -> None:
         self._runtime = runtime
         self._keychain = keychain
+        self._members = members
         self._egress = runtime.extensions.get(Egress) if sends_requests else None
-        self._worker = ServiceWorker(find_playbooks(runtime), (SERVICE,), self._do, lease=LEASE)
+        self._worker = ServiceWorker(find_playbooks(runtime), (SERVICE,), self.do, lease=LEASE)
 
     async def run(self) -> None:
         """Work until cancelled."""
         await self._worker.run()
 
-    async def _do(self, worker: PlaybookWorker, caller: Caller, job: ClaimedJob) -> None:
-        """Do a run until it ends, or is not this node's any more."""
+    async def do(self, worker: JobHolder, caller: Caller, job: ClaimedJob) -> None:
+        """Do a run until it ends, or is not this node's any more. Tasks of kinds that the service does not know are
+        done by members that offer the kind as a tag.
+        """
         doing = asyncio.create_task(self._run(worker, caller, job), name="service-run")
         keeping = asyncio.create_task(_keep(worker, caller, job), name="service-lease")
         try:
@@ -65,7 +66,7 @@ class ServiceRuns:
             doing.cancel()
             keeping.cancel()
 
-    async def _run(self, worker: PlaybookWorker, caller: Caller, job: ClaimedJob) -> None:
+    async def _run(self, worker: JobHolder, caller: Caller, job: ClaimedJob) -> None:
         dispatch = await self._read_dispatch(caller, job)
         if isinstance(dispatch, str):
             error: JsonObject = {"kind": "keychain", "message": dispatch}
@@ -74,7 +75,7 @@ class ServiceRuns:
             await worker.rest(caller, job, until)
         else:
             report = partial(_report_progress, worker, caller, job)
-            completion = await run_pipeline(self._egress, caller.tenant, dispatch, report)
+            completion = await run_pipeline(self._egress, caller.tenant, dispatch, report, others=self._members.do)
             await _report(worker, caller, job, completion)
 
     async def _read_dispatch(self, caller: Caller, job: ClaimedJob) -> Dispatch | str:
@@ -100,7 +101,7 @@ class ServiceRuns:
 
 
 async def _report_progress(
-    worker: PlaybookWorker, caller: Caller, job: ClaimedJob, progress: JsonObject
+    worker: JobHolder, caller: Caller, job: ClaimedJob, progress: JsonObject
 ) -> "JsonObject | None":
     """What was taken of a report; of one that could not be taken now the completion has it all. Raises
     ``ProcessConflict`` when there is nothing more to do.
@@ -114,14 +115,14 @@ async def _report_progress(
         return None
 
 
-async def _report(worker: PlaybookWorker, caller: Caller, job: ClaimedJob, completion: JsonObject) -> None:
+async def _report(worker: JobHolder, caller: Caller, job: ClaimedJob, completion: JsonObject) -> None:
     try:
         await worker.complete(caller, job, completion)
     except ProcessBadRequest as unusable:
         await worker.fail(caller, job, unusable.message, retryable=False)
 
 
-async def _keep(worker: PlaybookWorker, caller: Caller, job: ClaimedJob) -> None:
+async def _keep(worker: JobHolder, caller: Caller, job: ClaimedJob) -> None:
     """Renew the lease of a job until it is lost: the run was cancelled, or another node has it."""
     while True:
         await asyncio.sleep(RENEW_INTERVAL_S)

@@ -22,7 +22,7 @@ from statewright.services.processes.job_effects import (
     take_report,
 )
 from statewright.services.processes.jobs import ClaimedJob, render_job
-from statewright.services.processes.push import LocalCallouts, Pusher
+from statewright.services.processes.push import DoJob, LocalCallouts, Pusher
 from statewright.services.processes.result_batches import ResultBatches
 from statewright.services.processes.successors import start_successor
 from statewright.services.processes.timers import fire_due
@@ -47,7 +47,8 @@ class InstalledLanguage(Struct, frozen=True, kw_only=True):
     transitions: Mapping[ModelId, BuiltinTransition]
     host: Callable[[Runtime], None]
     """Have a service run its instances from now on."""
-    build_pusher: Callable[[Runtime, Members, LocalCallouts], BackgroundService]
+    build_pusher: Callable[[Runtime, Members, LocalCallouts, "DoJob | None"], BackgroundService]
+    """With what does its jobs that are no single request; ``None``: each is one."""
 
 
 def install_language(
@@ -64,8 +65,10 @@ def install_language(
     def host(runtime: Runtime) -> None:
         host_language(runtime, language, shares_jobs=shares_jobs)
 
-    def build_pusher(runtime: Runtime, members: Members, callouts: LocalCallouts) -> BackgroundService:
-        return Pusher(find_host(runtime, language), members, callouts, render_job)
+    def build_pusher(
+        runtime: Runtime, members: Members, callouts: LocalCallouts, do_job: "DoJob | None"
+    ) -> BackgroundService:
+        return Pusher(find_host(runtime, language), members, callouts, render_job, do_job)
 
     return InstalledLanguage(
         name=language.name,

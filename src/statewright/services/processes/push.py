@@ -16,7 +16,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Final, Generic, Protocol
+from typing import Final, Generic, Protocol, TypeAlias
 from uuid import uuid4
 
 import msgspec
@@ -35,6 +35,7 @@ from statewright.processes.language import I, P
 from statewright.processes.retries import FailureReport
 from statewright.services.processes import jobs
 from statewright.services.processes.hosting import ProcessHost
+from statewright.services.processes.job_holder import JobHolder
 from statewright.services.processes.jobs import ClaimedJob, JobClaim, render_job
 from statewright.services.processes.queues import get_own_queue
 from statewright.services.processes.writing import to_entity_id
@@ -58,6 +59,10 @@ BATCH_INTERVAL_S: Final = 0.005
 log = logs.logger("steps")
 
 
+DoJob: TypeAlias = Callable[[JobHolder, Caller, ClaimedJob], Awaitable[None]]
+"""Does a job that members are to do, and reports what it comes to."""
+
+
 class LocalCallouts(Protocol):
     """Sends callouts to the members connected to this process."""
 
@@ -70,6 +75,7 @@ class Pusher(Generic[P, I]):
     """Pushes jobs of a language to the members of one node. A background service.
 
     ``render_job`` makes the job's record; its ``variables`` become the data of the request, the rest its parameters.
+    With ``do_job`` a job is no request: it has the members asked, and reports to the holder of the job.
     """
 
     def __init__(
@@ -78,13 +84,16 @@ class Pusher(Generic[P, I]):
         members: Members,
         callouts: LocalCallouts,
         render_job: Callable[[ClaimedJob], JsonObject] = render_job,
+        do_job: "DoJob | None" = None,
     ) -> None:
         self._host = host
         self._render_job = render_job
+        self._do_job = do_job
         self._queue = get_own_queue(host)
         self._members = members
         self._callouts = callouts
         self._worker = f"{PUSHED_BY}{uuid4()}"
+        self._holder = JobHolder(self._queue, self._worker)
         self._busy: Counter[tuple[TenantId, PushRoute]] = Counter()
         self._under_way: set[asyncio.Task[None]] = set()
         self._woken = asyncio.Event()
@@ -139,6 +148,9 @@ class Pusher(Generic[P, I]):
     async def _deliver(self, tenant: TenantId, route: PushRoute, job: ClaimedJob) -> None:
         caller = Caller(system_principal(tenant))
         try:
+            if self._do_job is not None:
+                await self._do_job(self._holder, caller, job)
+                return
             reply = await self._callouts.dispatch(self._build_callout(tenant, route, job))
         except (NoComputeMember, DispatchTimeout, ComputeMemberDisconnected) as error:
             log.info("pushed_job_returns", job=job.id, type=job.job_type, reason=error.code)
@@ -146,6 +158,11 @@ class Pusher(Generic[P, I]):
         except asyncio.CancelledError:
             self._host.runtime.start_detached(self._give_back(caller, job))
             raise
+        except Failure as failure:  # its lease ends, and another worker does it again
+            log.warning("pushed_job_not_reported", job=job.id, error=failure.detail)
+        except Exception as defect:
+            log.error("service_job_defect", job=job.id, type=job.job_type, error=repr(defect), exc_info=True)
+            await self._fail(caller, job, "the service could not have the job done", retryable=False)
         else:
             await self._report(caller, job, reply)
         finally:

@@ -17,11 +17,10 @@ from statewright import logs
 from statewright.background import repeat
 from statewright.failures import Failure
 from statewright.ids import TenantId
-from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.processes.language import I, P
-from statewright.processes.retries import FailureReport
 from statewright.services.processes import jobs
 from statewright.services.processes.hosting import ProcessHost
+from statewright.services.processes.job_holder import JobHolder
 from statewright.services.processes.jobs import ClaimedJob, JobClaim
 from statewright.services.processes.queues import get_own_queue
 from statewright.services.processes.wakeups import TypeListener
@@ -38,7 +37,7 @@ POLL_INTERVAL: Final = timedelta(seconds=1)
 log = logs.logger("processes")
 
 
-class ServiceWorker(Generic[P, I]):
+class ServiceWorker(JobHolder, Generic[P, I]):
     """Claims jobs of some types, for all tenants, and has them done. A background service.
 
     ``do`` does a job and reports it (``complete``, ``fail``, ``rest``); a ``Failure`` that it raises leaves the job to
@@ -53,9 +52,8 @@ class ServiceWorker(Generic[P, I]):
         *,
         lease: timedelta,
     ) -> None:
+        super().__init__(get_own_queue(host), f"service-{uuid4()}")
         self.host = host
-        self.queue = get_own_queue(host)
-        self.name = f"service-{uuid4()}"
         self.lease = lease
         self._types = tuple(types)
         self._work = do
@@ -84,29 +82,6 @@ class ServiceWorker(Generic[P, I]):
             if free > 0:
                 await self._begin_jobs(tenant, free)
         return False
-
-    async def complete(self, caller: Caller, job: ClaimedJob, result: JsonValue) -> None:
-        """Report a result. Raises ``ProcessBadRequest`` for one that the language does not take."""
-        await jobs.complete(self.queue, caller, job.id, result, worker_id=self.name)
-
-    async def fail(self, caller: Caller, job: ClaimedJob, message: str, *, retryable: bool) -> None:
-        """Report a failure."""
-        report = FailureReport(worker_id=self.name, message=message, retryable=retryable)
-        await jobs.fail(self.queue, caller, job.id, report)
-
-    async def report_progress(self, caller: Caller, job: ClaimedJob, report: JsonValue) -> JsonObject:
-        """What was done so far; what need not be reported again. Raises ``ProcessConflict`` when the job is not this
-        worker's any more, ``ProcessBadRequest`` for what the language does not take.
-        """
-        return await jobs.report_progress(self.queue, caller, job.id, report, worker_id=self.name)
-
-    async def renew(self, caller: Caller, job: ClaimedJob, lease: timedelta) -> None:
-        """Keep a job for longer."""
-        await jobs.renew(self.queue, caller, job.id, worker_id=self.name, lease=lease)
-
-    async def rest(self, caller: Caller, job: ClaimedJob, until: int) -> None:
-        """Give a job back, to be claimed again from an instant on."""
-        await jobs.rest(self.queue, caller, job.id, worker_id=self.name, until=until)
 
     async def _begin_jobs(self, tenant: TenantId, most: int) -> None:
         claim = JobClaim(worker_id=self.name, job_types=self._types, max_jobs=most, lease=self.lease)
