@@ -38,13 +38,15 @@ def explain(
         str | None,
         typer.Option("--at", help="The instant to look at; now when absent.", metavar="RFC3339", show_default=False),
     ] = None,
+    ask: Annotated[bool, typer.Option("--ask", help="Have members judge the criteria that are theirs.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Say why an entity is where it is, and what would move it; of an instance, what it waits for."""
     if "-" not in entity:  # a ULID
         _explain_instance(_get(client, f"/instances/{quote(entity, safe='')}/explain", {}), as_json)
         return
-    found = _get(client, f"/entities/{quote(entity, safe='')}/explain", {"pointInTime": at})
+    query = {"pointInTime": at, "evaluateFunctions": "true" if ask else None}
+    found = _get(client, f"/entities/{quote(entity, safe='')}/explain", query)
     if as_json:
         print_document(found)
         return

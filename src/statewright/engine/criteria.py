@@ -73,6 +73,16 @@ class CriterionEvaluator(Struct, frozen=True, kw_only=True):
         reason = None if reply.matches else _truncate_reason(reply)
         return CriterionResult(reply.matches, reason, reply.warnings)
 
+    async def ask_outside(
+        self, run: Run, draft: EntityDraft, function: Function, transition: Transition, *, within_s: float
+    ) -> CriterionResult:
+        """What a member says of a criterion now, once and outside any transaction. Raises as ``evaluate``."""
+        spec = build_criterion_spec(function, target="TRANSITION")
+        reply = await self.dispatcher.ask_outside(spec, run, draft, transition, within_s=within_s)
+        if not reply.success:
+            raise EvaluationError(f"criteria dispatch failed: {reply.error or 'criteria returned failure'}")
+        return CriterionResult(reply.matches, _truncate_reason(reply), reply.warnings)
+
     def _ask_by_rule(
         self,
         run: Run,

@@ -44,6 +44,9 @@ from statewright.workflow import (
 
 F = TypeVar("F", bound=Failure)
 
+ASK_WITHIN_S: Final = 10.0
+"""Longest wait for a member whose answer moves nothing."""
+
 log = logs.logger(__name__)
 
 
@@ -192,6 +195,33 @@ class Engine:
         run.record(events.build_schedule_fired_event(transition.name, draft.state))
         run.stage(draft)
         return True
+
+    async def ask_criterion(
+        self, unit: Unit, model: Model, request: UpdateEntity, workflow: Workflow, transition: Transition
+    ) -> CriterionResult:
+        """What a member says of the criterion of a transition out of the state of an entity, for whoever only wants to
+        know: outside any transaction, within ``ASK_WITHIN_S``. The unit is to be dropped.
+
+        Raises ``EvaluationError``, ``Suspended``, and what ``CalloutTransport.dispatch`` raises.
+        """
+        assert transition.criterion is not None  # noqa: S101 - or there is nothing to ask
+        function = transition.criterion.condition
+        assert isinstance(function, Function)  # noqa: S101
+        entity = request.entity
+        draft = EntityDraft(
+            id=entity.id,
+            model=model.key,
+            state=entity.state,
+            document=request.document,
+            text=request.text,
+            created_at=entity.created_at,
+            now=unit.started_at,
+            transition=transition.name if transition.manual else "",
+            transaction_id=unit.id,
+        )
+        writer = EntityWriter(entity.id, model, base=entity)
+        run = Run(unit=unit, model=model, workflow=workflow, stored_workflow_name=entity.workflow, writer=writer)
+        return await self._evaluator.ask_outside(run, draft, function, transition, within_s=ASK_WITHIN_S)
 
     async def _select_workflow(self, unit: Unit, model: Model, draft: EntityDraft, writer: EntityWriter) -> Selection:
         """The first active workflow that takes the new entity, else the default one

@@ -43,7 +43,7 @@ class Situation(Struct, frozen=True, kw_only=True):
 
     ``timers`` are the entity's; ``member_counts`` says for each of ``list_needed_tags`` how many connected members
     declare all of these tags. None where they are not known, as for an instant of the past. ``transaction`` is an id
-    that a run could have.
+    that a run could have. ``answers`` is what members said of the criteria of transitions, by their names.
     """
 
     model: Model
@@ -53,6 +53,17 @@ class Situation(Struct, frozen=True, kw_only=True):
     transaction: TransactionId
     timers: Sequence[ScheduledTask] | None
     member_counts: Mapping[Tags, int] | None
+    answers: "Mapping[str, FunctionAnswer]" = {}
+
+
+class FunctionAnswer(Struct, frozen=True, kw_only=True):
+    """What a member said of a criterion: whether it holds, and why not. ``error``: it said nothing that counts, which
+    may pass.
+    """
+
+    matches: bool | None = None
+    reason: str | None = None
+    error: str | None = None
 
 
 class ProcessorOutlook(Struct, frozen=True, kw_only=True):
@@ -132,6 +143,14 @@ def list_needed_tags(model: Model, entity: Entity) -> frozenset[Tags]:
     return frozenset((*asked, *(processor.config.tags for processor in processors)))
 
 
+def list_asked(model: Model, entity: Entity) -> tuple[Workflow | None, tuple[Transition, ...]]:
+    """The governing workflow, and the transitions of the entity's state whose criteria a member judges."""
+    workflow = find_governing(model.workflows, entity.state, entity.workflow)
+    transitions = () if workflow is None else workflow.list_transitions(entity.state)
+    asked = (each for each in transitions if each.criterion and isinstance(each.criterion.condition, Function))
+    return workflow, tuple(each for each in asked if not each.disabled)
+
+
 def _find_rule(workflow: Workflow | None, remembered_name: str) -> Rule:
     if workflow is None:
         return "NONE"
@@ -198,7 +217,7 @@ class _Outlooks:
         if criterion is None:
             return None, True, None
         if isinstance(criterion.condition, Function):
-            return self._look_at_function(criterion.condition)
+            return self._look_at_function(criterion.condition, self._situation.answers.get(transition.name))
         explained = self._explain_criterion(criterion, self._build_meta(kind, transition))
         result = explained["result"]
         holds = result if isinstance(result, bool) else None
@@ -210,12 +229,20 @@ class _Outlooks:
         explainer = ConditionExplainer(self._situation.model.declared, self._situation.document, meta)
         return explainer.explain(criterion.condition)
 
-    def _look_at_function(self, function: Function) -> tuple[JsonObject, None, Block]:
+    def _look_at_function(
+        self, function: Function, answer: FunctionAnswer | None
+    ) -> tuple[JsonObject, bool | None, Block | None]:
         shown: JsonObject = {"type": "function", "name": function.name, "tags": list(function.tags), "result": None}
         members = self._count(function.tags)
         if members is not None:
             shown["members"] = members
-        return shown, None, "NO_MEMBER" if members == 0 else "UNKNOWN"
+        if answer is None or members == 0:
+            return shown, None, "NO_MEMBER" if members == 0 else "UNKNOWN"
+        told = {"result": answer.matches, "reason": answer.reason, "error": answer.error}
+        shown |= {name: value for name, value in told.items() if value is not None}
+        if answer.matches is None:
+            return shown, None, "UNKNOWN"
+        return shown, answer.matches, None if answer.matches else "CRITERION"
 
     def _look_at_processor(self, processor: Processor) -> ProcessorOutlook:
         config = processor.config

@@ -1,6 +1,8 @@
 """Explanations of entities, compared with what happens (docs/reference/operations.md#explain)."""
 
+import os
 import random
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import asyncpg
@@ -9,7 +11,7 @@ import pytest
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, judged_by, manual, when
 from tests.integration.node import a_node
 from tests.integration.ops.builders import ops_api
-from tests.service import Api, RunningService, done, eventually, refused
+from tests.service import PATIENCE_S, Api, RunningService, done, eventually, refused
 
 UNKNOWN = "00000000-0000-1000-8000-000000000000"
 IDLE = a_workflow(HERE=[])
@@ -117,6 +119,41 @@ def test_a_criterion_that_a_member_judges_is_not_asked(
     eventually(lambda: explain(ops, entity)["verdict"] == "WAITS_FOR_WORKER")
 
 
+def test_an_operator_can_have_members_judge(api: Api, ops: Api, service: RunningService, tenant: str) -> None:
+    """They are asked outside of any transaction, and nothing moves."""
+    [entity] = settled_in(
+        api,
+        automated("FIRST", to="THERE", criterion=judged_by("first")),
+        automated("SECOND", to="THERE", criterion=judged_by("second")),
+    )
+    operator = ops_api(service, tenant, "ROLE_OPERATOR")
+    path = f"/entities/{entity}/explain?evaluateFunctions=true"
+    before = api.read(entity)
+    with a_node(service, tenant, "node") as node, ThreadPoolExecutor() as clients:
+        asking = clients.submit(operator.get, path)
+        for _ in range(2):
+            request = node.next()
+            assert request["transactionId"] == ""
+            if request["criteriaName"] == "first":
+                node.answer(request, matches=False, reason="too late")
+            else:
+                node.answer(request, matches=True)
+        explained = done(asking.result(PATIENCE_S))
+        assert outlooks(explained) == {"FIRST": (False, ["CRITERION"]), "SECOND": (True, [])}
+        assert (explained["verdict"], explained["transitions"][0]["criterion"]["reason"]) == ("READY", "too late")
+        asking = clients.submit(operator.get, path)
+        for _ in range(2):
+            node.fail_next("no idea")
+        explained = done(asking.result(PATIENCE_S))
+        assert outlooks(explained) == {"FIRST": (None, ["UNKNOWN"]), "SECOND": (None, ["UNKNOWN"])}
+        assert "no idea" in explained["transitions"][0]["criterion"]["error"]
+        assert node.is_idle
+    assert api.read(entity) == before
+    refused(ops.get(path), 403, "FORBIDDEN")
+    past = refused(operator.get(f"{path}&pointInTime=2020-01-01T00:00:00Z"), 400, "BAD_REQUEST")
+    assert past["properties"]["parameter"] == "evaluateFunctions"
+
+
 def test_since_is_when_the_state_was_entered(api: Api, ops: Api) -> None:
     api.a_model(a_workflow(HERE=[manual("GO", to="THERE")], THERE=[manual("STAY", to="THERE")]))
     entity = api.create().id
@@ -187,7 +224,8 @@ LEAVES: Final = [
     {"type": "lifecycle", "field": "previousTransition", "operatorType": "EQUALS", "value": "T1"},
     {"type": "lifecycle", "field": "state", "operatorType": "EQUALS", "value": "HERE"},
 ]
-SEEDS = range(12)
+SEEDS = range(int(os.environ.get("STATEWRIGHT_TEST_EXPLANATIONS", "12")))
+"""Of random workflows; a thousand take some minutes."""
 
 
 def a_criterion(choose: random.Random, depth: int = 2) -> Json:

@@ -88,3 +88,28 @@ def test_an_unknown_instance_is_not_found(ops: Api, name: str) -> None:
 def test_instances_of_others_are_unknown(service: RunningService, v1: Api, tenant: str) -> None:
     instance = started(v1, a_step("WAIT"))
     refused(ops_api(service, f"{tenant}-other").get(f"/instances/{instance}/explain"), 404, "STEP_NOT_FOUND")
+
+
+def test_a_join_names_the_branch_that_is_missing(v1: Api, ops: Api) -> None:
+    branches = ["a", "b", "c"]
+    steps: list[Json] = [
+        {"id": "f", "name": "f", "type": "PARALLEL_GATEWAY", "parallelNextSteps": branches, "joinStep": "j"}
+    ]
+    steps += [{"id": each, "name": each, "type": "WAIT", "nextStep": "j"} for each in branches]
+    steps += [
+        {"id": "j", "name": "j", "type": "JOIN_GATEWAY", "nextStep": "z"},
+        {"id": "z", "name": "z", "type": "END"},
+    ]
+    assert v1.post("/definitions", {"id": "joined", "name": "d", "steps": steps}).is_success
+    instance = v1.post("/instances", {"definitionId": "joined"}).json()["id"]
+
+    def joins() -> list[Json]:
+        tokens = done(ops.get(f"/instances/{instance}/explain"))["tokens"]
+        return [each for each in tokens if each["waitsFor"] == "JOIN"]
+
+    assert joins() == []
+    for step in ("a", "c"):
+        assert v1.post(f"/instances/{instance}/signals/{step}", {}).is_success
+    assert joins() == [{"stepId": "j", "waitsFor": "JOIN", "arrived": 2, "missing": [{"branch": 2, "at": ["b"]}]}]
+    assert v1.post(f"/instances/{instance}/signals/b", {}).is_success
+    assert joins() == []

@@ -1,20 +1,26 @@
 """Why an entity is where it is, and what would move it (docs/reference/operations.md#explain)."""
 
+import asyncio
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.background import MAX_INLINE_BYTES, run_by_size
+from statewright.conditions import EvaluationError
+from statewright.engine.engine import UpdateEntity
 from statewright.engine.explanation import (
     Explanation,
+    FunctionAnswer,
     Situation,
     explain_entity,
     hold_transitions,
+    list_asked,
     list_needed_tags,
 )
 from statewright.entity import Entity, ModelKey, ScheduledTask
-from statewright.failures import EntityNotFound
+from statewright.failures import EntityNotFound, Failure
 from statewright.ids import EntityId
 from statewright.jsonval.codec import decode_stored
 from statewright.services.definitions import ModelDefinition
@@ -25,6 +31,10 @@ from statewright.storage import entities
 from statewright.storage.ops.explaining import observe_entity
 from statewright.storage.ops.incidents import Incident, list_open_of
 from statewright.suspensions import Suspension
+from statewright.workflow import Transition
+
+MAX_ASKED: Final = 50
+"""Criteria that members are asked for."""
 
 MAX_INCIDENTS: Final = 10
 """Of the entity that are told."""
@@ -51,9 +61,10 @@ class EntityExplanation(Struct, frozen=True, kw_only=True):
 
 
 async def explain(
-    runtime: Runtime, caller: Caller, entity_id: EntityId, *, instant: int | None = None
+    runtime: Runtime, caller: Caller, entity_id: EntityId, *, instant: int | None = None, asks_members: bool = False
 ) -> EntityExplanation:
-    """Explain an entity as it is now, or as it was at an instant, without members and timers then.
+    """Explain an entity as it is now, or as it was at an instant, without members and timers then. ``asks_members``:
+    they are asked for the criteria that they judge, if it is about now.
 
     Raises ``EntityNotFound``, ``HistoryPruned``.
     """
@@ -63,8 +74,9 @@ async def explain(
         if observed is None:
             raise _build_not_found(entity_id)
         definition = await _get_definition(runtime, caller, observed.entity)
+        answers = await _ask_members(runtime, caller, definition, observed.entity) if asks_members else {}
         explained = await _explain(
-            runtime, definition, observed.entity, since=observed.state_since, timers=observed.timers
+            runtime, definition, observed.entity, since=observed.state_since, timers=observed.timers, answers=answers
         )
         return await _add_obstacles(runtime, caller, explained)
     entity = await entities.fetch_entity_at(runtime.pool, caller.tenant, entity_id, instant)
@@ -106,6 +118,7 @@ async def _explain(
     since: int | None = None,
     timers: tuple[ScheduledTask, ...] | None = None,
     instant: int | None = None,
+    answers: Mapping[str, FunctionAnswer] | None = None,
 ) -> EntityExplanation:
     model = definition.model
     members = runtime.extensions.get(ConnectedMembers)
@@ -122,6 +135,7 @@ async def _explain(
             transaction=transaction,
             timers=timers,
             member_counts=counts,
+            answers=answers or {},
         )
         return explain_entity(situation)
 
@@ -133,6 +147,31 @@ async def _explain(
         timers=timers,
         explanation=await run_by_size(IN_A_THREAD, compute),
     )
+
+
+async def _ask_members(
+    runtime: Runtime, caller: Caller, definition: ModelDefinition, entity: Entity
+) -> dict[str, FunctionAnswer]:
+    """What members say now of the criteria that they judge, by transition; ``MAX_ASKED`` are asked, at once."""
+    model = definition.model
+    workflow, transitions = list_asked(model, entity)
+    if workflow is None:
+        return {}
+    text = entity.document
+    document = await run_by_size(len(text), lambda: decode_stored(text))
+    request = UpdateEntity(entity=entity, document=document, text=text)
+
+    async def ask(transition: Transition) -> FunctionAnswer:
+        try:
+            async with runtime.open_unit(Caller(caller.principal)) as unit:
+                result = await runtime.engine.ask_criterion(unit, model, request, workflow, transition)
+        except (EvaluationError, Failure) as failure:
+            return FunctionAnswer(error=failure.message if isinstance(failure, Failure) else str(failure))
+        return FunctionAnswer(matches=result.matches, reason=result.reason)
+
+    asked = transitions[:MAX_ASKED]
+    answers = await asyncio.gather(*map(ask, asked))
+    return {transition.name: answer for transition, answer in zip(asked, answers, strict=True)}
 
 
 async def _get_definition(runtime: Runtime, caller: Caller, entity: Entity) -> ModelDefinition:

@@ -6,8 +6,10 @@ from msgspec import Struct
 
 from statewright.failures import ProcessNotFound
 from statewright.ids import EntityId
+from statewright.net.open_joins import OpenJoin
 from statewright.services.ops.metrics import OpsMetrics
 from statewright.services.ops.queues import get_queue
+from statewright.services.processes.hosting import ProcessHosts
 from statewright.services.runtime import Caller, Runtime
 from statewright.storage.ops.incidents import Incident, list_open_of
 from statewright.storage.ops.instances import ObservedExecution, ObservedInstance, ObservedJob, observe_instance
@@ -49,6 +51,7 @@ class InstanceExplanation(Struct, frozen=True, kw_only=True):
     places: tuple[Place, ...]
     suspensions: tuple[Suspension, ...]
     incidents: tuple[Incident, ...]
+    joins: tuple[OpenJoin, ...]
 
 
 async def explain_instance(
@@ -71,7 +74,17 @@ async def explain_instance(
         places=places,
         suspensions=suspensions,
         incidents=incidents,
+        joins=await _list_joins(runtime, caller, instance, observed),
     )
+
+
+async def _list_joins(
+    runtime: Runtime, caller: Caller, instance: EntityId, observed: ObservedInstance
+) -> tuple[OpenJoin, ...]:
+    if observed.status in ENDED:
+        return ()
+    hosted = runtime.extensions.get(ProcessHosts).get_hosted(observed.language)
+    return await hosted.list_joins(caller.tenant, instance)
 
 
 async def _find_place(runtime: Runtime, caller: Caller, execution: ObservedExecution) -> Place:

@@ -27,6 +27,7 @@ from statewright.ids import Clock, EntityId, ModelId, TenantId, model_id
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.lru import LruCache
 from statewright.net import Moment
+from statewright.net.open_joins import OpenJoin
 from statewright.processes.language import DefinitionCompiler, I, P, ProcessLanguage
 from statewright.processes.retries import Backoff
 from statewright.services.processes.wakeups import DueRows, LogFollowers, Wakeups
@@ -214,6 +215,8 @@ class HostedLanguage(Struct, frozen=True, kw_only=True):
     start_child: Callable[[DueChild], Awaitable[None]]
     tell_end: Callable[[DueEnd], Awaitable[None]]
     """Let the parent hear of the end of an instance."""
+    list_joins: Callable[[TenantId, EntityId], Awaitable[tuple[OpenJoin, ...]]]
+    """The joins of an instance that wait for branches; none when there is no such instance."""
     task_types: tuple[str, ...]
 
 

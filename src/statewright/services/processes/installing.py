@@ -8,9 +8,12 @@ from msgspec import Struct
 
 from statewright.builtin_models import BuiltinModel
 from statewright.compute.members import Members
-from statewright.ids import ModelId
+from statewright.ids import EntityId, ModelId, TenantId
 from statewright.jsonval.values import JsonObject
+from statewright.net import uuid_to_ulid
+from statewright.net.open_joins import OpenJoin, list_open_joins
 from statewright.processes.language import I, P, ProcessLanguage
+from statewright.services.processes.advancing import find_instance
 from statewright.services.processes.child_ends import tell_parent
 from statewright.services.processes.hosting import HostedLanguage, LostJobs, ProcessHost, ProcessHosts, find_host
 from statewright.services.processes.job_effects import (
@@ -93,6 +96,10 @@ def host_language(runtime: Runtime, language: ProcessLanguage[P, I], *, shares_j
     async def tell_end(end: DueEnd) -> None:
         await tell_parent(host, end)
 
+    async def list_joins(tenant: TenantId, instance_id: EntityId) -> tuple[OpenJoin, ...]:
+        found = await find_instance(host, tenant, uuid_to_ulid(instance_id))
+        return () if found is None else list_open_joins(found.marking)
+
     losses, reports = language.lease_losses, language.run_reports
     hosted = HostedLanguage(
         name=language.name,
@@ -105,6 +112,7 @@ def host_language(runtime: Runtime, language: ProcessLanguage[P, I], *, shares_j
         build_payload=partial(build_payload, host),
         find_backoff=partial(find_backoff, host),
         fire_timer=fire_timer,
+        list_joins=list_joins,
         start_child=start_child,
         tell_end=tell_end,
         task_types=language.models.task_types,

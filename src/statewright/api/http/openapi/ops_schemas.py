@@ -119,12 +119,14 @@ OPS_SCHEMAS: Final[Document] = {
         failure=_MAP,
         tokens=define_array(
             define_open_object(
-                "stepId stepType attempt since waitsFor",
+                "stepId waitsFor",
                 stepId=TEXT,
                 stepType=TEXT,
                 attempt=INT32,
                 since=INSTANT,
                 waitsFor={"type": "string", "enum": ["JOB", "USER_TASK", "SIGNAL", "JOIN", "NOTHING"]},
+                arrived=INT32,
+                missing=define_array(define_open_object("branch at", branch=INT32, at=define_array(TEXT))),
                 userTaskId=TEXT,
                 jobId=TEXT,
                 jobType=TEXT,

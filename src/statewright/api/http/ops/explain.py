@@ -2,28 +2,38 @@
 
 from typing import Final
 
-from statewright.api.http.ops.route import OpsRoute
+from statewright.api.http.ops.route import ADMIN, OPERATOR, OpsRoute
 from statewright.api.http.ops.wait import read_instance_id
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import POINT_IN_TIME
+from statewright.api.http.router import POINT_IN_TIME, Query
 from statewright.engine.explanation import ProcessorOutlook, TransitionOutlook
 from statewright.entity import ScheduledTask
-from statewright.failures import ProcessNotFound
+from statewright.failures import Forbidden, InvalidParameter, ProcessNotFound
 from statewright.instants import to_rfc3339
 from statewright.jsonval.quoting import quote
 from statewright.net import uuid_to_ulid
+from statewright.net.open_joins import OpenJoin
 from statewright.services.ops import explaining, instances
 from statewright.services.ops.explaining import EntityExplanation
 from statewright.services.ops.incidents import Incident
 from statewright.services.ops.instances import InstanceExplanation, Place
 from statewright.suspensions import Suspension
 
+EVALUATE: Final = Query("evaluateFunctions", "boolean", "have members judge the criteria that are theirs (*operator*)")
+
 
 async def explain_entity(request: Request) -> Response:
     """Why an entity is where it is, and what would move it."""
     instant = request.query_instant("pointInTime")
-    found = await explaining.explain(request.runtime, request.caller, request.entity_id(), instant=instant)
+    asks_members = request.query_flag(EVALUATE.name)
+    if asks_members and {OPERATOR, ADMIN}.isdisjoint(request.principal.roles):
+        raise Forbidden(f"asking members needs {OPERATOR}")
+    if asks_members and instant is not None:
+        raise InvalidParameter(EVALUATE.name, "members are not asked about an instant of the past")
+    found = await explaining.explain(
+        request.runtime, request.caller, request.entity_id(), instant=instant, asks_members=asks_members
+    )
     return Response(encode_json(_describe(found)))
 
 
@@ -97,13 +107,18 @@ def _describe_instance(found: InstanceExplanation) -> dict[str, object]:
         "summary": found.summary,
         "suspensions": [_describe_suspension(each) for each in found.suspensions],
         "incidents": [_describe_incident(each) for each in found.incidents],
-        "tokens": [_describe_place(each) for each in found.places],
+        "tokens": [*map(_describe_place, found.places), *map(_describe_join, found.joins)],
         "timers": [{"timerId": uuid_to_ulid(each.id), "dueAt": to_rfc3339(each.fire_at)} for each in observed.timers],
     }
     optional: dict[str, object] = {"businessKey": observed.business_key}
     if observed.status == "FAILED":
         optional["failure"] = {"stepId": observed.failed_node, "reason": observed.failure}
     return shown | {name: value for name, value in optional.items() if value is not None}
+
+
+def _describe_join(join: OpenJoin) -> dict[str, object]:
+    missing = [{"branch": each.index + 1, "at": each.nodes} for each in join.missing]
+    return {"stepId": join.node, "waitsFor": "JOIN", "arrived": join.arrived, "missing": missing}
 
 
 def _describe_place(place: Place) -> dict[str, object]:
@@ -172,8 +187,8 @@ EXPLAIN: Final = (
         endpoint=explain_entity,
         id="explainEntity",
         summary="Why an entity is where it is, and what would move it",
-        query=(POINT_IN_TIME,),
+        query=(POINT_IN_TIME, EVALUATE),
         reply="OpsExplanation",
-        problems=("BAD_REQUEST", "ENTITY_NOT_FOUND", "HISTORY_PRUNED"),
+        problems=("BAD_REQUEST", "FORBIDDEN", "ENTITY_NOT_FOUND", "HISTORY_PRUNED"),
     ),
 )
