@@ -11,10 +11,17 @@ from msgspec import Struct
 from statewright.ids import TenantId
 
 IncidentKind: TypeAlias = Literal[
-    "RUN_FAILED", "TIMER_FAILED", "TIMER_DEAD", "TIMER_EXPIRED", "JOB_FAILED", "INSTANCE_FAILED", "CHAIN_FAILED"
+    "RUN_FAILED",
+    "TIMER_FAILED",
+    "TIMER_DEAD",
+    "TIMER_EXPIRED",
+    "JOB_FAILED",
+    "INSTANCE_FAILED",
+    "CHAIN_FAILED",
+    "NO_WORKER",
 ]
 Severity: TypeAlias = Literal["ERROR", "WARNING"]
-SubjectKind: TypeAlias = Literal["ENTITY", "NEW_ENTITY", "INSTANCE"]
+SubjectKind: TypeAlias = Literal["ENTITY", "NEW_ENTITY", "INSTANCE", "QUEUE"]
 Resolution: TypeAlias = Literal["RETRIED", "RESOLVED", "SUCCEEDED", "MOVED", "GONE"]
 
 INCIDENT_KINDS: Final[tuple[IncidentKind, ...]] = get_args(IncidentKind)

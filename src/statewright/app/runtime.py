@@ -32,7 +32,9 @@ from statewright.services.ops.checking import CheckConfig
 from statewright.services.ops.incidents import IncidentSweeper
 from statewright.services.ops.members import ConnectedMembers
 from statewright.services.ops.metrics import OpsMetrics
-from statewright.services.ops.queues import JobCounts
+from statewright.services.ops.presence import WorkPresence
+from statewright.services.ops.queue_watch import QueueWatch
+from statewright.services.ops.queues import WorkCounts
 from statewright.services.ops.settings import EffectiveSettings
 from statewright.services.ops.suspensions import SuspensionEnder, SuspensionFollower
 from statewright.services.ops.waiting import EntityWaits
@@ -155,7 +157,18 @@ def _assemble(
     runtime.extensions.add(
         IncidentSweeper(pools.shared, interval=settings.incident_sweep_interval, retention=settings.incident_retention)
     )
-    runtime.extensions.add(JobCounts(pools.shared))
+    runtime.extensions.add(WorkCounts(pools.shared))
+    runtime.extensions.add(QueueWatch(runtime, alert_after=settings.alert_no_worker_after))
+    runtime.extensions.add(
+        WorkPresence(
+            pools.shared,
+            system_clock,
+            node=node.id,
+            polling=runtime.extensions.get(ProcessHosts).polling_workers,
+            members=node.members,
+            dispatcher=node.callouts,
+        )
+    )
     runtime.extensions.add(
         IdempotentRequests(
             pools.shared,
@@ -272,6 +285,8 @@ def _build_maintenance(
         "announcements": follow,
         "suspensions": suspensions.run(),
         "incidents": runtime.incidents.run(),
+        "queue-watch": runtime.extensions.get(QueueWatch).run(),
+        "work-presence": runtime.extensions.get(WorkPresence).run(),
         "incident-sweep": runtime.extensions.get(IncidentSweeper).run(),
         "suspension-ends": runtime.extensions.get(SuspensionEnder).run(),
         "definition-refresh": Refresher(runtime.pool, definitions, system_clock).run(),

@@ -17,6 +17,7 @@ from typing import Final
 
 import grpc
 import grpc.aio
+from msgspec import Struct
 
 from statewright import logs
 from statewright.cluster.channels import Channels, NodeUnreachable
@@ -35,6 +36,13 @@ FORWARD_MARGIN_S: Final = 5.0
 """What a forwarded callout may take beyond its own limits, so that the other node is the one to find it late."""
 
 log = logs.logger(__name__)
+
+
+class WaitingCallout(Struct, frozen=True):
+    """A callout that no member can take yet, and since when, by the clock of the loop."""
+
+    callout: Callout
+    begun: float
 
 
 class ClusterDispatcher:
@@ -58,6 +66,8 @@ class ClusterDispatcher:
         self._channels = channels
         self._wait_s = wait.total_seconds()
         self._limit_s = limit.total_seconds()
+        self.waiting: dict[int, WaitingCallout] = {}
+        """Callouts that wait for a member to appear, by the identity of their call."""
         self.forwarded = 0
         """Callouts that were sent to other nodes."""
 
@@ -94,8 +104,13 @@ class ClusterDispatcher:
                 continue
             if not self._peer_table:
                 return await self._local.dispatch(callout)
-            if not await self._wait_changed(until - loop.time()):
-                raise self._build_no_member(callout)
+            key = id(callout)
+            self.waiting.setdefault(key, WaitingCallout(callout, loop.time()))
+            try:
+                if not await self._wait_changed(until - loop.time()):
+                    raise self._build_no_member(callout)
+            finally:
+                del self.waiting[key]
             refused.clear()
 
     async def _wait_changed(self, within_s: float) -> bool:

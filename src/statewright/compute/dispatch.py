@@ -2,8 +2,9 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Collection
-from typing import Final, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 from msgspec.structs import replace
 
@@ -17,9 +18,19 @@ from statewright.compute.callout import (
 )
 from statewright.compute.members import CalloutWithdrawn, Members
 from statewright.histogram import Histogram
+from statewright.ids import TenantId
 
 DURATION_BOUNDS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Bounds of the histogram of callout times, in seconds (docs/reference/service.md#metrics)."""
+
+
+CallOutcome: TypeAlias = Literal["succeeded", "failed", "timed_out"]
+
+CALL_OUTCOMES: Final = get_args(CallOutcome)
+
+MAX_TENANTS: Final = 300
+
+OTHER_TENANTS: Final = TenantId("_other")
 
 
 class Dispatcher:
@@ -30,6 +41,8 @@ class Dispatcher:
         self._in_flight = 0
         self._idle: asyncio.Event = asyncio.Event()
         self._idle.set()
+        self.calls: Counter[tuple[TenantId, CallOutcome]] = Counter()
+        """What became of calls, by tenant; those of the first ``MAX_TENANTS`` tenants apart."""
         self.times: dict[CalloutKind, Histogram] = {
             kind: Histogram(DURATION_BOUNDS_S) for kind in get_args(CalloutKind)
         }
@@ -60,9 +73,11 @@ class Dispatcher:
         begun = time.monotonic()
         try:
             reply = await pending.reply
+            self._count(callout.tenant, "succeeded" if reply.success else "failed")
             return reply if reply.success else replace(reply, member_id=member.id)
         except CalloutTimeout:
             member.timed_out += 1
+            self._count(callout.tenant, "timed_out")
             raise
         finally:
             self.times[callout.kind].observe(time.monotonic() - begun)
@@ -72,6 +87,12 @@ class Dispatcher:
     async def wait_drained(self) -> None:
         """Wait until no callout is under way; for a shutdown that lets them finish."""
         await self._idle.wait()
+
+    def _count(self, tenant: TenantId, outcome: CallOutcome) -> None:
+        key = (tenant, outcome)
+        if key not in self.calls and len(self.calls) >= MAX_TENANTS * len(CALL_OUTCOMES):
+            key = (OTHER_TENANTS, outcome)
+        self.calls[key] += 1
 
     def _begin(self) -> None:
         self._in_flight += 1

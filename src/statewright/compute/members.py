@@ -57,7 +57,7 @@ class PendingCallout:
     is lost.
     """
 
-    __slots__ = ("_bucket", "_deadline", "_deadlines", "_loop", "_taken", "callout", "member_id", "reply")
+    __slots__ = ("_bucket", "_deadline", "_deadlines", "_loop", "_taken", "begun", "callout", "member_id", "reply")
 
     def __init__(self, callout: Callout, member_id: str, deadlines: Deadlines) -> None:
         self._loop = loop = asyncio.get_running_loop()
@@ -66,8 +66,15 @@ class PendingCallout:
         self.reply: asyncio.Future[CalloutResult] = loop.create_future()
         self._taken = False
         self._deadlines = deadlines
-        self._deadline = loop.time() + callout.timeout_ms / 1000
+        self.begun = loop.time()
+        """When it was put into the outbox, by the clock of the loop."""
+        self._deadline = self.begun + callout.timeout_ms / 1000
         self._bucket = deadlines.add(self, self._deadline)
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether it may have reached the member."""
+        return self._taken
 
     def mark_taken(self) -> None:
         """Note that the writer begins to write it; whether it reaches the member is uncertain from now on."""

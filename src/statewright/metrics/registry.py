@@ -11,6 +11,7 @@ from statewright.egress import Egress
 from statewright.metrics.node import ClusterCollector, Dropping, ResourceCollector, SpanCollector, TargetCollector
 from statewright.metrics.operations import IdempotencyCollector, OpsCollector, ProviderCollector, WaitCollector
 from statewright.metrics.processes import LanguageCollector, StepCollector
+from statewright.metrics.queues import QueueCollector
 from statewright.metrics.requests import GrpcCollector, RequestCollector, StepCallCollector
 from statewright.metrics.runs import RunCollector, ScheduleCollector, TransactionCollector
 from statewright.services.auth.identity import Administration
@@ -19,6 +20,8 @@ from statewright.services.idempotency.sweeping import IdempotencySweeper
 from statewright.services.ops.audit import OpsAuditSweeper
 from statewright.services.ops.incidents import IncidentSweeper
 from statewright.services.ops.metrics import OpsMetrics
+from statewright.services.ops.presence import WorkPresence
+from statewright.services.ops.queue_watch import QueueWatch
 from statewright.services.ops.suspensions import SuspensionEnder
 from statewright.services.ops.waiting import EntityWaits
 from statewright.services.processes.hosting import ProcessHosts
@@ -67,13 +70,21 @@ class Metrics:
         incidents = runtime.extensions.get(IncidentSweeper)
         ender = runtime.extensions.get(SuspensionEnder)
         removed = runtime.extensions.get(IdempotencySweeper)
+        workers = runtime.extensions.get(WorkPresence)
         self._registry.register(
             OpsCollector(
                 runtime,
                 ops,
-                [("ops_audit", sweeper), ("idempotency", removed), ("suspension", ender), ("incident", incidents)],
+                [
+                    ("ops_audit", sweeper),
+                    ("idempotency", removed),
+                    ("suspension", ender),
+                    ("incident", incidents),
+                    ("worker_seen", workers),
+                ],
             )
         )
+        self._registry.register(QueueCollector(runtime.extensions.get(QueueWatch), node.local))
         self._registry.register(WaitCollector(runtime.extensions.get(EntityWaits)))
         self._registry.register(IdempotencyCollector(runtime.extensions.get(IdempotentRequests), removed))
         identity = runtime.extensions.get(Administration).identity

@@ -480,6 +480,10 @@ class Table(Struct, frozen=True, kw_only=True):
     incident_sweep_interval: Annotated[
         timedelta, _ours(_ops)(_DURATION, "pause between looks for incidents that took care of themselves")
     ] = span("30s")
+    alert_no_worker_after: Annotated[
+        timedelta,
+        _ours(_ops)(_DURATION_OR_ZERO, "how long work waits without a worker before an incident; 0: for ever"),
+    ] = span("60s")
     ops_audit_retention: Annotated[
         timedelta, _ours(_ops)(period(), "how long the audit trail of operators is kept")
     ] = span("9600h")

@@ -135,6 +135,19 @@ class NodeTable:
          WHERE member.draining <> excluded.draining
     """
 
+    MAX_TAGS = 10_000
+
+    REMEMBER_TAGS = """
+        -- For who asks whether a tag is a slip of the pen: which ones there ever were, so many of a tenant at most.
+        INSERT INTO tag_seen (tenant, tag)
+        SELECT DISTINCT joined.tenant, tag
+          FROM unnest($1::text[], $2::text[]) AS joined (tenant, tags)
+         CROSS JOIN LATERAL json_array_elements_text(joined.tags::json) AS tag
+         WHERE NOT EXISTS (SELECT FROM tag_seen WHERE tag_seen.tenant = joined.tenant AND tag_seen.tag = tag.value)
+           AND (SELECT count(*) FROM tag_seen WHERE tag_seen.tenant = joined.tenant) < $3
+        ON CONFLICT DO NOTHING
+    """
+
     async def publish(self, node: NodeId, members: Iterable[MemberRow], revision: int) -> bool:
         """Make these the node's members, as ``revision``, and say so; False when the node's row is gone."""
         connected = list(members)
@@ -146,6 +159,7 @@ class NodeTable:
             await self._connection.execute(self.LEAVE, node, tenants, ids)
             draining = [member.is_draining for member in connected]
             await self._connection.execute(self.JOIN, node, tenants, ids, tags, draining)
+            await self._connection.execute(self.REMEMBER_TAGS, tenants, tags, self.MAX_TAGS)
             await self._connection.execute(ANNOUNCE, CHANNEL, node)
         return True
 

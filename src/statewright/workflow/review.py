@@ -68,6 +68,8 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     suspends: Callable[[str, str], bool] | None = None
     """Whether a workflow, or with a name a transition of it, is suspended; None where that is not known."""
     suspends_tags: Callable[[Collection[str]], bool] | None = None
+    has_seen: Callable[[str], bool] | None = None
+    """Whether a member ever declared a tag; None where that is not known."""
 
 
 def list_findings(
@@ -215,6 +217,11 @@ def _review_work(workflow: Workflow, at: str, around: Surroundings) -> Iterator[
     asked = list(_list_asked(workflow, at)) if around.has_member is not None and workflow.active else []
     for place, tags in asked:
         if around.has_member is not None and not around.has_member(tags):
+            unknown = [] if around.has_seen is None else [tag for tag in tags if not around.has_seen(tag)]
+            if unknown:
+                message = f"no member ever had the tag {', '.join(unknown)}"
+                yield _warn("TAG_NEVER_SEEN", place, message, "check how it is written, or start its node")
+                continue
             told = f"the tags {', '.join(tags)}" if tags else "any tags"
             yield _warn("TAG_WITHOUT_MEMBER", place, f"no member with {told} is connected", "start its node")
     for state in workflow.states.values():

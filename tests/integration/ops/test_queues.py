@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from statewright.ids import TenantId
-from statewright.services.ops.queues import JobCounts
+from statewright.services.ops.queues import WorkCounts
 from tests.builders import SAMPLE, a_processor, a_workflow, manual
 from tests.integration.node import a_node
 from tests.integration.ops.builders import ops_api, walk
@@ -34,7 +34,8 @@ def test_jobs_without_a_worker_are_waiting(ops: Api, v1: Api) -> None:
     start_jobs(v1, 3)
     [queue] = done(ops.get("/queues?withoutWorker=true"))["items"]
     assert queue.pop("oldestAgeSeconds") >= 0
-    expected = {"depth": 3, "inFlight": 0, "delayed": 0, "held": 0, "workers": 0, "wanted": 3}
+    expected = {"depth": 3, "inFlight": 0, "delayed": 0, "held": 0, "workers": 0, "wanted": 3, "suspended": False}
+    assert queue.pop("since") is None or queue["depth"]
     assert queue == {"kind": "JOB_TYPE", "name": "mail", **expected}
     assert done(ops.get("/queues/JOB_TYPE/mail"))["depth"] == 3
 
@@ -101,7 +102,7 @@ def test_a_member_with_the_tag_takes_jobs_of_the_type(ops: Api, service: Running
 
 
 def test_requests_that_meet_are_counted_by_one_statement(service: RunningService, tenant: str) -> None:
-    counts = service.parts.runtime.extensions.get(JobCounts)
+    counts = service.parts.runtime.extensions.get(WorkCounts)
 
     async def ask() -> list[object]:
         return list(await asyncio.gather(*[counts.fetch(TenantId(tenant)) for _ in range(20)]))

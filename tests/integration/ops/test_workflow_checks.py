@@ -10,7 +10,7 @@ from statewright.cli.main import program
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, manual, when
 from tests.integration.node import a_node
 from tests.integration.ops.builders import ops_api
-from tests.service import Api, RunningService, a_token, done, refused
+from tests.service import Api, RunningService, a_token, done, eventually, refused
 
 CHECK = "/models/prize/1/workflow/check"
 LATE = {"name": "LATE", "next": "B", "manual": False, "schedule": {"delayMs": 3_600_000}}
@@ -78,9 +78,14 @@ def test_a_witness_of_an_overlap_makes_both_transitions_fire(api: Api, ops: Api)
 def test_tags_are_held_against_the_connected_members(service: RunningService, api: Api, ops: Api, tenant: str) -> None:
     api.a_model()
     workflow = a_workflow(A=[manual("GO", to="B", processors=[a_processor(tags="mail")])], B=[])
-    assert codes(check(ops, workflow)) == ["TAG_WITHOUT_MEMBER"]
-    with a_node(service, tenant, "mail"):
+    [finding] = check(ops, workflow)["findings"]
+    assert (finding["code"], finding["message"]) == ("TAG_NEVER_SEEN", "no member ever had the tag mail")
+    other = a_workflow(A=[manual("GO", to="B", processors=[a_processor(tags="mail,pigeon")])], B=[])
+    with a_node(service, tenant, "Mail"):
         assert codes(check(ops, workflow)) == []
+        told = "no member ever had the tag pigeon"
+        eventually(lambda: [each["message"] for each in check(ops, other)["findings"]] == [told])
+    eventually(lambda: codes(check(ops, workflow)) == ["TAG_WITHOUT_MEMBER"])
 
 
 def test_a_suspended_transition_is_told(service: RunningService, api: Api, ops: Api, tenant: str) -> None:

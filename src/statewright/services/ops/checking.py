@@ -18,6 +18,7 @@ from statewright.services.ops.members import ConnectedMembers
 from statewright.services.ops.metrics import OpsMetrics
 from statewright.services.runtime import Caller, Runtime
 from statewright.storage import models
+from statewright.storage.ops.presence import list_seen_tags
 from statewright.storage.ops.workflow_use import StateCount, count_use
 from statewright.suspensions import ActiveSuspensions
 from statewright.workflow import Workflow, decode_json, find_governing, workflows_from_stored
@@ -63,6 +64,7 @@ async def check_workflows(runtime: Runtime, caller: Caller, key: ModelKey, body:
     use = await count_use(runtime.pool, caller.tenant, model)
     members = runtime.extensions.get(ConnectedMembers)
     tags = [frozenset(member.tags) for member in members.iterate(caller.tenant)]
+    seen = await list_seen_tags(runtime.pool, caller.tenant)
     around = Surroundings(
         has_member=lambda needed: any({tag.lower() for tag in needed} <= declared for declared in tags),
         uses=None if use is None else _to_uses(use[0]),
@@ -70,6 +72,7 @@ async def check_workflows(runtime: Runtime, caller: Caller, key: ModelKey, body:
         scan_interval_ms=runtime.extensions.get(CheckConfig).scan_interval // timedelta(milliseconds=1),
         suspends=partial(_is_suspended, runtime.suspensions, caller.tenant, key),
         suspends_tags=lambda needed: runtime.suspensions.find_tags(caller.tenant, needed) is not None,
+        has_seen=lambda tag: tag.lower() in seen,
     )
     stored_text = found.workflows.text if found.workflows else "[]"
     result = await run_in_thread(partial(_check, body, key, found.model.schema, stored_text, around))

@@ -156,6 +156,8 @@ async def _repeat(
         return await _repeat_timer(runtime, caller, incident, by, act)
     if incident.kind == "CHAIN_FAILED":
         raise IncidentNotRetryable("start the successor by hand")
+    if incident.kind == "NO_WORKER":
+        raise IncidentNotRetryable("it is over when a worker comes")
     staged = retries.build_staged_retry(caller.tenant, incident.id, claim, by, act)
     closing = replace(caller, parts={**caller.parts, INCIDENT_RETRIES.name: staged})
     repeat_kind = _repeat_run if incident.kind == "RUN_FAILED" else _repeat_step

@@ -30,6 +30,7 @@ from statewright.net import Moment
 from statewright.net.open_joins import OpenJoin
 from statewright.processes.language import DefinitionCompiler, I, P, ProcessLanguage
 from statewright.processes.retries import Backoff
+from statewright.services.processes.polling import PollingWorkers
 from statewright.services.processes.wakeups import DueRows, LogFollowers, Wakeups
 from statewright.services.runtime import Caller, Runtime
 from statewright.storage.pool import Pool
@@ -225,6 +226,7 @@ class ProcessHosts:
 
     def __init__(self, clock: Clock) -> None:
         self.wakeups = Wakeups(clock)
+        self.polling_workers = PollingWorkers(clock)
         self.next_moment = IdClock(clock)
         self.due_children = DueRows()
         self.due_ends = DueRows()

@@ -114,6 +114,8 @@ async def claim(queue: JobQueue, caller: Caller, request: JobClaim) -> tuple[Cla
     if not types or request.max_jobs <= 0:
         return ()
     request = replace(request, job_types=types)
+    if request.route is None:
+        queue.hosts.polling_workers.note(caller.tenant, request.worker_id, types)
     wait = min(request.wait, MAX_WAIT)
     if wait <= timedelta(0):
         topics = _list_topics(queue, caller.tenant, request)

@@ -20,6 +20,9 @@ from statewright.storage.schedules import PARKED
 MAX_PER_FINGERPRINT: Final = 1_000
 """Open incidents of one cause; of further subjects none is stored."""
 
+MAX_OPEN: Final = 100_000
+"""Open incidents of a tenant; further ones are only counted."""
+
 MAX_BATCH: Final = 1_000
 
 STATEMENT_TIMEOUT_S: Final = 5.0
@@ -47,16 +50,28 @@ INCIDENTS: Final = build_staged_part("incidents", _SECTIONS)
 
 WRITE: Final = f"""
     WITH applied AS (SELECT 0 AS t),
+    -- Tenants that have as many open ones as are kept: repetitions count, nothing else is stored.
+    crowded AS MATERIALIZED (
+        SELECT tenant
+          FROM (SELECT DISTINCT item ->> 'tenant' AS tenant FROM json_array_elements($1::json) AS item) AS asking
+         WHERE (SELECT count(*) FROM (SELECT FROM incident
+                                       WHERE tenant = asking.tenant AND status = 'OPEN' LIMIT $3) AS counted) >= $3
+    ),
     asked AS (
         SELECT 0 AS t, json_build_object('rows', coalesce(json_agg(item), '[]')) AS part
           FROM json_array_elements($1::json) AS item
-         WHERE EXISTS (SELECT FROM incident
-                        WHERE tenant = item ->> 'tenant' AND subject_id = item ->> 'subject_id'
-                          AND fingerprint = item ->> 'fingerprint' AND status = 'OPEN')
-            OR (SELECT count(*) FROM (SELECT FROM incident
+         CROSS JOIN LATERAL (
+                SELECT EXISTS (SELECT FROM incident
+                                WHERE tenant = item ->> 'tenant' AND subject_id = item ->> 'subject_id'
+                                  AND fingerprint = item ->> 'fingerprint' AND status = 'OPEN') AS is_open) AS stored
+         WHERE CASE WHEN stored.is_open THEN NOT $2::boolean
+                    ELSE NOT EXISTS (SELECT FROM crowded WHERE tenant = item ->> 'tenant')
+                         AND (SELECT count(*)
+                                FROM (SELECT FROM incident
                                        WHERE tenant = item ->> 'tenant' AND fingerprint = item ->> 'fingerprint'
                                          AND status = 'OPEN' LIMIT {MAX_PER_FINGERPRINT}) AS counted)
-               < {MAX_PER_FINGERPRINT}
+                             < {MAX_PER_FINGERPRINT}
+               END
     ),
     {_SECTIONS["writes"].replace("json_to_recordset($incidents::json) AS batch (t int, part json)", "asked AS batch")}
     ended AS (SELECT)
@@ -64,10 +79,21 @@ WRITE: Final = f"""
 """  # noqa: S608 - constants
 
 
-async def write_incidents(pool: Pool, rows: Sequence[IncidentRow]) -> int:
-    """Store failures that have no commit of their own; how many. No two of ``rows`` are one incident."""
+async def write_incidents(
+    pool: Pool, rows: Sequence[IncidentRow], *, once: bool = False, max_open: int = MAX_OPEN
+) -> int:
+    """Store failures that have no commit of their own; how many. No two of ``rows`` are one incident.
+
+    ``once``: what is open already is not counted again. ``max_open`` are kept of a tenant.
+    """
     async with pool.connection() as connection:
-        written: int = await connection.fetchval(WRITE, _encode(rows).decode(), timeout=STATEMENT_TIMEOUT_S)
+        return await _write(connection, rows, once=once, max_open=max_open)
+
+
+async def _write(
+    connection: asyncpg.Connection, rows: Sequence[IncidentRow], *, once: bool = False, max_open: int = MAX_OPEN
+) -> int:
+    written: int = await connection.fetchval(WRITE, _encode(rows).decode(), once, max_open, timeout=STATEMENT_TIMEOUT_S)
     return written
 
 
@@ -273,7 +299,7 @@ async def note_timer_failure(
     async with pool.connection() as connection, connection.transaction():
         is_parked: bool = await connection.fetchval(NOTE_TIMER_FAILURE, *timer, max_failures) or False
         if is_parked and incident is not None:
-            await connection.fetchval(WRITE, _encode([incident]).decode(), timeout=STATEMENT_TIMEOUT_S)
+            await _write(connection, [incident])
     return is_parked
 
 

@@ -1,14 +1,18 @@
-"""The job queues of a tenant, of all process languages together."""
+"""What waits to be done, and who could do it: jobs of all process languages together, and callouts."""
 
-from typing import Final
+from typing import Any, Final
 
+import asyncpg
 from msgspec import Struct
 
 from statewright.ids import TenantId
 from statewright.storage.pool import Pool
 
 MAX_JOBS: Final = 100_000
-"""Unfinished jobs of a tenant that are counted; with more, every count is a lower bound."""
+"""Unfinished jobs that are counted; with more, every count is a lower bound."""
+
+SEEN_WITHIN_US: Final = 60_000_000
+"""A worker that has polled within this time is there."""
 
 
 class JobQueue(Struct, frozen=True, kw_only=True):
@@ -17,6 +21,7 @@ class JobQueue(Struct, frozen=True, kw_only=True):
     ``routes`` are the tags that definitions name for them, None where the job type is the tag.
     """
 
+    tenant: TenantId
     job_type: str
     depth: int
     in_flight: int
@@ -29,75 +34,119 @@ class JobQueue(Struct, frozen=True, kw_only=True):
 class LeaseHolder(Struct, frozen=True, kw_only=True):
     """A worker with jobs of some types, and when it took the last one, in epoch microseconds."""
 
+    tenant: TenantId
     worker: str
     job_types: tuple[str, ...]
     leases: int
     last_lease_at: int
 
 
-class JobCensus(Struct, frozen=True, kw_only=True):
-    """The queues by type, and who has leased jobs of them. ``is_complete``: whether all jobs were counted."""
+class Poller(Struct, frozen=True, kw_only=True):
+    """A worker that has polled jobs of some types at a node, the last time at ``seen_at``, in epoch microseconds."""
 
-    queues: tuple[JobQueue, ...]
+    tenant: TenantId
+    worker: str
+    node: str
+    job_types: tuple[str, ...]
+    seen_at: int
+
+
+class CalloutQueue(Struct, frozen=True, kw_only=True):
+    """The callouts of all nodes that need the same tags, sorted and joined by commas."""
+
+    tenant: TenantId
+    tags: str
+    depth: int
+    in_flight: int
+    oldest_age_us: int | None
+
+
+class WorkCensus(Struct, frozen=True, kw_only=True):
+    """What waits, and who is there. ``is_complete``: whether all jobs were counted."""
+
+    jobs: tuple[JobQueue, ...]
+    callouts: tuple[CalloutQueue, ...]
     holders: tuple[LeaseHolder, ...]
+    pollers: tuple[Poller, ...]
     is_complete: bool
 
 
-QUEUES: Final = """
+def _build_queues(condition: str) -> str:
+    return f"""
     -- Grouped by hash, with the tags: one sort of so many jobs would take as long as all the rest.
-    SELECT job_type, sum(jobs)::bigint AS jobs, sum(depth)::bigint AS depth, sum(in_flight)::bigint AS in_flight,
-           sum(delayed)::bigint AS delayed, sum(held)::bigint AS held,
+    SELECT tenant, job_type, sum(jobs)::bigint AS jobs, sum(depth)::bigint AS depth,
+           sum(in_flight)::bigint AS in_flight, sum(delayed)::bigint AS delayed, sum(held)::bigint AS held,
            now_us() - min(oldest) AS oldest_age_us, array_agg(tags) AS routes
-      FROM (SELECT job_type, tags, count(*) AS jobs,
+      FROM (SELECT tenant, job_type, tags, count(*) AS jobs,
                    count(*) FILTER (WHERE lock_expires_at IS NULL AND NOT held) AS depth,
                    count(*) FILTER (WHERE locked_at IS NOT NULL AND NOT held) AS in_flight,
                    count(*) FILTER (WHERE lock_expires_at IS NOT NULL AND locked_at IS NULL AND NOT held) AS delayed,
                    count(*) FILTER (WHERE held) AS held,
                    min(created_at) FILTER (WHERE lock_expires_at IS NULL AND NOT held) AS oldest
-              FROM (SELECT job_type, tags, locked_at, lock_expires_at, held, created_at
-                      FROM process_job WHERE tenant = $1 LIMIT $2) AS counted
-             GROUP BY job_type, tags) AS route
-     GROUP BY job_type
-     ORDER BY job_type
-"""
+              FROM (SELECT tenant, job_type, tags, locked_at, lock_expires_at, held, created_at
+                      FROM process_job WHERE {condition} LIMIT $1) AS counted
+             GROUP BY tenant, job_type, tags) AS route
+     GROUP BY tenant, job_type
+     ORDER BY tenant, job_type
+    """  # noqa: S608 - the conditions below
 
-HOLDERS: Final = """
+
+def _build_holders(condition: str) -> str:
+    return f"""
     -- Leased jobs are few, and have an index of their own.
-    SELECT worker, array_agg(DISTINCT job_type) AS job_types, count(*) AS leases, max(locked_at) AS last_lease_at
-      FROM (SELECT worker, job_type, locked_at
+    SELECT tenant, worker, array_agg(DISTINCT job_type) AS job_types, count(*) AS leases,
+           max(locked_at) AS last_lease_at
+      FROM (SELECT tenant, worker, job_type, locked_at
               FROM process_job
-             WHERE tenant = $1 AND lock_expires_at IS NOT NULL AND locked_at IS NOT NULL LIMIT $2) AS leased
-     GROUP BY worker
-     ORDER BY worker
-"""
+             WHERE {condition} AND lock_expires_at IS NOT NULL AND locked_at IS NOT NULL LIMIT $1) AS leased
+     GROUP BY tenant, worker
+     ORDER BY tenant, worker
+    """  # noqa: S608 - the conditions below
 
 
-async def count_jobs(pool: Pool, tenant: TenantId) -> JobCensus:
-    """The unfinished jobs of a tenant, up to ``MAX_JOBS``."""
+def _build_pollers(condition: str) -> str:
+    return f"""
+    SELECT tenant, worker, node, job_types, seen_at
+      FROM worker_seen
+     WHERE {condition} AND seen_at > now_us() - {SEEN_WITHIN_US}
+     ORDER BY tenant, worker, seen_at
+     LIMIT $1
+    """  # noqa: S608 - the conditions below
+
+
+def _build_callouts(condition: str) -> str:
+    return f"""
+    SELECT queue.tenant, queue.tags, sum(queue.depth)::bigint AS depth, sum(queue.in_flight)::bigint AS in_flight,
+           now_us() - min(queue.oldest_at) AS oldest_age_us
+      FROM callout_queue AS queue JOIN cluster_node AS node ON node.id = queue.node AND node.lease_until > now_us()
+     WHERE {condition.replace("tenant", "queue.tenant")}
+     GROUP BY queue.tenant, queue.tags
+     ORDER BY queue.tenant, queue.tags
+     LIMIT $1
+    """  # noqa: S608 - the conditions below
+
+
+_BUILDERS: Final = (_build_queues, _build_holders, _build_pollers, _build_callouts)
+OF_ALL: Final = tuple(build("true") for build in _BUILDERS)
+OF_TENANT: Final = tuple(build("tenant = $2") for build in _BUILDERS)
+
+
+async def count_work(pool: Pool, tenant: TenantId | None = None) -> WorkCensus:
+    """What waits for a tenant, or for all of them, up to ``MAX_JOBS`` jobs."""
+    statements, arguments = (OF_ALL, ()) if tenant is None else (OF_TENANT, (tenant,))
     async with pool.connection() as connection:
-        rows = await connection.fetch(QUEUES, tenant, MAX_JOBS + 1)
-        holders = await connection.fetch(HOLDERS, tenant, MAX_JOBS + 1)
-    return JobCensus(
-        queues=tuple(
-            JobQueue(
-                job_type=row["job_type"],
-                depth=row["depth"],
-                in_flight=row["in_flight"],
-                delayed=row["delayed"],
-                held=row["held"],
-                oldest_age_us=row["oldest_age_us"],
-                routes=tuple(row["routes"]),
-            )
-            for row in rows
-        ),
-        holders=tuple(
-            LeaseHolder(
-                worker=row["worker"],
-                job_types=tuple(row["job_types"]),
-                leases=row["leases"],
-                last_lease_at=row["last_lease_at"],
-            )
-            for row in holders
-        ),
-        is_complete=sum(row["jobs"] for row in rows) <= MAX_JOBS,
+        jobs, holders, pollers, callouts = [
+            await connection.fetch(statement, MAX_JOBS + 1, *arguments) for statement in statements
+        ]
+    return WorkCensus(
+        jobs=tuple(JobQueue(**_to_fields(row, without="jobs")) for row in jobs),
+        holders=tuple(LeaseHolder(**_to_fields(row)) for row in holders),
+        pollers=tuple(Poller(**_to_fields(row)) for row in pollers),
+        callouts=tuple(CalloutQueue(**_to_fields(row)) for row in callouts),
+        is_complete=sum(row["jobs"] for row in jobs) <= MAX_JOBS,
     )
+
+
+def _to_fields(row: asyncpg.Record, *, without: str = "") -> dict[str, Any]:
+    """Arrays as tuples."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in row.items() if name != without}

@@ -15,10 +15,10 @@ from statewright.instants import to_rfc3339
 from statewright.net.durations import parse_delay
 from statewright.services.ops import members, queues
 from statewright.services.ops.members import Worker, WorkerKind
-from statewright.services.ops.queues import NameKey, Queue, WorkerFilter
+from statewright.services.ops.queues import NameKey, Queue, QueueKind, WorkerFilter
 
 KINDS: Final[dict[str, WorkerKind]] = {"STREAM": "STREAM", "POLL": "POLL"}
-JOB_TYPE: Final = "JOB_TYPE"
+QUEUE_KINDS: Final[dict[str, QueueKind]] = {"JOB_TYPE": "JOB_TYPE", "TAG": "TAG"}
 
 STALE_AFTER: Final = timedelta(seconds=20)
 """Two intervals of keep-alive messages."""
@@ -33,7 +33,10 @@ MEMBER_FILTERS: Final = (
     Query("node", "string", "id of the node it is connected to", repeatable=True),
     Query("stale", "boolean", "nothing was heard of it for 20 seconds"),
 )
-QUEUE_FILTERS: Final = (Query("withoutWorker", "boolean", "only queues whose jobs nobody can take"),)
+QUEUE_FILTERS: Final = (
+    Query("kind", "string", "`JOB_TYPE` or `TAG`", repeatable=True),
+    Query("withoutWorker", "boolean", "only queues that nobody serves"),
+)
 
 
 async def list_members(request: Request) -> Response:
@@ -56,20 +59,37 @@ async def list_members(request: Request) -> Response:
 
 
 async def list_queues(request: Request) -> Response:
-    """The job types that have unfinished jobs."""
+    """What has unfinished jobs or callouts."""
+    kinds = request.query_all("kind")
+    if not set(kinds) <= QUEUE_KINDS.keys():
+        raise InvalidParameter("kind")
     page = read_page_request(request, QUEUE_FILTERS, NameKey)
     found = await queues.list_queues(
-        request.runtime, request.caller, page, without_worker=request.query_flag("withoutWorker")
+        request.runtime,
+        request.caller,
+        page,
+        without_worker=request.query_flag("withoutWorker"),
+        kinds=[QUEUE_KINDS[kind] for kind in kinds] or None,
     )
     return build_list_response(request, QUEUE_FILTERS, found, _describe_queue)
 
 
-async def get_queue(request: Request) -> Response:
+async def get_job_queue(request: Request) -> Response:
     """The queue of a job type, which may be empty."""
-    name = request.path_params["jobType"]
+    return await _get_queue(request, "JOB_TYPE", "jobType")
+
+
+async def get_tag_queue(request: Request) -> Response:
+    """The callouts that need some tags; there may be none."""
+    return await _get_queue(request, "TAG", "tags")
+
+
+async def _get_queue(request: Request, kind: QueueKind, parameter: str) -> Response:
+    name = request.path_params[parameter]
     if "\0" in name:
-        raise InvalidParameter("jobType")
-    return Response(encode_json(_describe_queue(await queues.get_queue(request.runtime, request.caller, name))))
+        raise InvalidParameter(parameter)
+    queue = await queues.get_queue(request.runtime, request.caller, name, kind=kind)
+    return Response(encode_json(_describe_queue(queue)))
 
 
 async def drain_member(request: Request) -> Response:
@@ -102,7 +122,7 @@ def _describe_worker(worker: Worker) -> dict[str, object]:
 
 def _describe_queue(queue: Queue) -> dict[str, object]:
     shown: dict[str, object] = {
-        "kind": JOB_TYPE,
+        "kind": queue.kind,
         "name": queue.name,
         "depth": queue.depth,
         "inFlight": queue.in_flight,
@@ -111,6 +131,8 @@ def _describe_queue(queue: Queue) -> dict[str, object]:
         "oldestAgeSeconds": None if queue.oldest_age_us is None else queue.oldest_age_us // 1_000_000,
         "workers": queue.workers,
         "wanted": queue.wanted,
+        "suspended": queue.is_suspended,
+        "since": None if queue.since is None else to_rfc3339(queue.since),
     }
     return shown | {"isLowerBound": True} if queue.is_lower_bound else shown
 
@@ -143,7 +165,7 @@ QUEUES: Final = (
         path="/ops/v1/queues",
         endpoint=list_queues,
         id="listQueues",
-        summary="The job types that have unfinished jobs, by name",
+        summary="The job types that have unfinished jobs, and the tags that callouts need, by kind and name",
         query=(*QUEUE_FILTERS, *PAGING),
         reply="OpsQueues",
         problems=("BAD_REQUEST",),
@@ -151,9 +173,18 @@ QUEUES: Final = (
     OpsRoute(
         method="GET",
         path="/ops/v1/queues/JOB_TYPE/{jobType}",
-        endpoint=get_queue,
+        endpoint=get_job_queue,
         id="getQueue",
         summary="The queue of a job type; an empty one where there are no jobs",
+        reply="OpsQueue",
+        problems=("BAD_REQUEST",),
+    ),
+    OpsRoute(
+        method="GET",
+        path="/ops/v1/queues/TAG/{tags}",
+        endpoint=get_tag_queue,
+        id="getCalloutQueue",
+        summary="The callouts that need some tags, which are joined by commas; there may be none",
         reply="OpsQueue",
         problems=("BAD_REQUEST",),
     ),

@@ -1,0 +1,97 @@
+"""What nodes tell each other of workers that poll, and of callouts that wait or are under way."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from statewright.ids import NodeId, TenantId
+from statewright.storage.pool import Pool
+
+MAX_BATCH: Final = 1_000
+"""Rows that one statement removes."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class WorkerRow(Struct, frozen=True, kw_only=True):
+    """A worker that polls. ``seen_at`` in epoch microseconds."""
+
+    tenant: TenantId
+    worker: str
+    job_types: tuple[str, ...]
+    seen_at: int
+
+
+class CalloutQueueRow(Struct, frozen=True, kw_only=True):
+    """Callouts of one node that need the same tags: ``depth`` wait, the oldest since ``oldest_at`` (epoch
+    microseconds). ``tags`` are sorted and joined by commas.
+    """
+
+    tenant: TenantId
+    tags: str
+    depth: int
+    in_flight: int
+    oldest_at: int | None
+
+
+SEE: Final = """
+    INSERT INTO worker_seen (tenant, worker, node, job_types, seen_at)
+    SELECT tenant, worker, $1, ARRAY(SELECT json_array_elements_text(job_types)), seen_at
+      FROM json_to_recordset($2::json) AS seen (tenant text, worker text, job_types json, seen_at bigint)
+        ON CONFLICT (tenant, worker, node) DO UPDATE SET job_types = excluded.job_types, seen_at = excluded.seen_at
+"""
+
+FORGET: Final = """
+    DELETE FROM worker_seen
+     WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM worker_seen WHERE seen_at < now_us() - $1::bigint LIMIT $2 FOR UPDATE SKIP LOCKED))
+"""
+
+WITHDRAW: Final = """
+    DELETE FROM callout_queue
+     WHERE node = $1 AND (tenant, tags) NOT IN (SELECT tenant, tags FROM json_to_recordset($2::json)
+                                                    AS told (tenant text, tags text))
+"""
+
+TELL: Final = """
+    INSERT INTO callout_queue (node, tenant, tags, depth, in_flight, oldest_at)
+    SELECT $1, tenant, tags, depth, in_flight, oldest_at
+      FROM json_to_recordset($2::json)
+        AS told (tenant text, tags text, depth integer, in_flight integer, oldest_at bigint)
+     WHERE EXISTS (SELECT FROM cluster_node WHERE id = $1)
+        ON CONFLICT (node, tenant, tags) DO UPDATE
+       SET depth = excluded.depth, in_flight = excluded.in_flight, oldest_at = excluded.oldest_at
+"""
+
+
+async def publish_workers(pool: Pool, node: NodeId, workers: Sequence[WorkerRow]) -> None:
+    """Tell which workers poll at a node."""
+    async with pool.connection() as connection:
+        await connection.execute(SEE, node, _encode(workers).decode())
+
+
+async def forget_workers(pool: Pool, *, older_than_us: int) -> int:
+    """Remove up to ``MAX_BATCH`` workers that have not polled for so long; how many."""
+    async with pool.connection() as connection:
+        status: str = await connection.execute(FORGET, older_than_us, MAX_BATCH)
+    return int(status.rsplit(" ", 1)[1])
+
+
+async def publish_callouts(pool: Pool, node: NodeId, queues: Sequence[CalloutQueueRow]) -> None:
+    """Tell what waits and is under way at a node, in place of what it told before."""
+    text = _encode(queues).decode()
+    async with pool.connection() as connection, connection.transaction():
+        await connection.execute(WITHDRAW, node, text)
+        await connection.execute(TELL, node, text)
+
+
+SEEN_TAGS: Final = "SELECT tag FROM tag_seen WHERE tenant = $1"
+
+
+async def list_seen_tags(pool: Pool, tenant: TenantId) -> frozenset[str]:
+    """The tags that calculation members of the tenant ever had, in lower case."""
+    async with pool.connection() as connection:
+        rows = await connection.fetch(SEEN_TAGS, tenant)
+    return frozenset(row["tag"] for row in rows)
