@@ -12,6 +12,8 @@ MAX_PATCHES: Final = 10_000
 MAX_LOG_ENTRIES: Final = 10_000
 LOGGED: Final = frozenset(
     {
+        "step.started",
+        "loop.iteration.started",
         "task.started",
         "task.attempt.started",
         "task.attempt.done",

@@ -17,14 +17,15 @@ run at all. The completion is
     {"status": "ok", "result": …, "patches": [{"path": ["a", "b"], "value": …}], "results": {label: …}, "log": […]}
     {"status": "error", "error": {"kind": …}, "patches": […], "results": {…}, "log": […]}
 
-``log`` has the task events in order, each ``{"event": "task.started", "task": label, "attempt": 1, …}`` as the event
-log names them. Patches have been made in this order, each with the place in the log at which it was made (``at``: how
-many entries were before it). While the pipeline runs, a worker may report those it has made by a *progress* report,
-``{"patches": [only new ones], "from": n, "log": [only new entries], "logFrom": m}`` with how many the service has
-acknowledged before: its answer is ``{"patches": n, "log": m}``. The completion has them all, and as ``logged`` how many
-entries of the log were acknowledged; patches that had their effect are told from others by number and value. Over REST
-a report is ``POST /v1/jobs/{id}/progress`` with ``{"workerId": …, "progress": {…}}``; 404 says that the service takes
-none, and 409 that the run is over for this worker, which may stop.
+``log`` has the events of the run in order, ``{"event": "step.started"}`` or ``loop.iteration.started``, and of its
+tasks, each ``{"event": "task.started", "task": label, "attempt": 1, …}`` as the event log names them. Patches have been
+made in this order, each with the place in the log at which it was made (``at``: how many entries were before it). While
+the pipeline runs, a worker may report those it has made by a *progress* report, ``{"patches": [only new ones], "from":
+n, "log": [only new entries], "logFrom": m}`` with how many the service has acknowledged before: its answer is
+``{"patches": n, "log": m}``. The completion has them all, and as ``logged`` how many entries of the log were
+acknowledged; patches that had their effect are told from others by number and value. Over REST a report is ``POST
+/v1/jobs/{id}/progress`` with ``{"workerId": …, "progress": {…}}``; 404 says that the service takes none, and 409 that
+the run is over for this worker, which may stop.
 
 A pipeline that :func:`choose_job_type` gives no type is run by the service itself
 (:func:`statewright.services.playbooks.pipelines.run_pipeline`), with a completion of the same form.

@@ -37,6 +37,10 @@ WORKER_EVENT: Final = "worker.event"
 """The trace of what a worker reports of a run: its details are the entry."""
 
 
+REQUEST: Final = "request"
+"""The trace of who asked for an operation and why, before all that it led to."""
+
+
 class LogEvent(Struct, frozen=True, kw_only=True):
     """An entry of the log, without the execution, its number and the instant, which are those of the advance."""
 
@@ -50,7 +54,16 @@ class LogEvent(Struct, frozen=True, kw_only=True):
     step_run_id: str | None = None
     iteration: int | None = None
     attempt: int | None = None
+    duration_ms: int | None = None
     payload: JsonObject = {}
+
+    @property
+    def parent_id(self) -> str | None:
+        """What it is part of: of a task the run, of a run its token, of the run of an element that of the loop."""
+        if self.step_run_id is not None and self.step_run_id != self.entity_id:
+            return self.step_run_id
+        parent = self.payload.get("loop") or self.payload.get("token")
+        return parent if isinstance(parent, str) and parent != self.entity_id else None
 
 
 def store_event(event: LogEvent) -> JsonObject:
@@ -60,6 +73,8 @@ def store_event(event: LogEvent) -> JsonObject:
         "step_run_id": event.step_run_id,
         "iteration": event.iteration,
         "attempt": event.attempt,
+        "duration_ms": event.duration_ms,
+        "parent_id": event.parent_id,
     }
     return {
         "event_type": event.type,
@@ -115,6 +130,7 @@ class _Writer:
         self._effects = effects
         self._jobs: dict[str, WorkId] = {each.execution: each.task for each in effects if isinstance(each, EnqueueTask)}
         self._timers: dict[str, str] = {each.execution: each.timer for each in effects if isinstance(each, ArmTimer)}
+        self._by: JsonObject = {}
         self._children = {each.awaited_by for each in effects if isinstance(each, StartChild)}
 
     def write(self) -> Iterator[LogEvent]:
@@ -127,13 +143,16 @@ class _Writer:
                 case RecordExit():
                     yield self._write_exit(effect)
                 case RecordPatch():
-                    yield _write_patch(effect)
+                    yield self._write_patch(effect)
                 case ChangePhase():
                     yield from self._write_phase(effect)
                 case _:
                     pass
 
     def _write_trace(self, trace: Trace) -> Iterator[LogEvent]:
+        if trace.kind == REQUEST:
+            self._by = {"by": trace.details}
+            return
         if trace.kind == TASK_ENDED:
             yield from _write_task(trace)
             return
@@ -146,6 +165,8 @@ class _Writer:
         if trace.kind == "token.created":
             payloads = trace.details["payloads"]
             payload["args"] = get_args(payloads if isinstance(payloads, list) else ())
+        if trace.kind == "admission.requested" or trace.details.get("cause") == "inject":
+            payload |= self._by
         yield LogEvent(
             type=event_type,
             entity_type=entity_type,
@@ -208,6 +229,16 @@ class _Writer:
             payload=payload,
         )
 
+    def _write_patch(self, patch: RecordPatch) -> LogEvent:
+        by = self._by if patch.execution is None else {}
+        return LogEvent(
+            type="ctx.patch.held" if patch.is_held else "ctx.patched",
+            entity_type="ctx",
+            entity_id=patch.execution or "",
+            step_run_id=patch.execution,
+            payload={"changes": patch.changes, "origin": patch.execution, **by},
+        )
+
     def _write_phase(self, change: ChangePhase) -> Iterator[LogEvent]:
         before, self._phase = self._phase, change.phase
         match change.phase:
@@ -218,9 +249,10 @@ class _Writer:
                 )
             case "RUNNING":
                 event_type = "workflow.resumed" if before == "WAITING" else "execution.restarted"
-                yield LogEvent(type=event_type, entity_type="workflow", status="in_progress")
+                by = self._by if event_type == "execution.restarted" else {}
+                yield LogEvent(type=event_type, entity_type="workflow", status="in_progress", payload=by)
             case "CANCELLED":
-                reason: JsonObject = {"reason": change.reason}
+                reason: JsonObject = {"reason": change.reason, **self._by}
                 yield LogEvent(type="execution.cancelled", entity_type="playbook", status="skipped", payload=reason)
             case "COMPLETED" | "FAILED":
                 yield from self._write_end(change)
@@ -304,28 +336,40 @@ def _write_worker_event(trace: Trace) -> LogEvent:
     known = dict(trace.details)
     event_type, task = str(known.pop("event", "")), known.pop("task", None)
     iteration, attempt = known.pop("iteration", None), known.pop("attempt", None)
+    entity_type = _WORKER_ENTITIES.get(event_type, "task")
     return LogEvent(
         type=event_type,
-        entity_type="policy" if event_type == "policy.task.evaluated" else "task",
-        entity_id=str(task or ""),
-        status="error" if event_type.endswith("failed") else "success",
+        entity_type=entity_type,
+        entity_id=str(task or "") if entity_type in ("task", "policy") else trace.token or "",
+        status=_find_worker_status(event_type),
         source="worker",
         step=trace.node,
         step_run_id=trace.token,
         iteration=iteration if isinstance(iteration, int) else None,
         attempt=attempt if isinstance(attempt, int) else None,
-        payload={"task": task, **known},
+        duration_ms=_find_duration_ms(known.get("outcome")),
+        payload=known if task is None else {"task": task, **known},
     )
 
 
-def _write_patch(patch: RecordPatch) -> LogEvent:
-    return LogEvent(
-        type="ctx.patch.held" if patch.is_held else "ctx.patched",
-        entity_type="ctx",
-        entity_id=patch.execution or "",
-        step_run_id=patch.execution,
-        payload={"changes": patch.changes, "origin": patch.execution},
-    )
+_WORKER_ENTITIES: Final[Mapping[str, EntityType]] = {
+    "policy.task.evaluated": "policy",
+    "step.started": "step",
+    "loop.iteration.started": "loop",
+}
+
+
+def _find_worker_status(event_type: str) -> EventStatus:
+    if event_type.endswith("failed"):
+        return "error"
+    return "in_progress" if event_type.endswith("started") else "success"
+
+
+def _find_duration_ms(outcome: JsonValue) -> int | None:
+    """What a worker has measured of an attempt."""
+    meta = outcome.get("meta") if isinstance(outcome, dict) else None
+    measured = meta.get("duration_ms") if isinstance(meta, dict) else None
+    return measured if isinstance(measured, int) and not isinstance(measured, bool) else None
 
 
 def find_execution_status(marking: Marking) -> Status:

@@ -42,7 +42,7 @@ from statewright.playbooks.children import DEPTH, direct_children
 from statewright.playbooks.completions import Completion, UnusableCompletion, read_completion, read_report
 from statewright.playbooks.context import CTX, WORKLOAD, build_data, describe_patch, get_member, is_key
 from statewright.playbooks.dispatch import dispatch_to_document
-from statewright.playbooks.events import WORKER_EVENT
+from statewright.playbooks.events import REQUEST, WORKER_EVENT
 from statewright.playbooks.execution import Execution, list_transitions
 from statewright.playbooks.process import PlaybookProcess
 from statewright.playbooks.progress import Progress, add_changes, count_known, restore
@@ -270,6 +270,14 @@ def _read_context(execution: Execution, job: JobPlace) -> JsonObject:
     token = next((token for token in execution.marking.tokens if token.id == job.execution), None)
     progress = None if token is None or token.work is None else execution.progress.get(token.work)
     return ctx if progress is None else restore(ctx, progress)
+
+
+def record_request(outcome: Applied | Rejection, *, principal: str, reason: str = "") -> Applied | Rejection:
+    """An operation that somebody asked for: the event log says who did, and why."""
+    if isinstance(outcome, Rejection) or not outcome.effects:
+        return outcome
+    asked = Trace(kind=REQUEST, node=NodeId(""), details={"principal": principal, "reason": reason or None})
+    return replace(outcome, effects=(asked, *outcome.effects))
 
 
 def _refuse_ended(execution: Execution) -> Rejection:

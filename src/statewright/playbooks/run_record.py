@@ -25,7 +25,9 @@ class RunRecord:
     def __init__(self, dispatch: Dispatch) -> None:
         self._dispatch = dispatch
         self._secrets = list_secrets(dispatch.keychain)
-        self._log: list[JsonValue] = []
+        self._log: list[JsonValue] = [
+            {"event": "step.started" if dispatch.element is None else "loop.iteration.started"}
+        ]
         self._left_out = 0
         self._patches: list[JsonValue] = []
         self._taken = {"patches": 0, "log": 0}

@@ -315,3 +315,36 @@ def test_a_repeated_request_is_done_once(playbooks: Playbooks):
     assert (patched["status"], len(playbooks.poll())) == ("running", 2)
     assert done(playbooks.api.get("/v1/executions"))["total"] == 1
     repeat(f"/v1/executions/{execution['id']}/cancel", {}, "cancel")
+
+
+def test_the_log_says_who_changed_an_execution_and_why(playbooks: Playbooks):
+    execution = playbooks.run(GATE)
+    playbooks.do(execution, "patch", ctx={"seen": 1}, reason="they called")
+    playbooks.do(execution, "tokens", step="act")
+    playbooks.do(execution, "evaluate")
+    playbooks.do(execution, "cancel", reason="enough")
+    asked = {
+        event["event_type"]: event["payload"]["by"] for event in playbooks.events(execution) if "by" in event["payload"]
+    }
+    who = asked["ctx.patched"]["principal"]
+    assert who
+    assert asked == {
+        "ctx.patched": {"principal": who, "reason": "they called"},
+        "token.created": {"principal": who, "reason": None},
+        "policy.admit.requested": {"principal": who, "reason": None},
+        "execution.cancelled": {"principal": who, "reason": "enough"},
+    }
+
+
+def test_entries_name_what_they_are_part_of(playbooks: Playbooks):
+    text = "workflow: [{step: only, loop: {in: [7], iterator: i}, tool: {kind: compute}}]"
+    execution = playbooks.run(text)
+    playbooks.work()
+    found = {event["event_type"]: event for event in playbooks.events(execution)}
+    run, element = found["step.scheduled"], found["loop.iteration.scheduled"]
+    assert run["parent_id"] == found["token.created"]["entity_id"] == run["payload"]["token"]
+    assert element["parent_id"] == run["entity_id"]
+    assert found["loop.iteration.started"]["entity_id"] == element["entity_id"]
+    for type_ in ("task.started", "task.attempt.done", "policy.task.evaluated"):
+        assert found[type_]["parent_id"] == element["entity_id"]
+    assert found["task.attempt.done"]["duration_ms"] == 0

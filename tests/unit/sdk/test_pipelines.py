@@ -107,10 +107,10 @@ async def test_an_exception_is_an_outcome_that_rules_can_handle() -> None:
     ran = await run(node, f"{{name: t, kind: python, spec: {rules}}}")
     assert (calls, ran.completion["result"]) == ([1, 2], "done")
     assert ran.list_events() == [
-        "task.started", "task.attempt.started", "task.attempt.failed", "policy.task.evaluated",
+        "step.started", "task.started", "task.attempt.started", "task.attempt.failed", "policy.task.evaluated",
         "task.attempt.started", "task.attempt.done", "policy.task.evaluated", "task.done",
     ]  # fmt: skip
-    failed = ran.completion["log"][2]["outcome"]
+    failed = ran.completion["log"][3]["outcome"]
     assert failed["error"] == {"kind": "tool", "message": "not yet", "code": "ValueError", "retryable": True}
     assert failed["meta"]["attempt"] == 1
 
@@ -159,7 +159,7 @@ async def test_patches_are_reported_as_they_are_made_and_completed_all() -> None
     assert [patch for report in ran.reports for patch in report["patches"]] == ran.completion["patches"][:4]  # type: ignore[attr-defined]
     logged = [entry for report in ran.reports for entry in report["log"]]  # type: ignore[attr-defined]
     assert (json.loads(encode(logged)), ran.completion["logged"]) == (ran.completion["log"][: len(logged)], len(logged))
-    assert [patch["at"] for patch in ran.completion["patches"][:2]] == [4, 4], "behind what was logged before"
+    assert [patch["at"] for patch in ran.completion["patches"][:2]] == [5, 5], "behind what was logged before"
 
 
 @pytest.mark.parametrize(("taken", "firsts"), [(None, [0, 0]), ({"patches": 0, "log": 0}, [0]), ({}, [0])])
@@ -192,7 +192,7 @@ async def test_the_log_of_a_long_pipeline_is_cut_and_says_so() -> None:
     policy = "{policy: {rules: [{then: {do: jump, to: t}}]}}"
     ran = await run(Node(), f"{{name: t, kind: noop, spec: {policy}}}", max_task_executions=600)
     assert len(ran.completion["log"]) == MAX_LOG_ENTRIES
-    assert ran.completion["logEntriesLeftOut"] == 5 * 600 - MAX_LOG_ENTRIES
+    assert ran.completion["logEntriesLeftOut"] == 5 * 600 + 1 - MAX_LOG_ENTRIES
 
 
 async def test_a_payload_that_is_no_pipeline_fails_the_job() -> None:

@@ -13,7 +13,7 @@ from statewright.ids import ModelId, TransactionId, model_id
 from statewright.net import Moment
 from statewright.playbooks.execution import Execution
 from statewright.playbooks.models import EXECUTION
-from statewright.playbooks.operations import Applied, cancel_execution, restart_execution
+from statewright.playbooks.operations import Applied, cancel_execution, record_request, restart_execution
 from statewright.playbooks.process import PlaybookProcess
 from statewright.processes.language import Rejection
 from statewright.services.builtin import FireRequest
@@ -35,8 +35,10 @@ async def fire_transition(runtime: Runtime, caller: Caller, request: FireRequest
 
     def operation(process: PlaybookProcess, current: Execution, moment: Moment) -> Applied | Rejection:
         if request.transition == "cancel":
-            return cancel_execution(process, current, reason, moment)
-        return restart_execution(process, current, moment)
+            done = cancel_execution(process, current, reason, moment)
+        else:
+            done = restart_execution(process, current, moment)
+        return record_request(done, principal=caller.principal.id, reason=reason)
 
     advanced = await advancing.advance(
         find_playbooks(runtime),

@@ -23,6 +23,7 @@ from statewright.playbooks.operations import (
     inject_token,
     patch_context,
     reconsider,
+    record_request,
     restart_execution,
 )
 from statewright.playbooks.process import PlaybookProcess
@@ -152,7 +153,7 @@ async def patch(runtime: Runtime, caller: Caller, execution_id: str, ctx: JsonOb
     """Change members of ``ctx``; null removes one. Raises ``ProcessNotFound``, ``ProcessConflict`` for one that has
     ended.
     """
-    await refuse_unstorable(ctx)
+    await refuse_unstorable({"ctx": ctx, "reason": reason})
     check_reason(reason)
     return await _advance(
         runtime,
@@ -161,6 +162,7 @@ async def patch(runtime: Runtime, caller: Caller, execution_id: str, ctx: JsonOb
         "patch",
         lambda process, current, moment: patch_context(process, current, ctx, moment),
         given=ctx,
+        reason=reason,
     )
 
 
@@ -192,6 +194,7 @@ async def cancel(runtime: Runtime, caller: Caller, execution_id: str, reason: st
         execution_id,
         "cancel",
         lambda process, current, moment: cancel_execution(process, current, reason, moment),
+        reason=reason,
     )
 
 
@@ -213,13 +216,16 @@ async def _advance(
     operation: Operation,
     *,
     given: "JsonObject | None" = None,
+    reason: str = "",
 ) -> Execution:
     unknown = build_not_found(execution_id)
     advanced = await advancing.advance(
         find_playbooks(runtime),
         caller,
         parse_instance_id(execution_id, unknown),
-        operation,
+        lambda process, current, moment: record_request(
+            operation(process, current, moment), principal=caller.principal.id, reason=reason
+        ),
         kind=f"playbook.{kind}",
         unknown=unknown,
         given=given,

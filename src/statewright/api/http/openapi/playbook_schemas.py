@@ -163,6 +163,8 @@ PLAYBOOK_SCHEMAS: Final[Document] = {
         step_run_id=TEXT,
         iteration=INT32,
         attempt=INT32,
+        duration_ms=INT32,
+        parent_id=TEXT,
         payload=_OBJECT,
     ),
     "PlaybookHistory": define_page("PlaybookRun"),
