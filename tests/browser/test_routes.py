@@ -9,7 +9,9 @@ from statewright.console.routes import ROUTES
 from tests.browser.conftest import OpenTab
 from tests.browser.installation import Installation
 
-PAGES = [route for route in ROUTES if isinstance(route, Page) and not route.is_part and not route.is_public]
+PAGES = [
+    route for route in ROUTES if isinstance(route, Page) and not (route.is_part or route.is_file or route.is_public)
+]
 
 
 def list_addresses(console: Installation) -> list[str]:

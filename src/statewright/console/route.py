@@ -40,6 +40,8 @@ class Page(Struct, frozen=True, kw_only=True):
     feature: str | None = None
     """The feature of the operations API that it needs: without it there is no such page."""
     is_part: bool = False
+    is_file: bool = False
+    """Whether it gives a file in place of a page; then it has no template."""
     is_public: bool = False
     """Whether it is shown without a login."""
 

@@ -5,10 +5,18 @@ Each area has its rows in a module of ``pages``; here is one line for each.
 
 from typing import Final
 
-from statewright.console.pages import home, model, model_acts, models, workflows
+from statewright.console.pages import (
+    entities,
+    home,
+    model,
+    model_acts,
+    models,
+    workflows,
+)
 from statewright.console.route import Routes
 
 ROUTES: Final[Routes] = (
+    *entities.ROUTES,
     *home.ROUTES,
     *model.ROUTES,
     *model_acts.ROUTES,

@@ -320,8 +320,10 @@ def _describe_criterion(criterion: JsonObject) -> str:
 ROUTES: Final[Routes] = (
     Page(name="model", path=ROOT, show=show_model),
     Page(name="model_schema", path=f"{ROOT}/schema", show=show_schema),
-    Page(name="model_schema_download", path=f"{ROOT}/schema/download", show=show_schema_download),
-    Page(name="model_workflows_download", path=f"{ROOT}/workflows/download", show=show_workflows_download),
+    Page(name="model_schema_download", path=f"{ROOT}/schema/download", show=show_schema_download, is_file=True),
+    Page(
+        name="model_workflows_download", path=f"{ROOT}/workflows/download", show=show_workflows_download, is_file=True
+    ),
     Page(name="model_indexes", path=f"{ROOT}/indexes", show=show_indexes),
     Page(name="model_settings", path=f"{ROOT}/settings", show=show_settings),
     build_part("counts", "/models/{name}/{version}/counts", show_counts),

@@ -5,8 +5,7 @@ const root = document.documentElement;
 root.classList.add("scripted");
 
 const DAY_MS = 86_400_000;
-const UNITS = [["day", DAY_MS], ["hour", 3_600_000], ["minute", 60_000], ["second", 1000]];
-const relative = new Intl.RelativeTimeFormat("en", { style: "narrow", numeric: "always" });
+const UNITS = [["h", 3_600_000], ["min", 60_000], ["s", 1000]];
 const pad = (number) => String(number).padStart(2, "0");
 
 function writeTime(element) {
@@ -14,8 +13,10 @@ function writeTime(element) {
   if (Number.isNaN(at.getTime()) || localStorage.getItem("statewright-utc") === "1") return;
   const distance = at.getTime() - Date.now();
   if (Math.abs(distance) < DAY_MS) {
-    const [unit, size] = UNITS.find(([, each]) => Math.abs(distance) >= each) ?? ["second", 1000];
-    element.textContent = relative.format(Math.trunc(distance / size), unit);
+    const span = Math.abs(distance);
+    const [unit, size] = UNITS.find(([, each]) => span >= each) ?? ["s", 1000];
+    const words = `${Math.trunc(span / size)} ${unit}`;
+    element.textContent = span < 1000 ? "now" : distance < 0 ? `${words} ago` : `in ${words}`;
     return;
   }
   const day = `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())}`;

@@ -1,0 +1,355 @@
+"""Entities of a model: a list by condition, page by page, and a builder of conditions (docs/console.md#pages)."""
+
+from typing import Final
+
+from msgspec import Struct
+
+from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call
+from statewright.console.conditions import (
+    EVERYTHING,
+    Condition,
+    Group,
+    Lifecycle,
+    MalformedQuery,
+    Simple,
+    add_part,
+    describe_condition,
+    find_nearest_path,
+    fits_link,
+    list_paths,
+    read_condition,
+    read_fields,
+    remove_part,
+    write_condition,
+)
+from statewright.console.pages.model import (
+    ROOT,
+    ModelHead,
+    build_model_path,
+    list_head_calls,
+    read_key,
+    view_head,
+)
+from statewright.console.pages.model_acts import read_form_key, read_json
+from statewright.console.problems import TOO_EXPENSIVE, build_problem
+from statewright.console.request import ConsoleRequest, Form, InvalidField, Query
+from statewright.console.route import Action, Page, Routes
+from statewright.console.values import get_flag, get_int, get_text, get_texts
+from statewright.console.views.builder import BuilderNode, build_nodes
+from statewright.console.views.entities import EntityRow, build_rows, choose_columns, write_csv, write_lines
+from statewright.console.views.page import Crumb, Download, Problem, View
+from statewright.console.views.schema import Schema, build_schema
+from statewright.console.views.text import format_count
+from statewright.instants import from_rfc3339
+from statewright.jsonval.codec import encode
+
+SORTABLE: Final = (("@id", "Id"), ("@state", "State"), ("@creationDate", "Created"), ("@lastUpdateTime", "Changed"))
+NUMBERS: Final = frozenset(
+    ("INTEGER", "LONG", "BIG_INTEGER", "UNBOUND_INTEGER", "DOUBLE", "BIG_DECIMAL", "UNBOUND_DECIMAL")
+)
+SEARCH_TIMEOUT_S: Final = 6.0
+EDITED: Final = ("draft", "q", "after", "count", "act")
+FORMATS: Final = ("ndjson", "csv")
+
+
+class Heading(Struct, frozen=True, kw_only=True):
+    """A column that can be sorted by."""
+
+    label: str
+    href: str | None
+    order: str
+    """``ascending``, ``descending`` or ``none``."""
+    is_number: bool = False
+
+
+class EntitiesView(Struct, frozen=True, kw_only=True):
+    """A page of the list."""
+
+    head: ModelHead
+    schema: Schema
+    builder: BuilderNode
+    raw: str
+    is_draft: bool
+    query: str
+    """The condition that holds, as JSON; empty: none."""
+    words: str
+    columns: tuple[str, ...]
+    headings: tuple[Heading, ...]
+    rows: tuple[EntityRow, ...]
+    next: str | None
+    first: str | None
+    total: str | None
+    count_href: str
+    size: int
+    at: str
+    sort: str
+    kept: tuple[tuple[str, str], ...]
+    """Parameters that the builder's form has to bring along."""
+    downloads: tuple[tuple[str, str], ...]
+    problem: Problem | None = None
+    unknown: tuple[tuple[str, str | None], ...] = ()
+    """Paths that are none of the model, and the nearest one that is."""
+
+
+class NewEntityView(Struct, frozen=True, kw_only=True):
+    """The form of a new entity."""
+
+    head: ModelHead
+    sample: str
+
+
+async def show_entities(request: ConsoleRequest) -> View:
+    """A page of the entities that match."""
+    name, version = read_key(request)
+    query = request.query
+    if state := query.get("state"):
+        wanted = _add(_read_query(query.get("q")), Lifecycle(field="state", operator="EQUALS", value=_quote(state)))
+        return View(redirect=request.path + query.change(state=None, q=write_condition(wanted), draft=None, after=None))
+    condition = _read_query(query.get("q"))
+    calls = [_build_search(request, name, version, condition)]
+    if query.get("count"):
+        calls.append(_build_count(query, name, version, condition))
+    export, found, *others = await request.call(
+        build_entity_call("model", "export", "SIMPLE_VIEW", name, version), *calls, *list_head_calls(request, name)
+    )
+    counted = others.pop(0) if query.get("count") else None
+    head = view_head(name, version, tuple(others))
+    return view_entities(request.path, query, head, export, found, counted)
+
+
+def view_entities(path: str, query: Query, head: ModelHead, export: Reply, found: Reply, counted: Reply | None) -> View:
+    """The list from the answers of the API."""
+    schema = build_schema(export.require().document)
+    condition = _read_query(query.get("q"))
+    draft = query.get("draft")
+    shown = _read_query(draft) if draft else condition
+    columns = choose_columns(query.get_all("columns"), schema.fields)
+    cursor = get_text(found.document, "nextCursor")
+    data = EntitiesView(
+        head=head,
+        schema=schema,
+        builder=build_nodes(shown, {field.path: field.types for field in schema.fields}),
+        raw=write_condition(shown),
+        is_draft=bool(draft),
+        query=query.get("q"),
+        words=describe_condition(condition),
+        columns=columns,
+        headings=_build_headings(query, schema, columns),
+        rows=build_rows(found.items, columns),
+        next=query.change(after=cursor, draft=None, count=None) if cursor else None,
+        first=query.change(after=None, draft=None) if query.get("after") else None,
+        total=None if counted is None else _describe_count(counted),
+        count_href=query.change(count="1", draft=None),
+        size=query.size(),
+        at=_read_at(query) or "",
+        sort=query.get("sort"),
+        kept=tuple(pair for pair in query.pairs if pair[0] not in EDITED),
+        downloads=tuple((kind, f"/download{query.change(format=kind, draft=None, count=None)}") for kind in FORMATS),
+        problem=None if found.is_ok else _explain(found, head, path + query.change()),
+        unknown=tuple(
+            (each, find_nearest_path(each, schema.paths)) for each in list_paths(condition) if each not in schema.paths
+        ),
+    )
+    return View(
+        title=f"Entities of {head.name}/{head.version}", data=data, crumbs=_list_crumbs(head), at=_read_at(query)
+    )
+
+
+async def build_query(request: ConsoleRequest) -> View:
+    """What the form of the builder asks for, as the address of the list: nothing is stored in between."""
+    name, version = read_key(request)
+    fields = dict(request.query.pairs)
+    act, _, place = request.query.get("act").partition(":")
+    try:
+        edited = read_condition(fields["raw"]) if act == "raw" else read_fields(fields)
+        if act == "leaf":
+            edited = add_part(edited, place, Simple(path="", operator="EQUALS", value='""'))
+        elif act == "state":
+            edited = add_part(edited, place, Lifecycle(field="state", operator="EQUALS", value='""'))
+        elif act == "group":
+            edited = add_part(edited, place, Group(operator="OR"))
+        elif act == "remove":
+            edited = remove_part(edited, place)
+    except MalformedQuery as malformed:
+        raise InvalidField("condition", str(malformed)) from malformed
+    if not fits_link(edited):
+        raise InvalidField("condition", "is too long for a link; run it as a search job")
+    builder = ("act", "raw", "q", "draft", "after", "count")
+    kept = Query(tuple(pair for pair in request.query.pairs if pair[0] not in builder and not pair[0].startswith("c.")))
+    text = None if edited == EVERYTHING else write_condition(edited)
+    applied = request.query.get("q") or None
+    changes = {"q": text} if act in {"apply", "raw"} else {"q": applied, "draft": write_condition(edited)}
+    return View(redirect=build_model_path(name, version, "entities") + kept.change(**changes))
+
+
+async def show_entities_download(request: ConsoleRequest) -> View:
+    """The page of the list as a file."""
+    name, version = read_key(request)
+    kind = request.query.get_choice("format", FORMATS)
+    export, found = await request.call(
+        build_entity_call("model", "export", "SIMPLE_VIEW", name, version),
+        _build_search(request, name, version, _read_query(request.query.get("q"))),
+    )
+    items = found.require().items
+    if kind == "ndjson":
+        return View(download=Download("entities.ndjson", write_lines(items), "application/x-ndjson"))
+    columns = choose_columns(request.query.get_all("columns"), build_schema(export.document).fields)
+    return View(download=Download("entities.csv", write_csv(items, columns), "text/csv; charset=utf-8"))
+
+
+async def show_new_entity(request: ConsoleRequest) -> View:
+    """The form of a new entity."""
+    name, version = read_key(request)
+    replies = await request.call(*list_head_calls(request, name))
+    head = view_head(name, version, replies)
+    return View(
+        title=f"New entity of {name}/{version}", data=NewEntityView(head=head, sample=""), crumbs=_list_crumbs(head)
+    )
+
+
+def _list_crumbs(head: ModelHead) -> tuple[Crumb, ...]:
+    model = Crumb(f"{head.name}/{head.version}", build_model_path(head.name, head.version))
+    return Crumb("Models", "/console/models"), model
+
+
+def _read_query(text: str) -> Condition:
+    if not text:
+        return EVERYTHING
+    try:
+        return read_condition(text)
+    except MalformedQuery as malformed:
+        raise InvalidField("q", str(malformed)) from malformed
+
+
+def _add(condition: Condition, part: Condition) -> Condition:
+    """Both; a leaf on the state replaces another one beside it."""
+    if condition == EVERYTHING:
+        return part
+    if isinstance(condition, Group) and condition.operator == "AND":
+        return Group(conditions=(*condition.conditions, part))
+    return Group(conditions=(condition, part))
+
+
+def _quote(text: str) -> str:
+    return encode(text).decode()
+
+
+def _read_at(query: Query) -> str | None:
+    """The instant that is looked at. Raises ``InvalidField``."""
+    text = query.get("at")
+    if not text:
+        return None
+    if from_rfc3339(text) is None:
+        raise InvalidField("at", "is no time of RFC 3339")
+    return text
+
+
+def _build_search(request: ConsoleRequest, name: str, version: int, condition: Condition) -> ApiCall:
+    query = request.query
+    return build_ops_call(
+        "models",
+        name,
+        version,
+        "entities",
+        "search",
+        method="POST",
+        query={
+            "limit": query.size(),
+            "cursor": query.get("after") or None,
+            "sort": query.get("sort") or None,
+            "pointInTime": _read_at(query),
+        },
+        body=write_condition(condition).encode(),
+        timeout_s=SEARCH_TIMEOUT_S,
+    )
+
+
+def _build_count(query: Query, name: str, version: int, condition: Condition) -> ApiCall:
+    return build_ops_call(
+        "models",
+        name,
+        version,
+        "entities",
+        "count",
+        method="POST",
+        query={"pointInTime": _read_at(query)},
+        body=write_condition(condition).encode(),
+    )
+
+
+def _describe_count(reply: Reply) -> str:
+    if not reply.is_ok:
+        return "too many to count quickly"
+    bounded = get_flag(reply.document, "totalIsLowerBound")
+    return format_count(get_int(reply.document, "total"), is_lower_bound=bounded)
+
+
+def _build_headings(query: Query, schema: Schema, columns: tuple[str, ...]) -> tuple[Heading, ...]:
+    types = {field.path: field.types for field in schema.fields}
+    chosen = (
+        _build_heading(
+            query,
+            column,
+            column,
+            is_sortable=column in types and "[*]" not in column,
+            is_number=bool(types.get(column)) and NUMBERS.issuperset(types[column]),
+        )
+        for column in columns
+    )
+    fixed = [_build_heading(query, key, label) for key, label in SORTABLE]
+    return (*fixed[:2], *chosen, *fixed[2:])
+
+
+def _build_heading(query: Query, key: str, label: str, *, is_sortable: bool = True, is_number: bool = False) -> Heading:
+    """A second click turns the order round, a third one takes it away."""
+    current = query.get("sort")
+    if not is_sortable:
+        return Heading(label=label, href=None, order="none", is_number=is_number)
+    ascending, descending = current == key, current == f"{key}:desc"
+    wanted = f"{key}:desc" if ascending else None if descending else key
+    return Heading(
+        label=label,
+        href=query.change(sort=wanted, after=None, draft=None),
+        order="ascending" if ascending else "descending" if descending else "none",
+        is_number=is_number,
+    )
+
+
+def _explain(found: Reply, head: ModelHead, retry: str) -> Problem:
+    problem = build_problem(found, retry=retry)
+    if problem.code not in TOO_EXPENSIVE:
+        return problem
+    return Problem(
+        status=problem.status,
+        title="This search takes too long",
+        detail=problem.detail,
+        code=problem.code,
+        offers=(
+            (build_model_path(head.name, head.version, "indexes"), "Declare an index"),
+            (retry, "Try again"),
+        ),
+    )
+
+
+def _build_creation(form: Form) -> ApiCall:
+    name, version = read_form_key(form)
+    return build_entity_call("entity", "JSON", name, version, method="POST", body=read_json(form, "document"))
+
+
+def _follow_creation(form: Form, reply: Reply) -> str:
+    name, version = read_form_key(form)
+    ids = [each for item in reply.items for each in get_texts(item, "entityIds")]
+    created = build_model_path(name, version, "entities")
+    if not ids:
+        return created
+    leaf = Lifecycle(field="id", operator="EQUALS", value=_quote(ids[0]))
+    return created + Query(()).change(q=write_condition(leaf))
+
+
+ROUTES: Final[Routes] = (
+    Page(name="entities", path=f"{ROOT}/entities", show=show_entities, feature="entity-search"),
+    Page(name="entities_build", path=f"{ROOT}/entities/build", show=build_query, is_file=True),
+    Page(name="entities_download", path=f"{ROOT}/entities/download", show=show_entities_download, is_file=True),
+    Page(name="new_entity", path=f"{ROOT}/entities/new", show=show_new_entity),
+    Action(name="create_entity", label="Create entity", build=_build_creation, follow=_follow_creation),
+)

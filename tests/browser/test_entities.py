@@ -1,0 +1,86 @@
+"""The list of entities with its condition builder (docs/console.md#pages)."""
+
+from tests.browser.installation import Installation
+from tests.browser.tab import Tab
+
+LARGE = 1234567890123456789012345678901234567890
+ENTITIES = "/console/models/order/1/entities"
+
+
+def test_a_condition_of_three_levels_is_built_and_opens_elsewhere(tab: Tab, console: Installation, open_tab):
+    page = tab.page
+    tab.open(ENTITIES)
+    page.locator("summary", has_text="Condition:").first.click()
+    page.get_by_role("button", name="Add group").first.click()
+    page.locator('button[value="leaf:c.0"]').click()
+    page.get_by_label("Field", exact=True).fill("$.amount")
+    page.get_by_label("Value").fill("120.50")
+    page.locator('button[value="group:c.0"]').click()
+    page.locator('button[value="state:c.0.1"]').click()
+    page.get_by_label("Value").last.fill("PAID")
+    page.get_by_role("button", name="Apply", exact=True).last.click()
+    page.locator("table.rows").wait_for()
+    built = page.locator("#raw").input_value()
+    assert '"value":120.50' in built
+    assert built.count('"group"') == 3
+
+    other = open_tab(console)
+    other.page.goto(page.url)
+    assert other.page.locator("#raw").input_value() == built
+    assert other.page.locator("tbody tr").count() == page.locator("tbody tr").count() == 5
+
+
+def test_back_forward_and_reload_keep_page_sort_and_condition(tab: Tab):
+    page = tab.page
+    tab.open(f"{ENTITIES}?size=20")
+    first = page.locator("tbody tr td").first.inner_text()
+    page.get_by_role("link", name="$.amount").click()
+    page.get_by_role("link", name="Next").click()
+    page.wait_for_url("**after=**")
+    second = page.locator("tbody tr td").first.inner_text()
+    page.reload()
+    assert page.locator("tbody tr td").first.inner_text() == second
+    page.go_back()
+    assert page.locator("th[aria-sort=ascending]").inner_text().startswith("$.amount")
+    page.go_back()
+    assert page.locator("tbody tr td").first.inner_text() == first
+    page.go_forward()
+    page.go_forward()
+    assert page.locator("tbody tr td").first.inner_text() == second
+
+
+def test_a_typing_error_in_a_path_is_answered_with_the_nearest_one(tab: Tab):
+    tab.open(f'{ENTITIES}?q={{"type":"simple","jsonPath":"$.amunt","operatorType":"EQUALS","value":1}}')
+    assert "Did you mean $.amount" in tab.page.locator(".notice").inner_text()
+
+
+def test_hostile_text_is_text(tab: Tab):
+    tab.open("/console/models/note/1/entities")
+    cell = tab.page.locator("td.value").first
+    assert "<script>alert(1)</script>" in cell.inner_text()
+    assert "U+202E" in cell.inner_text()
+    assert tab.page.locator("td script, td img").count() == 0
+
+
+def test_a_second_click_creates_no_second_entity(tab: Tab, console: Installation):
+    console.api.a_model(model="parcel/1", sample={"n": LARGE})
+    page = tab.page
+    tab.open("/console/models/parcel/1/entities/new")
+    page.get_by_label("The document as JSON").fill(f'{{"n": {LARGE}}}')
+    page.get_by_role("button", name="Create entity").dblclick()
+    page.wait_for_url("**/entities?q=**")
+    tab.open("/console/models/parcel/1/entities?count=1")
+    assert "1 match" in page.locator(".paging").inner_text()
+    assert page.locator("td.value").inner_text() == str(LARGE)
+
+
+def test_without_a_script_a_condition_is_built_and_applied(open_tab, console: Installation):
+    tab = open_tab(console, script=False)
+    tab.open(f"{ENTITIES}?state=PAID")
+    assert tab.page.locator("tbody tr").count() == 5
+    assert "UTC" in tab.page.locator("tbody time").first.get_attribute("title")
+    tab.page.get_by_role("button", name="Add field").click()
+    tab.page.get_by_label("Field", exact=True).fill("$.customer")
+    tab.page.get_by_label("Value").last.fill("Nobody")
+    tab.page.get_by_role("button", name="Apply", exact=True).last.click()
+    assert "No entity of order/1 matches" in tab.page.locator(".empty").inner_text()
