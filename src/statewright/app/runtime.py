@@ -35,6 +35,7 @@ from statewright.services.ops.metrics import OpsMetrics
 from statewright.services.ops.presence import WorkPresence
 from statewright.services.ops.queue_watch import QueueWatch
 from statewright.services.ops.queues import WorkCounts
+from statewright.services.ops.rates import RateRecorder
 from statewright.services.ops.settings import EffectiveSettings
 from statewright.services.ops.suspensions import SuspensionEnder, SuspensionFollower
 from statewright.services.ops.waiting import EntityWaits
@@ -148,6 +149,7 @@ def _assemble(
     runtime.extensions.add(ConnectedMembers(node.id, node.members, node.peer_table))
     runtime.extensions.add(node.drains)
     runtime.extensions.add(OpsMetrics())
+    runtime.extensions.add(RateRecorder(pools.shared, runtime.commits.rates))
     runtime.extensions.add(SuspensionFollower(pools.shared, node, suspensions))
     suspensions.on_change.append(runtime.extensions.get(ProcessHosts).wakeups.wake_all)
     runtime.extensions.add(SuspensionEnder(runtime))
@@ -299,6 +301,7 @@ def _build_maintenance(
         work["signing-keys"] = identity.key_ring.follow()
         work["identity-providers"] = identity.live_providers.follow()
     if settings.ops_enabled:
+        work["commit-rates"] = runtime.extensions.get(RateRecorder).run()
         work["ops-audit-sweep"] = runtime.extensions.get(OpsAuditSweeper).run()
     if settings.history_retention.is_limited:
         pruner = Pruner(runtime.pool, settings.history_retention, interval=settings.history_prune_interval)

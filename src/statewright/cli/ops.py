@@ -147,6 +147,18 @@ def nodes(client: "Client", as_json: AsJson = False) -> None:
 
 @ops.command()
 @with_client
+def rates(client: "Client", as_json: AsJson = False) -> None:
+    """Tell what was written in each minute of the last hour."""
+    told = _get(client, "/rates", {})
+    if as_json:
+        print_document(told)
+        return
+    names = ("at", "transactions", "versions")
+    print_table(("minute", "transactions", "versions"), [[each[name] for name in names] for each in told["minutes"]])
+
+
+@ops.command()
+@with_client
 def queues(
     client: "Client",
     without_worker: Annotated[bool, typer.Option("--without-worker", help="Only what nobody can take.")] = False,

@@ -61,6 +61,7 @@ from statewright.storage.commit.bulk import copy_in
 from statewright.storage.commit.metrics import TransactionMetrics
 from statewright.storage.commit.outcomes import find_applied, get_transaction_id
 from statewright.storage.commit.pending import PendingCommit
+from statewright.storage.commit.rates import CommitRates
 from statewright.storage.commit.statement import CommitStatement, Part
 from statewright.storage.commit.submission import Applied, Busy, Stale, Submission, Verdict
 from statewright.storage.connections import DatabaseUrl, add_session_settings
@@ -145,6 +146,7 @@ class GroupCommit:
         self.watched: dict[tuple[TenantId, EntityId], Callable[[tuple[TenantId, EntityId]], None]] = {}
         """Entities whose versions somebody in this process waits for, and who is to be told of a commit."""
         self.metrics = TransactionMetrics()
+        self.rates = CommitRates()
 
     async def commit(self, submission: Submission) -> Verdict:
         """Apply a submission atomically.
@@ -172,8 +174,10 @@ class GroupCommit:
             raise
         self.metrics.commits.observe(loop.time() - started_at)
         self.metrics.conflicts += isinstance(verdict, Stale)
-        if self.watched and isinstance(verdict, Applied):
-            self._tell_watchers(submission)
+        if isinstance(verdict, Applied):
+            self.rates.count(submission.rows, verdict.at)
+            if self.watched:
+                self._tell_watchers(submission)
         return verdict
 
     def _tell_watchers(self, submission: Submission) -> None:

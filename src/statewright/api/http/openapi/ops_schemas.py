@@ -248,6 +248,14 @@ OPS_SCHEMAS: Final[Document] = {
         members=INT32,
     ),
     "OpsNodes": _define_list("OpsNode"),
+    "OpsRates": define_open_object(
+        "transactions versions minutes",
+        transactions=INT64,
+        versions=INT64,
+        minutes=define_array(
+            define_open_object("at transactions versions", at=INSTANT, transactions=INT64, versions=INT64)
+        ),
+    ),
     "OpsQueue": define_open_object(
         "kind name depth inFlight delayed held oldestAgeSeconds workers wanted suspended since",
         kind={"type": "string", "enum": ["JOB_TYPE", "TAG"]},

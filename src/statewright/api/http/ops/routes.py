@@ -12,6 +12,7 @@ from statewright.api.http.ops.instance_counts import INSTANCE_COUNTS
 from statewright.api.http.ops.listings import LISTINGS
 from statewright.api.http.ops.nodes import NODES
 from statewright.api.http.ops.queues import QUEUES
+from statewright.api.http.ops.rates import RATES
 from statewright.api.http.ops.route import OpsRoute
 from statewright.api.http.ops.searches import SEARCHES
 from statewright.api.http.ops.settings import EFFECTIVE_SETTINGS
@@ -39,6 +40,7 @@ FEATURES: Final = (
     "messages",
     "nodes",
     "queues",
+    "rates",
     "search-jobs",
     "settings",
     "simulations",
@@ -81,6 +83,7 @@ OPS_ROUTES: Final[tuple[OpsRoute, ...]] = (
     *LISTINGS,
     *NODES,
     *QUEUES,
+    *RATES,
     *SEARCHES,
     *SUSPENSIONS,
     *TRANSACTIONS,
