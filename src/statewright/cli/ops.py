@@ -405,30 +405,68 @@ def show_incident(client: "Client", incident: IncidentId) -> None:
     print_document(_get(client, f"/incidents/{quote(incident, safe='')}", {}))
 
 
+Group = Annotated[
+    str | None,
+    typer.Option("--group", help="All open ones of this fingerprint.", metavar="FINGERPRINT", show_default=False),
+]
+OneIncident = Annotated[str | None, typer.Argument(help="The id of the incident.", metavar="[ID]", show_default=False)]
+
+
 @incidents.command("retry")
 @with_client
 def retry_incident(
     client: "Client",
-    incident: IncidentId,
+    incident: OneIncident = None,
+    group: Group = None,
     document: Annotated[
         str | None, typer.Option(help="JSON to use in place of what was kept.", show_default=False)
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Also when the entity was written since.")] = False,
 ) -> None:
-    """Do again what failed."""
+    """Do again what failed; of a group one after the other, whatever becomes of each."""
     body: dict[str, Json] = {"force": force} | ({} if document is None else {"document": read_document(document)})
-    print_document(_post(client, f"/incidents/{quote(incident, safe='')}/retry", body)["result"])
+    if _require_one(incident, group) is None:
+        _act_on_group(client, group, "retry", body)
+    else:
+        print_document(_post(client, f"/incidents/{quote(incident or '', safe='')}/retry", body)["result"])
 
 
 @incidents.command("resolve")
 @with_client
 def resolve_incident(
     client: "Client",
-    incident: IncidentId,
     reason: Annotated[str, typer.Option(help="Why it needs nobody any more.", show_default=False)],
+    incident: OneIncident = None,
+    group: Group = None,
 ) -> None:
-    """Close an incident."""
-    typer.echo(_post(client, f"/incidents/{quote(incident, safe='')}/resolve", {"reason": reason})["status"])
+    """Close an incident, or a group of them."""
+    if _require_one(incident, group) is None:
+        _act_on_group(client, group, "resolve", {"reason": reason})
+    else:
+        typer.echo(_post(client, f"/incidents/{quote(incident or '', safe='')}/resolve", {"reason": reason})["status"])
+
+
+def _require_one(incident: str | None, group: str | None) -> str | None:
+    """The incident; None for a group."""
+    if (incident is None) == (group is None):
+        raise typer.BadParameter("name an incident, or a group by --group")
+    return incident
+
+
+def _act_on_group(client: "Client", fingerprint: str | None, act: str, body: dict[str, Json]) -> None:
+    """One after the other; a line for each, and exit code 1 where one was refused."""
+    from statewright.sdk.errors import Refused
+
+    refused = 0
+    for each in _list(client, "/incidents", {"fingerprint": fingerprint}):
+        try:
+            _post(client, f"/incidents/{each['id']}/{act}", body)
+            typer.echo(f"{each['id']}: done")
+        except Refused as failure:
+            refused += 1
+            typer.echo(f"{each['id']}: {failure}")
+    if refused:
+        raise typer.Exit(1)
 
 
 def _print_suspension(suspension: Json, as_json: bool) -> None:

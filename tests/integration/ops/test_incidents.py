@@ -5,14 +5,23 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from uuid import uuid4
 
 import pytest
+from typer.testing import CliRunner
 
+from statewright.cli.main import program
+from statewright.entity import Principal
+from statewright.failures import FailedRun, WorkflowFailed
+from statewright.ids import TenantId
+from statewright.incidents import IncidentRow
+from statewright.services.incident_reports import IncidentReports
 from statewright.services.ops.incidents import IncidentSweeper
+from statewright.storage.ops.incidents import write_incidents
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, judged_by, manual, when
 from tests.integration.node import Node, a_node
 from tests.integration.ops.builders import ops_api
-from tests.service import PATIENCE_S, Api, RunningService, done, eventually, refused
+from tests.service import PATIENCE_S, Api, RunningService, a_token, done, eventually, refused
 
 
 @pytest.fixture
@@ -368,3 +377,94 @@ def test_an_explanation_tells_of_suspensions_first_and_then_of_failures(
     verdicts = {each["name"]: each["blockedBy"] for each in explain()["transitions"]}
     assert verdicts == {"GO": ["SUSPENDED"], "STOP": []}
     assert explain()["verdict"] == "FAILED"
+
+
+def test_a_group_is_retried_and_closed_from_the_command_line(
+    service: RunningService, tenant: str, api: Api, ops: Api, node: Node, clients: ThreadPoolExecutor
+) -> None:
+    model = api.a_model(going())
+    mended, moved, other = [api.create(model=model).id for _ in range(3)]
+    for entity in (mended, moved, other):
+        fail_to_go(api, node, clients, entity)
+    eventually(lambda: len(listed(ops)) == 3)
+    [group] = done(ops.get("/incident-groups"))["items"]
+    api.update(moved, SAMPLE | {"motivation": "of another"})
+    there = ["--url", service.root, "--token", a_token(tenant, "olga", user_roles=["ROLE_OPERATOR"])]
+
+    def call(*words: str) -> tuple[int, str]:
+        result = CliRunner().invoke(program, ["ops", "incidents", *words, "--group", group["fingerprint"], *there])
+        return result.exit_code, result.output
+
+    retrying = clients.submit(call, "retry")
+    node.answer_next()
+    node.answer_next()
+    code, told = retrying.result(PATIENCE_S)
+    assert (code, told.count(": done"), "INCIDENT_STALE" in told) == (1, 2, True)
+    assert (api.state(mended), api.state(moved), api.state(other)) == ("DONE", "NEW", "DONE")
+    assert call("resolve", "--reason", "known")[0] == 0
+    assert done(ops.get("/incidents"))["items"] == []
+    assert {each["details"]["fingerprint"] for each in done(ops.get("/audit"))["items"]} == {group["fingerprint"]}
+
+
+def test_10_000_failures_of_50_entities_are_50_incidents_and_none_is_lost(
+    service: RunningService, tenant: str, ops: Api
+) -> None:
+    runtime = service.parts.runtime
+    reports = IncidentReports(runtime.pool, runtime.clock, is_on=True, max_payload=1000)
+    olga = Principal(id="olga", name="Olga", kind="user", tenant=TenantId(tenant))
+    entities = [str(uuid4()) for _ in range(50)]
+
+    async def fail() -> None:
+        for number in range(10_000):
+            failure = WorkflowFailed(f"attempt {number} failed")
+            failure.failed_run = FailedRun(
+                entity_id=entities[number % 50],
+                model="prize",
+                version=1,
+                workflow="w",
+                state="NEW",
+                transition="GO",
+                component="charge",
+                base_transaction=str(uuid4()),
+                document="{}",
+                requested="GO",
+            )
+            reports.report_run(olga, failure)
+            if number % 1000 == 999:
+                await reports.write_once()
+
+    asyncio.run_coroutine_threadsafe(fail(), service.loop).result(PATIENCE_S)
+    [group] = done(ops.get("/incident-groups"))["items"]
+    assert (group["open"], group["occurrences"] + reports.dropped) == (50, 10_000)
+
+
+def test_beyond_the_limit_of_a_tenant_repetitions_count_and_nothing_else_is_kept(
+    service: RunningService, tenant: str, ops: Api
+) -> None:
+    def a_row(subject: str, fingerprint: str) -> IncidentRow:
+        return IncidentRow(
+            tenant=TenantId(tenant),
+            id=str(uuid4()),
+            kind="RUN_FAILED",
+            severity="ERROR",
+            fingerprint=fingerprint,
+            title="t",
+            at=1,
+            occurrences=1,
+            subject_kind="NEW_ENTITY",
+            subject_id=subject,
+            model="prize/1",
+            state="NEW",
+            code="X",
+            message="m",
+            principal_id="ada",
+            principal_kind="user",
+        )
+
+    def write(*rows: IncidentRow) -> int:
+        writing = write_incidents(service.parts.runtime.pool, rows, max_open=2)
+        return asyncio.run_coroutine_threadsafe(writing, service.loop).result(PATIENCE_S)
+
+    assert write(a_row("a", "f"), a_row("b", "g")) == 2
+    assert write(a_row("a", "f"), a_row("c", "h")) == 1
+    assert sorted(each["occurrences"] for each in listed(ops)) == [1, 2]
