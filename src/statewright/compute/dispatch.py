@@ -16,7 +16,7 @@ from statewright.compute.callout import (
     members_busy_failure,
     no_member_failure,
 )
-from statewright.compute.members import CalloutWithdrawn, Members
+from statewright.compute.members import CalloutWithdrawn, Member, Members
 from statewright.histogram import Histogram
 from statewright.ids import TenantId
 
@@ -56,33 +56,33 @@ class Dispatcher:
         told.
         """
         while True:
+            member = self._choose(callout, avoiding)
+            self._begin()
+            pending = member.send(callout)
+            begun = time.monotonic()
             try:
-                return await self._dispatch_once(callout, avoiding)
+                reply = await pending.reply
+                self._count(callout.tenant, "succeeded" if reply.success else "failed")
+                return reply if reply.success else replace(reply, member_id=member.id)
             except CalloutWithdrawn:  # its member is being drained, and has seen nothing of it
                 continue
+            except CalloutTimeout:
+                member.timed_out += 1
+                self._count(callout.tenant, "timed_out")
+                raise
+            finally:
+                self.times[callout.kind].observe(time.monotonic() - begun)
+                member.cancel(pending)
+                self._end()
 
-    async def _dispatch_once(self, callout: Callout, avoiding: Collection[str]) -> CalloutResult:
+    def _choose(self, callout: Callout, avoiding: Collection[str]) -> Member:
         member = self._members.select(callout.tenant, callout.tags, avoiding=avoiding)
         if member is None:
             connected = [each for each in self._members.list_members(callout.tenant) if not each.is_draining]
             raise no_member_failure(callout, {tag for each in connected for tag in each.tags} if connected else None)
         if member.outbox.is_full:
             raise members_busy_failure(callout)
-        self._begin()
-        pending = member.send(callout)
-        begun = time.monotonic()
-        try:
-            reply = await pending.reply
-            self._count(callout.tenant, "succeeded" if reply.success else "failed")
-            return reply if reply.success else replace(reply, member_id=member.id)
-        except CalloutTimeout:
-            member.timed_out += 1
-            self._count(callout.tenant, "timed_out")
-            raise
-        finally:
-            self.times[callout.kind].observe(time.monotonic() - begun)
-            member.cancel(pending)
-            self._end()
+        return member
 
     async def wait_drained(self) -> None:
         """Wait until no callout is under way; for a shutdown that lets them finish."""

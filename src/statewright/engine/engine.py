@@ -271,7 +271,8 @@ class Engine:
     async def _run_manual_transition(self, run: Run, draft: EntityDraft, name: str) -> EntityDraft:
         run.record(events.build_started_event("Manual transition started", draft.state))
         transition = find_fireable_transition(run.workflow, draft.state, name)
-        await self._refuse_suspended(run.unit, run.model, draft.id, run.workflow, transition)
+        if not self._suspensions.is_idle(run.unit.tenant):
+            self._refuse_held(run.unit, run.model, draft.id, run.workflow, transition)
         result = await self._evaluate_transition(run, draft, transition)
         if not result.matches:
             reason = f": {result.reason}" if result.reason else ""
@@ -336,8 +337,18 @@ class Engine:
             suspensions.note_run(unit, model.key, workflow.name if workflow else "")
         if not suspensions.is_current():
             await suspensions.ensure_current()
-        if suspensions.is_idle(tenant):
-            return
+        if not suspensions.is_idle(tenant):
+            self._refuse_held(unit, model, entity_id, workflow, transition)
+
+    def _refuse_held(
+        self,
+        unit: Unit,
+        model: Model,
+        entity_id: EntityId,
+        workflow: Workflow | None,
+        transition: Transition | None,
+    ) -> None:
+        suspensions, tenant = self._suspensions, unit.tenant
         name = workflow.name if workflow else ""
         found = suspensions.list_entity(tenant, entity_id, model.key, name)
         if transition is not None and (held := suspensions.find_transition(tenant, model.key, name, transition.name)):

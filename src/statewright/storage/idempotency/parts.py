@@ -76,9 +76,8 @@ def _build_part(name: str, file: str, refusals: Mapping[str, Refusal], *, claime
         ]
         return f"[{b','.join(parts).decode()}]" if parts else None
 
-    return Part(
-        name=name, sections=read_sections("statewright.storage.idempotency", file), encode=encode, refusals=refusals
-    )
+    sections = read_sections("statewright.storage.idempotency", file)
+    return Part(name=name, sections=sections, encode=encode, refusals=refusals, is_staged=True)
 
 
 _encode = msgspec.json.Encoder().encode
