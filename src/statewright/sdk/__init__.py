@@ -34,7 +34,7 @@ from statewright.sdk.errors import (
 )
 from statewright.sdk.exchange import ONCE, RetryPolicy
 from statewright.sdk.job import Job, Task
-from statewright.sdk.jobs import NonRetryable
+from statewright.sdk.jobs import NonRetryable, RetryLater
 from statewright.sdk.node import Node
 from statewright.sdk.operations import Entity, WriteResult
 from statewright.sdk.outcomes import No, Rejected, Schedule
@@ -75,6 +75,7 @@ __all__ = [
     "Problem",
     "Refused",
     "Rejected",
+    "RetryLater",
     "RetryPolicy",
     "RunFailed",
     "Schedule",

@@ -79,9 +79,13 @@ class GrpcJobs:
         except grpc.aio.AioRpcError as error:
             self._raise_failure(error)
 
-    async def fail(self, job: Job, worker: str, message: str, *, retryable: bool) -> None:
+    async def fail(
+        self, job: Job, worker: str, message: str, *, retryable: bool, rest: timedelta | None = None
+    ) -> None:
         """Report a failure."""
         asked = pb.FailJobRequest(job_id=job.id, worker_id=worker, retryable=retryable, error_message=message)
+        if rest is not None:
+            asked.retry_after_seconds = round(rest.total_seconds())
         try:
             await self._engine.FailJob(asked, metadata=await self._build_metadata(), timeout=RESPONSE_TIMEOUT_S)
         except grpc.aio.AioRpcError as error:

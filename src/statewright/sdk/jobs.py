@@ -36,6 +36,23 @@ class NonRetryable(Exception):
     """Raised by a handler whose job would fail again: the step fails at once, whatever retries are left."""
 
 
+MAX_RETRY_AFTER: Final = timedelta(hours=1)
+"""Longest rest that a worker may ask for."""
+
+
+class RetryLater(Exception):
+    """Raised by a handler whose job is to be tried again, but not before ``after`` has passed: 0 s to an hour, in whole
+    seconds. It uses a retry like any other failure, and counts in place of the backoff of the definition. Raises
+    ``ValueError`` for another time.
+    """
+
+    def __init__(self, reason: str, *, after: timedelta) -> None:
+        super().__init__(reason)
+        if not timedelta(0) <= after <= MAX_RETRY_AFTER:
+            raise ValueError(f"a job rests for at most {MAX_RETRY_AFTER}, not {after}")
+        self.after = after
+
+
 class JobsUnavailable(Exception):
     """The engine cannot be reached or cannot serve now; the same call may succeed later."""
 
@@ -73,8 +90,10 @@ class JobSource(Protocol):
         """Report a result, a JSON object."""
         ...
 
-    async def fail(self, job: Job, worker: str, message: str, *, retryable: bool) -> None:
-        """Report a failure."""
+    async def fail(
+        self, job: Job, worker: str, message: str, *, retryable: bool, rest: timedelta | None = None
+    ) -> None:
+        """Report a failure. ``rest``: how long the job is not to be claimed; None: as its definition says."""
         ...
 
     async def renew(self, job: Job, worker: str, lease: timedelta) -> bool:
@@ -272,7 +291,8 @@ class JobWorker:
         message = describe_error(outcome)[:MAX_MESSAGE_CHARS]
         retryable = not isinstance(outcome, NonRetryable | NotJson)
         try:
-            await self._source.fail(job, self.name, message, retryable=retryable)
+            rest = outcome.after if isinstance(outcome, RetryLater) else None
+            await self._source.fail(job, self.name, message, retryable=retryable, rest=rest)
         except JobsRefused as refused:
             log.warning("job_report_refused job=%s reason=%s", job.id, refused)
 

@@ -52,9 +52,13 @@ class RestJobs:
         body = b'{"workerId":%b,"variables":%b}' % (encode(worker), variables)
         await self._post(f"/{quote(job.id, safe='')}/complete", body)
 
-    async def fail(self, job: Job, worker: str, message: str, *, retryable: bool) -> None:
+    async def fail(
+        self, job: Job, worker: str, message: str, *, retryable: bool, rest: timedelta | None = None
+    ) -> None:
         """Report a failure."""
         body: JsonObject = {"workerId": worker, "errorMessage": message, "retryable": retryable}
+        if rest is not None:
+            body["retryAfterSeconds"] = round(rest.total_seconds())
         await self._post(f"/{quote(job.id, safe='')}/fail", encode(body))
 
     async def renew(self, job: Job, worker: str, lease: timedelta) -> bool:

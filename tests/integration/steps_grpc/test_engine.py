@@ -189,6 +189,28 @@ def test_a_job_fails_when_its_retries_are_used_up(engine: Engine) -> None:
     assert (retried.status, retried.variables) == (pb.INSTANCE_STATUS_ACTIVE, struct(again=1))
 
 
+def test_a_job_rests_for_as_long_as_its_worker_says(engine: Engine) -> None:
+    uploaded(engine, WORK)
+    started(engine, "work")
+    [job] = engine("PollJobs", worker_id="w", job_types=["do"]).jobs
+    failure = {"job_id": job.id, "worker_id": "w", "retryable": True, "error_message": "closed"}
+    text = refused(engine, "INVALID_ARGUMENT", "FailJob", **failure, retry_after_seconds=3601)
+    assert "retry_after_seconds must be from 0 to 3600" in text
+    engine("FailJob", **failure, retry_after_seconds=3600)
+    assert not engine("PollJobs", worker_id="w", job_types=["do"]).jobs
+
+
+def test_a_rest_of_no_time_is_none(engine: Engine) -> None:
+    """It counts in place of the backoff of the definition, which is an hour."""
+    backoff = struct(retryBackoff={"*": {"delay": "PT1H", "maxDelay": "PT1H"}})
+    uploaded(engine, pb.WorkflowDefinition(id="rests", name="rests", steps=WORK.steps, metadata=backoff))
+    started(engine, "rests")
+    [job] = engine("PollJobs", worker_id="w", job_types=["do"]).jobs
+    engine("FailJob", job_id=job.id, worker_id="w", retryable=True, retry_after_seconds=0)
+    [again] = engine("PollJobs", worker_id="w", job_types=["do"]).jobs
+    assert again.id == job.id
+
+
 @pytest.mark.parametrize("method", ["CompleteJob", "FailJob"])
 def test_an_unknown_job_is_not_found(engine: Engine, method: str) -> None:
     assert refused(engine, "NOT_FOUND", method, job_id=ULID) == f'job "{ULID}" not found'

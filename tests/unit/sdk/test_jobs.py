@@ -14,7 +14,7 @@ from msgspec import Struct
 from statewright.jsonval.values import JsonObject
 from statewright.sdk.functions import Function
 from statewright.sdk.job import Job, Task
-from statewright.sdk.jobs import JobsRefused, JobsUnavailable, JobWorker, NonRetryable, Poll
+from statewright.sdk.jobs import JobsRefused, JobsUnavailable, JobWorker, NonRetryable, Poll, RetryLater
 from statewright.sdk.node import Node
 
 PATIENCE_S = 30.0
@@ -28,6 +28,7 @@ class Source:
         self.polls: list[Poll] = []
         self.completed: dict[str, bytes] = {}
         self.failed: dict[str, tuple[str, bool]] = {}
+        self.rests: list[timedelta | None] = []
         self.renewed = 0
         self.renews = True
         self.troubles: dict[str, list[Exception]] = {}
@@ -48,8 +49,11 @@ class Source:
         self.completed[job.id] = variables
         self._tell()
 
-    async def fail(self, job: Job, worker: str, message: str, *, retryable: bool) -> None:
+    async def fail(
+        self, job: Job, worker: str, message: str, *, retryable: bool, rest: timedelta | None = None
+    ) -> None:
         self._trouble("fail")
+        self.rests.append(rest)
         self.failed[job.id] = message, retryable
         self._tell()
 
@@ -189,6 +193,21 @@ async def test_a_handler_can_say_that_trying_again_is_in_vain():
         raise NonRetryable("unknown customer")
 
     assert (await outcome_of(fail)).failed == {"J1": ("unknown customer", False)}
+
+
+async def test_a_handler_can_say_how_long_its_job_is_to_rest():
+    def fail(_variables):
+        raise RetryLater("the bank is closed", after=timedelta(minutes=5))
+
+    source = await outcome_of(fail)
+    assert source.failed == {"J1": ("the bank is closed", True)}
+    assert source.rests == [timedelta(minutes=5)]
+
+
+@pytest.mark.parametrize("after", [timedelta(seconds=-1), timedelta(hours=2)])
+def test_a_rest_has_its_limits(after: timedelta):
+    with pytest.raises(ValueError, match="at most"):
+        RetryLater("the bank is closed", after=after)
 
 
 async def test_a_job_nobody_asked_for_fails_for_good():

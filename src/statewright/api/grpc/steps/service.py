@@ -45,7 +45,7 @@ from statewright.api.grpc.steps.values import to_timestamp
 from statewright.auth import Authenticator
 from statewright.failures import Failure, ProcessBadRequest
 from statewright.idempotency import StoredAnswer
-from statewright.processes.retries import FailureReport
+from statewright.processes.retries import MAX_RETRY_AFTER_S, FailureReport
 from statewright.proto.workflow.v1 import engine_pb2 as pb
 from statewright.proto.workflow.v1.engine_pb2_grpc import WorkflowEngineServicer
 from statewright.services.idempotency.execution import execute_for
@@ -283,8 +283,14 @@ class WorkflowEngineService(WorkflowEngineServicer):
     ) -> pb.FailJobResponse:
         async def work(caller: Caller) -> pb.FailJobResponse:
             caller = answer_with(caller, lambda _: pb.FailJobResponse())
+            rest_s = request.retry_after_seconds if request.HasField("retry_after_seconds") else None
+            if rest_s is not None and not 0 <= rest_s <= MAX_RETRY_AFTER_S:
+                raise ProcessBadRequest(f"retry_after_seconds must be from 0 to {MAX_RETRY_AFTER_S}")
             report = FailureReport(
-                worker_id=request.worker_id, message=request.error_message, retryable=request.retryable
+                worker_id=request.worker_id,
+                message=request.error_message,
+                retryable=request.retryable,
+                retry_after_s=rest_s,
             )
             await jobs.fail(self._runtime, caller, request.job_id, report)
             return pb.FailJobResponse()

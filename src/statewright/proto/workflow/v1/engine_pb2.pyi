@@ -452,16 +452,18 @@ class CompleteJobResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class FailJobRequest(_message.Message):
-    __slots__ = ("job_id", "worker_id", "retryable", "error_message")
+    __slots__ = ("job_id", "worker_id", "retryable", "error_message", "retry_after_seconds")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     RETRYABLE_FIELD_NUMBER: _ClassVar[int]
     ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_SECONDS_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     worker_id: str
     retryable: bool
     error_message: str
-    def __init__(self, job_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., retryable: _Optional[bool] = ..., error_message: _Optional[str] = ...) -> None: ...
+    retry_after_seconds: int
+    def __init__(self, job_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., retryable: _Optional[bool] = ..., error_message: _Optional[str] = ..., retry_after_seconds: _Optional[int] = ...) -> None: ...
 
 class FailJobResponse(_message.Message):
     __slots__ = ()
