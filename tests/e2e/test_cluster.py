@@ -264,3 +264,79 @@ NOT_ONCE = """
              WHERE past.tenant = entity.tenant AND past.id = entity.id) AS earlier (number)
      WHERE model.name = $1 AND entity.state = 'FIRED' AND (fires.number <> 1 OR earlier.number <> 1)
 """
+
+
+def operations(program: Program) -> Api:
+    """The operations API of a node."""
+    return program.api(context_path="/ops/v1")
+
+
+def test_a_node_killed_while_work_fails_and_is_retried(
+    stayer: Program, victim: Program, shared: str, pool: ThreadPoolExecutor
+) -> None:
+    tags, job_type = uuid4().hex[:8], uuid4().hex[:8]
+    go = manual("GO", to="DONE", processors=[a_processor(tags=tags)])
+    model = stayer.api().a_model(a_workflow(NEW=[go], DONE=[]), model=a_name())
+    entity, unlucky = (stayer.api().create(model=model).id for _ in range(2))
+    v1 = victim.api(context_path="/v1")
+    step = {"id": "a", "name": "a", "type": "SERVICE_TASK", "jobType": job_type, "nextStep": "z"}
+    ends = {"id": "z", "name": "z", "type": "END"}
+    assert v1.post("/definitions", {"id": job_type, "name": "d", "steps": [step, ends]}).is_success
+    assert v1.post("/instances", {"definitionId": job_type}).is_success
+    [job] = v1.post("/jobs/poll", {"workerId": "w", "jobTypes": [job_type]}).json()["jobs"]
+
+    def find(query: str) -> list[Json]:
+        return list(done(operations(stayer).get(f"/incidents?{query}"))["items"])
+
+    with a_member(stayer, tags, known_to=victim) as node, a_member(victim, "elsewhere", known_to=stayer):
+        failing = pool.submit(victim.api().put, f"/entity/JSON/{entity}/GO", SAMPLE)
+        node.fail_next("no")
+        refused(failing.result(60), 400, "WORKFLOW_FAILED")
+        eventually(lambda: len(find(f"entityId={entity}")) == 1)
+        [incident] = find(f"entityId={entity}")
+        eventually(lambda: len(done(operations(stayer).get("/members?kind=STREAM"))["items"]) == 2)
+
+        retrying = pool.submit(outcome_of_retry, victim, incident["id"])
+        node.next()
+        failing = pool.submit(victim.api().put, f"/entity/JSON/{unlucky}/GO", SAMPLE)
+        node.fail_next("no")
+        refused(failing.result(60), 400, "WORKFLOW_FAILED")
+        assert v1.post(f"/jobs/{job['id']}/fail", {"workerId": "w", "errorMessage": "no paper"}).is_success
+        victim.kill()  # with a retry under way, and the failed run perhaps not written yet
+
+        assert retrying.result(60) == "cut off"
+        assert [each["message"] for each in find("kind=JOB_FAILED") if each["workflow"] == job_type] == ["no paper"]
+        assert len(find(f"entityId={unlucky}")) in (0, 1)
+        assert [stayer.api().state(each) for each in (entity, unlucky)] == ["NEW", "NEW"]
+        eventually(lambda: len(done(operations(stayer).get("/members?kind=STREAM"))["items"]) == 1)
+
+        # The claim of the dead node ends with its lease.
+        again = pool.submit(lambda: eventually_done(stayer, incident["id"]))
+        node.answer_next()
+        assert again.result(60)["status"] == "RESOLVED"
+        assert stayer.api().state(entity) == "DONE"
+
+        failing = pool.submit(stayer.api().put, f"/entity/JSON/{unlucky}/GO", SAMPLE)
+        node.fail_next("no")
+        refused(failing.result(60), 400, "WORKFLOW_FAILED")
+        eventually(lambda: len(find(f"entityId={unlucky}")) == 1)
+
+
+def outcome_of_retry(program: Program, incident: str) -> str:
+    """What an operator is told."""
+    try:
+        return str(operations(program).post(f"/incidents/{incident}/retry").status_code)
+    except httpx.TransportError:
+        return "cut off"
+
+
+def eventually_done(program: Program, incident: str) -> Json:
+    """Retry until nobody else does; the incident afterwards."""
+    answers: list[httpx.Response] = []
+
+    def retry() -> bool:
+        answers.append(operations(program).post(f"/incidents/{incident}/retry"))
+        return answers[-1].status_code != 409
+
+    eventually(retry, within_s=60)
+    return done(answers[-1])["incident"]

@@ -29,6 +29,7 @@ from statewright.operator_acts import Act
 from statewright.services import entities
 from statewright.services.incident_reports import read_run_payload
 from statewright.services.ops.lists import Page, PageRequest, build_page
+from statewright.services.ops.members import ConnectedMembers
 from statewright.services.processes.advancing import AdvanceResult
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.steps import instances
@@ -43,7 +44,7 @@ from statewright.storage.ops.incidents import IncidentGroup as IncidentGroup
 from statewright.storage.pool import Pool
 
 RETRY_LEASE: Final = timedelta(minutes=15)
-"""After so long another may retry an incident whose retry was lost with its node."""
+"""After so long another may retry an incident, whatever became of the retry; at once where its node is gone."""
 
 REMOVAL_INTERVAL_S: Final = 3600.0
 
@@ -126,7 +127,8 @@ async def retry(runtime: Runtime, caller: Caller, id_: str, request: RetryReques
     if incident.status != "OPEN":
         raise IncidentClosed(incident.status)
     pool, lease_us = runtime.pool, RETRY_LEASE // timedelta(microseconds=1)
-    claim = await retries.claim_incident(pool, caller.tenant, id_, for_us=lease_us)
+    node = runtime.extensions.get(ConnectedMembers).node
+    claim = await retries.claim_incident(pool, caller.tenant, id_, node=node, for_us=lease_us)
     if claim is None:
         raise IncidentClosed("RETRYING")
     try:

@@ -9,7 +9,7 @@ from typing import Final
 
 from statewright.entity import Actor
 from statewright.failures import IncidentClosed
-from statewright.ids import TenantId, make_uuid7, system_clock
+from statewright.ids import NodeId, TenantId, make_uuid7, system_clock
 from statewright.operator_acts import Act
 from statewright.storage.commit.statement import build_staged_part, read_sections
 from statewright.storage.commit.submission import PartRefused, StagedPart
@@ -18,18 +18,24 @@ from statewright.storage.ops.incidents import RESOLVE
 from statewright.storage.pool import Pool
 
 CLAIM: Final = """
-    UPDATE incident SET retried_until = now_us() + $3
-     WHERE tenant = $1 AND id = $2 AND status = 'OPEN' AND retried_until <= now_us()
+    -- The claim of a node that is gone holds nobody up. Should it live after all, its commit finds the claim replaced.
+    UPDATE incident SET retried_until = now_us() + $3, retried_by = $4
+     WHERE tenant = $1 AND id = $2 AND status = 'OPEN'
+       AND (retried_until <= now_us()
+            OR (retried_by IS NOT NULL AND NOT EXISTS (
+                SELECT FROM cluster_node AS node WHERE node.id = retried_by AND node.lease_until > now_us())))
  RETURNING retried_until
 """
 
 UNCLAIM: Final = "UPDATE incident SET retried_until = 0 WHERE tenant = $1 AND id = $2 AND retried_until = $3"
 
 
-async def claim_incident(pool: Pool, tenant: TenantId, id_: str, *, for_us: int) -> int | None:
-    """Keep others from retrying an incident: the claim; None when it is closed or another retries it."""
+async def claim_incident(pool: Pool, tenant: TenantId, id_: str, *, node: NodeId, for_us: int) -> int | None:
+    """Keep others from retrying an incident while a ``node`` does; the claim, None when it is closed or another retries
+    it.
+    """
     async with pool.connection() as connection:
-        claim: int | None = await connection.fetchval(CLAIM, tenant, id_, for_us)
+        claim: int | None = await connection.fetchval(CLAIM, tenant, id_, for_us, node)
     return claim
 
 
