@@ -72,6 +72,8 @@ class Scene:
     """What a worker makes of the variables of a job; the token tells its answers from all others."""
     tasks: int
     """How often tasks are done in an instance."""
+    report: Callable[[Json], Json] = lambda variables: None
+    """What a worker reports of a job before it is done, from its variables; None: nothing."""
     filters: Mapping[str, str] = field(default_factory=dict)
     """Of the list, for the instances that are started here, where they start others."""
 
@@ -97,6 +99,10 @@ class Scene:
             for job in claimed.json()["jobs"]:
                 token = uuid4().hex
                 ledger.sent[job["id"]].add(token)
+                if (progress := self.report(job["variables"])) is not None:
+                    body = {"workerId": name, "progress": progress}
+                    heard = await http.post(f"/v1/jobs/{job['id']}/progress", json=body)
+                    assert heard.status_code in (200, 409), heard.text  # its lease may have ended
                 body = {"workerId": name, "variables": self.answer(job["variables"], token)}
                 told = await http.post(f"/v1/jobs/{job['id']}/complete", json=body)
                 assert told.status_code == 204, told.text

@@ -41,6 +41,16 @@ INNER = "metadata: {name: inner}\nworkflow: [{step: inside, tool: {kind: work}}]
 RUNS = {"begin": 1, "items": 1, "others": 1, "flag": 1, "gate": 1, "meet": 1}
 
 
+def count(dispatch: Json) -> Json:
+    """A patch that counts one more if it is made twice."""
+    return {"path": ["count"], "value": dispatch["ctx"].get("count", 0) + 1, "at": 0}
+
+
+def report(dispatch: Json) -> Json:
+    """What a worker tells of a run before its end, between which the service may be killed."""
+    return {"patches": [count(dispatch)]} if dispatch["step"] == "flag" else None
+
+
 def answer(dispatch: Json, token: str) -> Json:
     """What a worker reports of a run."""
     match dispatch["step"]:
@@ -49,7 +59,7 @@ def answer(dispatch: Json, token: str) -> Json:
         case "inside":
             return {"status": "ok", "result": {"n": dispatch["workload"]["n"], "by": token}}
         case "flag":
-            return {"status": "ok", "patches": [{"path": ["open"], "value": True, "at": 0}]}
+            return {"status": "ok", "patches": [count(dispatch), {"path": ["open"], "value": True, "at": 0}]}
         case "gate":
             return {"status": "ok", "result": "passed"}
         case _:
@@ -64,6 +74,7 @@ SCENE = Scene(
     types=["playbook:work"],
     answer=answer,
     tasks=8,
+    report=report,
     filters={"path": "kills"},
 )
 
@@ -90,7 +101,7 @@ async def check(program: Program, database: str, ledger: Ledger) -> None:
 
 def check_execution(execution: Json, log: list[Json], ledger: Ledger) -> None:
     """It ended as without kills; each run began once and ended once, with an answer that was sent."""
-    assert (execution["status"], execution["ctx"]) == ("success", {"open": True})
+    assert (execution["status"], execution["ctx"]) == ("success", {"count": 1, "open": True})
     results = execution["results"]
     assert [one["item"] for one in results["items"]] == [0, 1, 2]
     assert (results["gate"], results["meet"]["items"], results["meet"]["gate"]) == ("passed", [0, 1, 2], "passed")
@@ -103,7 +114,8 @@ def check_execution(execution: Json, log: list[Json], ledger: Ledger) -> None:
         assert Counter(event["step"] for event in log if event["event_type"] in wanted) == RUNS
     elements = [(event["step"], event["iteration"]) for event in log if event["event_type"] == "loop.iteration.done"]
     assert sorted(elements) == [*(("items", n) for n in range(3)), *(("others", n) for n in range(2))]
-    assert sum(event["event_type"] == "ctx.patched" for event in log) == 1
+    patches = [event["payload"]["changes"] for event in log if event["event_type"] == "ctx.patched"]
+    assert patches == [{"count": 1}, {"open": True}], "each had its effect once, also where its run began again"
 
 
 async def test_kills_in_the_middle_of_executions_lose_nothing_and_count_nothing_twice(
