@@ -52,10 +52,11 @@ COMPUTE: Final = "compute"
 
 def list_worker_kinds(tasks: Sequence[Task]) -> tuple[str, ...]:
     """The kinds of a pipeline that the service does not run, each once. Empty: the service runs the pipeline itself."""
-    return tuple(dict.fromkeys(task.kind for task in tasks if not _is_run_here(task)))
+    return tuple(dict.fromkeys(task.kind for task in tasks if not is_run_here(task)))
 
 
-def _is_run_here(task: Task) -> bool:
+def is_run_here(task: Task) -> bool:
+    """Whether the service does a task, or has members do it, where all tasks of its pipeline are such."""
     return task.kind in SERVICE_KINDS or (task.kind == COMPUTE and "tags" in task.source)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from statewright.playbooks.definition import Playbook, Step
+from statewright.playbooks.dispatch import COMPUTE, is_run_here, list_worker_kinds
 from statewright.playbooks.place import Place
 
 _MAX_PASSES: Final = 20
@@ -24,6 +25,10 @@ def warn_of_routes(playbook: Playbook, workflow: Place) -> None:
             place.warn(f"is reached from {sources[step.name]} steps and runs for each token; spec.join would make one")
         if step.name == playbook.final and step.router is not None:
             place.get("next").warn("has no effect when the step runs as the final one")
+        if list_worker_kinds(step.tasks) and any(is_run_here(task) and task.kind == COMPUTE for task in step.tasks):
+            place.get("tool").warn(
+                "has tasks of other kinds beside compute: who does those does all of it, whatever tags it offers"
+            )
         if step.router is not None and any(task.kind != "noop" for task in step.tasks):
             for number, arc in enumerate(step.router.arcs):
                 if arc.when is None:

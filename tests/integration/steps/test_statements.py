@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from statewright.storage.commit.statement import CommitStatement
-from statewright.storage.processes import children, instances, jobs, log, timers
+from statewright.storage.processes import children, instances, jobs, leases, log, timers
 from statewright.storage.processes.jobs import MAX_PAYLOAD, build_payloads
 from statewright.storage.processes.parts import PROCESS_PARTS
 from tests.database import Template, connected, filled_clone
@@ -51,9 +51,9 @@ HOT = {
     "routes": jobs.ROUTES,
     "queued": jobs.QUEUED,
     "instance of": jobs.OWNER_OF,
-    "requeue": jobs.REQUEUE,
-    "sweep": jobs.SWEEP,
-    "lost": jobs.LOST,
+    "requeue": leases.REQUEUE,
+    "sweep": leases.SWEEP,
+    "lost": leases.LOST,
     "timers": timers.TAKE,
     "children": children.TAKE,
     "ends of children": children.TAKE_ENDS,

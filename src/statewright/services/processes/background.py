@@ -26,7 +26,7 @@ from statewright.services.processes.successors import build_successor_starter
 from statewright.services.processes.timers import TimerScanner
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.scheduler import system_principal
-from statewright.storage.processes import instances, jobs
+from statewright.storage.processes import instances, jobs, leases
 
 MAX_SWEEP_BATCH: Final = 1_000
 PURGE_INTERVAL: Final = timedelta(minutes=1)
@@ -53,7 +53,7 @@ class LeaseSweeper:
         runtime = self._runtime
         line = build_audit_line(runtime, audit.build_entry_event("lease-expired", {}), runtime.clock())
         limits = {hosted.name: hosted.lost_jobs.limit for hosted in self._hosts.hosted if hosted.lost_jobs is not None}
-        free = await jobs.sweep_expired(runtime.pool, limit=MAX_SWEEP_BATCH, line=line, loss_limits=limits)
+        free = await leases.sweep_expired(runtime.pool, limit=MAX_SWEEP_BATCH, line=line, loss_limits=limits)
         if free:
             for _, language, _ in free:
                 self._hosts.count_expired_lease(language)
@@ -64,7 +64,9 @@ class LeaseSweeper:
 
     async def _fail_lost(self, limits: Mapping[str, int], now: int) -> None:
         """Fail the jobs that were lost too often. Until that is done they stay with the worker they were lost by."""
-        for lost in await jobs.fetch_lost_jobs(self._runtime.pool, now=now, limit=MAX_SWEEP_BATCH, loss_limits=limits):
+        for lost in await leases.fetch_lost_jobs(
+            self._runtime.pool, now=now, limit=MAX_SWEEP_BATCH, loss_limits=limits
+        ):
             lost_jobs = self._hosts.get_hosted(lost.language).lost_jobs
             assert lost_jobs is not None  # noqa: S101 - its language has a limit
             self._hosts.count_expired_lease(lost.language)
@@ -94,7 +96,7 @@ class RestingJobs:
 
     async def run_once(self) -> int:
         """End the rests that are over; how many. Raises ``StorageUnavailable``."""
-        free = await jobs.end_rests(self._runtime.pool, now=self._runtime.clock(), limit=MAX_SWEEP_BATCH)
+        free = await leases.end_rests(self._runtime.pool, now=self._runtime.clock(), limit=MAX_SWEEP_BATCH)
         if free:
             self._wakeups.announce(set(free))
         return len(free)

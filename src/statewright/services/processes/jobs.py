@@ -37,8 +37,8 @@ from statewright.services.processes.writing import parse_entity_id, to_entity_id
 from statewright.services.runtime import Caller, Runtime
 from statewright.storage.pool import Pool
 from statewright.storage.processes import jobs as stored
+from statewright.storage.processes import leases
 from statewright.storage.processes.jobs import (
-    AuditLine,
     JobKind,
     JobLease,
     LockedJob,
@@ -46,6 +46,7 @@ from statewright.storage.processes.jobs import (
     QueuedJob,
     WorkOwner,
 )
+from statewright.storage.processes.leases import AuditLine
 
 MAX_WAIT: Final = timedelta(seconds=60)
 """Most that a claim waits for a job."""
@@ -203,7 +204,7 @@ async def renew(queue: JobQueue, caller: Caller, job_id: str, *, worker_id: str,
     """
     job, _ = await _find_job(queue, caller.tenant, job_id)
     until = queue.runtime.clock() + lease // timedelta(microseconds=1)
-    if not await stored.renew_lease(queue.runtime.pool, caller.tenant, job, worker=worker_id, until=until):
+    if not await leases.renew_lease(queue.runtime.pool, caller.tenant, job, worker=worker_id, until=until):
         raise ProcessConflict(f"job {quote(job_id)} is not locked by worker {quote(worker_id)}")
     return until
 
@@ -221,7 +222,7 @@ async def rest(queue: JobQueue, caller: Caller, job_id: str, *, worker_id: str, 
     """
     job = parse_entity_id(job_id)
     if job is not None:
-        await stored.release_jobs(
+        await leases.release_jobs(
             queue.runtime.pool, caller.tenant, queue.languages, [job], worker=worker_id, rests_until=until
         )
 
@@ -272,7 +273,7 @@ async def _undo_claim(
 
 
 async def _release_jobs(queue: JobQueue, tenant: TenantId, jobs: list[EntityId], worker_id: str) -> None:
-    free = await stored.release_jobs(queue.runtime.pool, tenant, queue.languages, jobs, worker=worker_id)
+    free = await leases.release_jobs(queue.runtime.pool, tenant, queue.languages, jobs, worker=worker_id)
     if free:
         queue.hosts.wakeups.announce(free)
 
@@ -364,7 +365,7 @@ async def _requeue(
     rests_until = at + pause_us if pause_us else None
 
     async def requeue(pool: Pool) -> bool:
-        return await stored.requeue_job(pool, caller.tenant, job, judged, line, rests_until=rests_until)
+        return await leases.requeue_job(pool, caller.tenant, job, judged, line, rests_until=rests_until)
 
     keyed = caller.keyed
     done = await (requeue(queue.runtime.pool) if keyed is None else keyed.commit_act(requeue, None))
