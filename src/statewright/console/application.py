@@ -87,6 +87,7 @@ class Console:
         self.live = LiveHints()
         self._rendering = asyncio.Semaphore(MAX_RENDERED)
         pages = [route for route in ROUTES if isinstance(route, Page)]
+        self._page_paths = frozenset(page.path for page in pages if not page.is_part)
         self._actions = {route.name: route for route in ROUTES if isinstance(route, Action)}
         self._frame = PageFrame(config, pages, self._actions, read_clock)
         self._forms = ActionForms(self._frame, config)
@@ -208,6 +209,7 @@ class Console:
             viewer=viewer,
             client=client,
             counts=self._counts,
+            page_paths=self._page_paths,
             now=self._read_clock(),
         )
         response = await respond(request)

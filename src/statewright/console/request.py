@@ -109,6 +109,8 @@ class ConsoleRequest(Struct, frozen=True, kw_only=True):
     viewer: Viewer
     client: ApiClient
     counts: KeptCounts
+    page_paths: frozenset[str]
+    """Of the pages that there are, as in the table of routes: links lead to no other ones."""
     now: int
     """Microseconds since 1970."""
 

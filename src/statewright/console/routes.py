@@ -7,7 +7,9 @@ from typing import Final
 
 from statewright.console.pages import (
     entities,
+    find,
     home,
+    imports,
     model,
     model_acts,
     models,
@@ -17,7 +19,9 @@ from statewright.console.route import Routes
 
 ROUTES: Final[Routes] = (
     *entities.ROUTES,
+    *find.ROUTES,
     *home.ROUTES,
+    *imports.ROUTES,
     *model.ROUTES,
     *model_acts.ROUTES,
     *models.ROUTES,

@@ -1,0 +1,195 @@
+"""Find: an id is looked up as all that has ids, other text as a name; one look-up each (docs/console.md#pages)."""
+
+import re
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call, build_root_call
+from statewright.console.pages.models import list_models
+from statewright.console.problems import build_problem
+from statewright.console.request import ConsoleRequest, InvalidField
+from statewright.console.route import Page, Routes
+from statewright.console.values import get_text
+from statewright.console.views.page import Problem, View
+
+MAX_CHARS: Final = 500
+MAX_HITS: Final = 50
+NOT_FOUND: Final = frozenset({400, 404, 410})
+
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}")
+_ULID: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{25}")
+
+
+class Hit(Struct, frozen=True, kw_only=True):
+    """What was found."""
+
+    kind: str
+    text: str
+    detail: str = ""
+    href: str
+    is_exact: bool = True
+
+
+class FindView(Struct, frozen=True, kw_only=True):
+    """What was found, and where was looked."""
+
+    text: str
+    hits: tuple[Hit, ...] = ()
+    looked: tuple[str, ...] = ()
+    problems: tuple[tuple[str, Problem], ...] = ()
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """Something that has ids. ``page`` is the path of its page: what has none is not looked for."""
+
+    kind: str
+    page: str
+    build: Callable[[str], ApiCall]
+    tell: Callable[[Reply], str | None]
+    """What is said of a hit; None: the answer has none."""
+    feature: str | None = None
+
+
+def _tell_entity(reply: Reply) -> str | None:
+    meta = reply.document.get("meta")
+    if not isinstance(meta, dict):
+        return None
+    key = meta.get("modelKey")
+    model = f"{key.get('name')}/{key.get('version')}" if isinstance(key, dict) else ""
+    return f"{model} in {get_text(meta, 'state')}"
+
+
+def _tell_status(reply: Reply) -> str | None:
+    return get_text(reply.document, "status").lower()
+
+
+def _tell_items(reply: Reply) -> str | None:
+    return f"wrote {len(reply.items)} or more entities" if reply.items else None
+
+
+def _tell_nothing(_reply: Reply) -> str | None:
+    return ""
+
+
+PLACES: Final = (
+    Place(
+        kind="entity",
+        page="/console/entities/{id}",
+        build=lambda text: build_entity_call("entity", text),
+        tell=_tell_entity,
+    ),
+    Place(
+        kind="instance",
+        page="/console/instances/{id}",
+        build=lambda text: build_root_call("v1", "instances", text),
+        tell=_tell_status,
+    ),
+    Place(
+        kind="instance of a flow",
+        page="/console/instances/{id}",
+        build=lambda text: build_root_call("v1", "flows", "instances", text),
+        tell=_tell_status,
+    ),
+    Place(
+        kind="execution",
+        page="/console/instances/{id}",
+        build=lambda text: build_root_call("v1", "executions", text),
+        tell=_tell_status,
+    ),
+    Place(
+        kind="transaction",
+        page="/console/transactions/{id}",
+        build=lambda text: build_ops_call("transactions", text, "entities", query={"limit": 1}),
+        tell=_tell_items,
+        feature="transactions",
+    ),
+    Place(
+        kind="incident",
+        page="/console/incidents/{id}",
+        build=lambda text: build_ops_call("incidents", text),
+        tell=_tell_status,
+        feature="incidents",
+    ),
+    Place(
+        kind="message",
+        page="/console/messages/{id}",
+        build=lambda text: build_entity_call("message", text),
+        tell=_tell_nothing,
+    ),
+)
+
+
+async def show_find(request: ConsoleRequest) -> View:
+    """What a text is the id or name of. One exact hit is shown at once."""
+    text = request.query.get("q").strip()
+    if len(text) > MAX_CHARS:
+        raise InvalidField("q", f"has at most {MAX_CHARS} characters")
+    if not text:
+        return View(title="Find", data=FindView(text=""))
+    is_id = _UUID.fullmatch(text) is not None or _ULID.fullmatch(text) is not None
+    view = await (_find_id(request, text) if is_id else _find_name(request, text))
+    exact = [hit for hit in view.hits if hit.is_exact]
+    if len(exact) == 1:
+        return View(redirect=exact[0].href)
+    return View(title=f"Find {text}", data=view)
+
+
+async def _find_id(request: ConsoleRequest, text: str) -> FindView:
+    features = request.viewer.features
+    places = [
+        place
+        for place in PLACES
+        if place.page in request.page_paths and (place.feature is None or place.feature in features)
+    ]
+    replies = await request.call(*(place.build(text) for place in places))
+    return view_ids(text, tuple(zip(places, replies, strict=True)))
+
+
+def view_ids(text: str, answers: tuple[tuple[Place, Reply], ...]) -> FindView:
+    """The hits of an id, from the answers of all places. A place that fails does not hide the others."""
+    hits: list[Hit] = []
+    problems: list[tuple[str, Problem]] = []
+    for place, reply in answers:
+        detail = place.tell(reply) if reply.is_ok else None
+        if detail is not None:
+            href = place.page.replace("{id}", quote(text, safe=""))
+            hits.append(Hit(kind=place.kind, text=text, detail=detail, href=href))
+        elif not reply.is_ok and reply.status not in NOT_FOUND:
+            problems.append((place.kind, build_problem(reply)))
+    looked = tuple(place.kind for place, _ in answers)
+    return FindView(text=text, hits=tuple(hits), looked=looked, problems=tuple(problems))
+
+
+async def _find_name(request: ConsoleRequest, text: str) -> FindView:
+    has_definitions = "/console/definitions/{id}" in request.page_paths
+    definition = (build_root_call("v1", "definitions", text),) if has_definitions else ()
+    models, *others = await request.call(build_entity_call("model", ""), *definition)
+    return view_names(text, models, others[0] if others else None)
+
+
+def view_names(text: str, models: Reply, definition: Reply | None) -> FindView:
+    """Models with the text in their names, and the definition with this id."""
+    hits = [
+        Hit(
+            kind="model",
+            text=f"{row.name}/{row.version}",
+            detail=row.state.lower(),
+            href=f"/console/models/{quote(row.name, safe='')}/{row.version}",
+            is_exact=text in {row.name, f"{row.name}/{row.version}"},
+        )
+        for row in list_models(models)
+        if text.lower() in f"{row.name}/{row.version}".lower()
+    ]
+    hits.sort(key=lambda hit: not hit.is_exact)
+    if definition is not None and definition.is_ok:
+        href = f"/console/definitions/{quote(text, safe='')}"
+        hits.append(Hit(kind="definition", text=text, detail=get_text(definition.document, "name"), href=href))
+    problems = () if models.is_ok else (("models", build_problem(models)),)
+    looked = ("model",) if definition is None else ("model", "definition")
+    return FindView(text=text, hits=tuple(hits[:MAX_HITS]), looked=looked, problems=problems)
+
+
+ROUTES: Final[Routes] = (Page(name="find", path="/console/find", show=show_find),)

@@ -1,0 +1,226 @@
+"""Importing workflows: first a check that changes nothing, then the same body for good (docs/console.md#pages)."""
+
+import asyncio
+from typing import Final
+
+from msgspec import Struct
+
+from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call
+from statewright.console.diagrams.diff import compare_workflows, draw_diff
+from statewright.console.pages.model import (
+    ROOT,
+    ModelHead,
+    build_model_path,
+    list_head_calls,
+    read_key,
+    view_head,
+)
+from statewright.console.pages.model_acts import read_form_key, read_json
+from statewright.console.pages.workflows import Finding, SentenceView, list_sentences, view_findings
+from statewright.console.problems import build_problem
+from statewright.console.request import ConsoleRequest, Form, InvalidField
+from statewright.console.route import Action, Page, Routes
+from statewright.console.values import get_flag, get_int, get_object, get_objects, get_text, get_texts
+from statewright.console.views.page import Crumb, Problem, View
+from statewright.console.views.picture import Picture, build_picture
+from statewright.jsonval.codec import decode, encode
+from statewright.jsonval.values import JsonObject
+
+AS_WRITTEN: Final = "as written"
+MODES: Final = (
+    (AS_WRITTEN, "As the file says; MERGE where it says nothing."),
+    ("MERGE", "A workflow of the same name is replaced, others stay."),
+    ("REPLACE", "The workflows of the file, and no others."),
+    ("ACTIVATE", "Like MERGE; workflows that are not in the file become inactive."),
+)
+IMPORT_TIMEOUT_S: Final = 30.0
+MAX_PICTURES: Final = 4
+
+
+class ImportView(Struct, frozen=True, kw_only=True):
+    """The form: a file or text, and a mode."""
+
+    head: ModelHead
+    text: str = ""
+    mode: str = AS_WRITTEN
+    modes: tuple[tuple[str, str], ...] = MODES
+
+
+class ChangedWorkflow(Struct, frozen=True, kw_only=True):
+    """A workflow that the import adds, changes or removes."""
+
+    name: str
+    change: str
+    sentences: tuple[SentenceView, ...] = ()
+    picture: Picture | None = None
+
+
+class AffectedState(Struct, frozen=True, kw_only=True):
+    """Entities that are in a state of the model now."""
+
+    workflow: str
+    state: str
+    count: int
+    issue: str
+
+
+class CheckView(Struct, frozen=True, kw_only=True):
+    """What the import would come to."""
+
+    name: str
+    version: int
+    text: str
+    mode: str
+    modes: tuple[tuple[str, str], ...] = MODES
+    problem: Problem | None = None
+    is_importable: bool = False
+    findings: tuple[Finding, ...] = ()
+    errors: int = 0
+    warnings: int = 0
+    workflows: tuple[ChangedWorkflow, ...] = ()
+    affected: tuple[AffectedState, ...] = ()
+    affected_total: int | None = None
+    """Entities of the model; None: counting them took too long."""
+    timers: int = 0
+    tags_added: tuple[str, ...] = ()
+    tags_removed: tuple[str, ...] = ()
+    question: str = ""
+
+    @property
+    def key(self) -> tuple[tuple[str, str], ...]:
+        """The fields that both forms of the page have."""
+        return ("name", self.name), ("version", str(self.version))
+
+
+async def show_import(request: ConsoleRequest) -> View:
+    """The form."""
+    name, version = read_key(request)
+    head = view_head(name, version, await request.call(*list_head_calls(request, name)))
+    return View(
+        title=f"Import workflows into {name}/{version}", data=ImportView(head=head), crumbs=_list_crumbs(name, version)
+    )
+
+
+def read_import(form: Form) -> bytes:
+    """The body of an import: the text as it was given, or with another mode. Raises ``InvalidField``."""
+    raw = read_json(form, "document")
+    mode = form.get_choice("mode", [mode for mode, _ in MODES])
+    document = decode(raw)
+    if not isinstance(document, dict) or not isinstance(document.get("workflows"), list):
+        raise InvalidField("document", 'is an object with "workflows"')
+    return raw if mode == AS_WRITTEN else encode(document | {"importMode": mode})
+
+
+def _build_check(form: Form) -> ApiCall:
+    name, version = read_form_key(form)
+    return build_ops_call(
+        "models", name, version, "workflow", "check", method="POST", body=read_import(form), timeout_s=IMPORT_TIMEOUT_S
+    )
+
+
+def _build_import(form: Form) -> ApiCall:
+    name, version = read_form_key(form)
+    if form.get("needs_acceptance") and not form.get("accepted"):
+        raise InvalidField("accepted", "says that the warnings were read")
+    body = read_import(form)
+    return build_entity_call(
+        "model", name, version, "workflow", "import", method="POST", body=body, timeout_s=IMPORT_TIMEOUT_S
+    )
+
+
+def _follow_import(form: Form, _reply: Reply) -> str:
+    return build_model_path(*read_form_key(form))
+
+
+async def _show_check(request: ConsoleRequest, form: Form, reply: Reply) -> View:
+    name, version = read_form_key(form)
+    export = await request.call_one(build_entity_call("model", name, version, "workflow", "export"))
+    data = await asyncio.to_thread(view_check, form, reply, export)
+    return View(title=f"Check of an import into {name}/{version}", data=data, crumbs=_list_crumbs(name, version))
+
+
+def view_check(form: Form, check: Reply, export: Reply) -> CheckView:
+    """Findings, differences and entities concerned, from the answers of the API."""
+    name, version = read_form_key(form)
+    text, mode = form.get("document"), form.get("mode", AS_WRITTEN)
+    if not check.is_ok:
+        return CheckView(name=name, version=version, text=text, mode=mode, problem=build_problem(check))
+    findings = view_findings(check).findings
+    diff, affected = get_object(check.document, "diff"), get_object(check.document, "affected")
+    tags = get_object(diff, "tags")
+    workflows = _list_changes(diff, read_import(form), export)
+    total = get_int(affected, "total") if affected else None
+    return CheckView(
+        name=name,
+        version=version,
+        text=text,
+        mode=mode,
+        is_importable=get_flag(check.document, "importable"),
+        findings=findings,
+        errors=sum(each.severity == "error" for each in findings),
+        warnings=sum(each.severity == "warning" for each in findings),
+        workflows=workflows,
+        affected=tuple(
+            AffectedState(
+                workflow=get_text(item, "workflow"),
+                state=get_text(item, "state"),
+                count=get_int(item, "count"),
+                issue=get_text(item, "issue").replace("_", " ").lower(),
+            )
+            for item in get_objects(affected, "byState")
+        ),
+        affected_total=total,
+        timers=get_int(affected, "armedTimers"),
+        tags_added=tuple(get_texts(tags, "added")),
+        tags_removed=tuple(get_texts(tags, "removed")),
+        question=_ask(name, version, workflows, total),
+    )
+
+
+def _list_changes(diff: JsonObject, body: bytes, export: Reply) -> tuple[ChangedWorkflow, ...]:
+    incoming = _index_workflows(decode(body))
+    stored = _index_workflows(export.value if export.is_ok else {})
+    changes: list[ChangedWorkflow] = []
+    for item in get_objects(diff, "workflows"):
+        name, change = get_text(item, "name"), get_text(item, "change").lower()
+        if change == "unchanged":
+            continue
+        after = None if change == "removed" else incoming.get(name)
+        compared = compare_workflows(stored.get(name), after)
+        label = f"Diagram of what changes in {name}"
+        picture = (
+            build_picture(draw_diff(compared), picture_id=f"difference-{len(changes)}", label=label)
+            if len(changes) < MAX_PICTURES
+            else None
+        )
+        changes.append(
+            ChangedWorkflow(name=name, change=change, sentences=tuple(list_sentences(compared)), picture=picture)
+        )
+    return tuple(changes)
+
+
+def _index_workflows(document: object) -> dict[str, JsonObject]:
+    listed = get_objects(document, "workflows") if isinstance(document, dict) else []
+    return {get_text(each, "name"): each for each in listed}
+
+
+def _ask(name: str, version: int, workflows: tuple[ChangedWorkflow, ...], total: int | None) -> str:
+    parts = []
+    for change in ("added", "changed", "removed"):
+        count = sum(each.change == change for each in workflows)
+        if count:
+            parts.append(f"{count} {'workflow is' if count == 1 else 'workflows are'} {change}")
+    told = "; ".join(parts) if parts else "nothing changes"
+    entities = "" if total is None else f" The model has {total} entities now."
+    return f"Import into {name}/{version}? {told[:1].upper()}{told[1:]}.{entities}"
+
+
+def _list_crumbs(name: str, version: int) -> tuple[Crumb, ...]:
+    return Crumb("Models", "/console/models"), Crumb(f"{name}/{version}", build_model_path(name, version))
+
+
+ROUTES: Final[Routes] = (
+    Page(name="import", path=f"{ROOT}/import", show=show_import),
+    Action(name="check_import", label="Check an import", build=_build_check, follow=_follow_import, show=_show_check),
+    Action(name="import_workflows", label="Import workflows", build=_build_import, follow=_follow_import),
+)
