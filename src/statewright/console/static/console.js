@@ -149,7 +149,7 @@ function connect() {
 }
 
 if (toggle && (live || document.querySelector("[data-live]"))) {
-  toggle.parentElement.hidden = false;
+  toggle.hidden = false;
   const show = () => {
     toggle.textContent = isPaused() ? "Paused" : "Live";
     toggle.setAttribute("aria-pressed", String(!isPaused()));
@@ -174,7 +174,7 @@ function noteFailure(part) {
   failures += 1;
   quietUntil = Date.now() + Math.min(60_000, 2000 * 2 ** failures);
   part.classList?.add("stale");
-  if (stale) { stale.parentElement.hidden = false; stale.textContent = `The service does not answer; last good at ${clock(lastGood)}`; }
+  if (stale) { stale.hidden = false; stale.textContent = `The service does not answer; last good at ${clock(lastGood)}`; }
 }
 
 document.addEventListener("htmx:before:response", (event) => {
@@ -184,7 +184,7 @@ document.addEventListener("htmx:before:response", (event) => {
   quietUntil = 0;
   lastGood = new Date();
   document.querySelectorAll(".stale").forEach((part) => part.classList.remove("stale"));
-  if (stale) stale.textContent = "";
+  if (stale) { stale.hidden = true; stale.textContent = ""; }
 });
 document.addEventListener("htmx:error", (event) => { if (event.target.matches?.("[hx-get]")) noteFailure(event.target); });
 document.addEventListener("htmx:after:swap", (event) => prepare(event.target.isConnected ? event.target : document));

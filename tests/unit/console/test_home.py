@@ -1,0 +1,58 @@
+"""What home shows of the answers of the API: each tile fails alone (docs/console.md#pages)."""
+
+from statewright.console.pages.home import view_activity, view_idle, view_status
+from tests.unit.console.recorded import a_problem, a_reply
+
+PAGES = frozenset({"/console/queues/{kind}/{name}", "/console/incidents"})
+QUEUE = {"kind": "TAG", "name": "pay/ment", "depth": 41, "oldestAgeSeconds": 725}
+
+
+def test_work_without_a_worker_comes_first_and_leads_to_its_queue():
+    view = view_status(
+        (("queues", a_reply({"items": [QUEUE]})), ("incidents", a_reply({"items": [{}], "total": 3}))), PAGES
+    )
+    assert [(alert.mark, alert.text, alert.href) for alert in view.alerts] == [
+        (
+            "bad",
+            "«pay/ment»: 41 calls wait, the oldest for 12 min, and nobody takes them",
+            "/console/queues/TAG/pay%2Fment",
+        ),
+        ("bad", "3 groups of open incidents", "/console/incidents"),
+    ]
+
+
+def test_a_line_leads_to_no_page_that_is_not_there():
+    view = view_status((("queues", a_reply({"items": [QUEUE]})),), frozenset())
+    assert [alert.href for alert in view.alerts] == [None]
+
+
+def test_a_source_that_fails_hides_no_other():
+    view = view_status(
+        (("queues", a_problem(503, "STORAGE_UNAVAILABLE")), ("suspensions", a_reply({"items": []}))), PAGES
+    )
+    assert [name for name, _ in view.problems] == ["queues"]
+    assert view.alerts == ()
+
+
+def test_what_is_well_names_what_was_looked_at():
+    view = view_status((("suspensions", a_reply({"items": []})),), PAGES)
+    assert view.calm == "Nothing is wrong: nothing suspended."
+    assert view_status((), PAGES).calm == ""
+
+
+def test_bars_are_tenths_of_the_largest_minute():
+    minutes = [{"versions": 0}, {"versions": 1}, {"versions": 40}]
+    view = view_activity({"rates": a_reply({"transactions": 7, "versions": 41, "minutes": minutes})})
+    assert (view.bars, view.versions, view.transactions, view.has_rates) == ((0, 1, 10), 41, 7, True)
+    assert view_activity({}).has_rates is False
+    failed = view_activity({"rates": a_problem(503, "X"), "nodes": a_reply({"items": [{"name": "a"}]})})
+    assert failed.rates_problem is not None
+    assert [node.name for node in failed.nodes] == ["a"]
+
+
+def test_the_oldest_say_of_how_many_they_are():
+    item = {"entityId": "5e1f", "model": {"name": "order", "version": 1}, "state": "HELD", "writtenAt": "w"}
+    part = view_idle(a_reply({"items": [item], "complete": False, "scanned": 100_000}))
+    assert (part.rows[0].model, part.rows[0].since, part.scanned) == ("order/1", "w", 100_000)
+    assert view_idle(a_reply({"items": [], "complete": True, "scanned": 3})).scanned is None
+    assert view_idle(a_problem(503, "X")).problem is not None
