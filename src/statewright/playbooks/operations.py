@@ -45,7 +45,7 @@ from statewright.playbooks.dispatch import dispatch_to_document
 from statewright.playbooks.events import REQUEST, WORKER_EVENT
 from statewright.playbooks.execution import Execution, list_transitions
 from statewright.playbooks.process import PlaybookProcess
-from statewright.playbooks.progress import Progress, add_changes, count_known, restore
+from statewright.playbooks.progress import MAX_CHARS, MAX_PATCHES, Progress, add_changes, count_known, restore
 from statewright.playbooks.runs import PARENT_ITER, build_dispatch
 from statewright.processes import language as processes
 from statewright.processes.language import ChildOutcome, JobPlace, NewInstance, Rejection
@@ -134,9 +134,11 @@ def report_progress(
         return nothing
     known = count_known(before, report.patches, report.first_patch)
     changes, first = report.patches[known:], report.first_patch + known
+    if first + len(changes) > MAX_PATCHES:
+        return nothing
     ctx = get_member(execution.marking.data, CTX)
     after = add_changes(before, ctx, changes, first) if changes else before
-    if changes and after.is_full:
+    if after.chars > MAX_CHARS:
         return nothing
     entries = report.log[before.logged - report.first_entry :]
     after = replace(after, logged=before.logged + len(entries))

@@ -55,11 +55,6 @@ class Progress(Struct, frozen=True, kw_only=True, omit_defaults=True):
     replaced: tuple[Replacement, ...] = ()
     chars: int = 0
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the run has changed as much as it may before its end."""
-        return len(self.patches) > MAX_PATCHES or self.chars > MAX_CHARS
-
 
 def count_known(progress: Progress | None, changes: Changes, first: int) -> int:
     """How many of the changes, the first of which is patch number ``first`` of its run, had their effect already."""

@@ -7,10 +7,11 @@ import pytest
 
 from statewright.sdk import Node, NonRetryable
 from tests.builders import Json
+from tests.integration.ops.builders import ops_api
 from tests.integration.playbooks.conftest import Playbooks
 from tests.integration.transactions.conftest import Serving
 from tests.integration.transactions.conftest import serving as serving
-from tests.service import eventually
+from tests.service import RunningService, eventually
 
 PATIENCE_S = 60.0
 
@@ -135,3 +136,21 @@ def test_fields_that_make_no_request_are_an_error_that_names_them(playbooks: Pla
     ended = end(playbooks, playbooks.run(f"workflow: [{{step: only, tool: {{kind: compute, {fields}}}}}]"))
     error = ended["result"]["failures"][0]["error"]
     assert (error["kind"], word in error["message"]) == ("member_request", True)
+
+
+def test_a_suspended_tag_is_an_error_that_can_be_tried_again(
+    playbooks: Playbooks, serving: Serving, service: RunningService, tenant: str
+):
+    node, asked = Node(tags=["billing"]), list[int]()
+
+    @node.processor("bill")
+    def bill(data: dict[str, Any]) -> dict[str, Any]:
+        asked.append(1)
+        return {}
+
+    serving(node)
+    ops = ops_api(service, tenant, "ROLE_ADMIN", user="olga")
+    assert ops.post("/suspensions", {"scope": "TAG", "name": "billing", "reason": "bank is down"}).status_code == 201
+    ended = end(playbooks, playbooks.run("workflow: [{step: s, tool: {name: bill, kind: compute, tags: billing}}]"))
+    error = ended["result"]["failures"][0]["error"]
+    assert (error["kind"], error["retryable"], asked) == ("suspended", True, [])

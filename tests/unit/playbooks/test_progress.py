@@ -188,6 +188,8 @@ def test_a_run_changes_only_so_much_before_its_end():
     for number in range(MAX_PATCHES):
         assert many.report(("n", number), first=number) == {"patches": number + 1, "log": 0}
     assert many.report(("n", 0), first=MAX_PATCHES) == {"patches": MAX_PATCHES, "log": 0}
+    at_once = Run()
+    assert at_once.report(*[("n", number) for number in range(10_000)], log=1) == {"patches": 0, "log": 0}
     large = Run()
     assert large.report(("n", "x" * MAX_CHARS), log=1) == {"patches": 0, "log": 0}
     assert large.ctx == {}
