@@ -1,5 +1,6 @@
 """``statewright ops …``: the operations API from the command line (docs/reference/operations.md)."""
 
+import time
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import quote
 
@@ -16,6 +17,9 @@ EntityId = Annotated[str, typer.Argument(help="The id of the entity.", metavar="
 Json = Any  # what a service answers is checked where it is used
 
 ROOT: Final = "/ops/v1"
+WATCH_INTERVAL_S: Final = 2.0
+"""As often as a node counts what waits."""
+
 SIGNS: Final = {True: "yes", False: "no", None: "unknown"}
 
 ops = typer.Typer(
@@ -162,16 +166,23 @@ def rates(client: "Client", as_json: AsJson = False) -> None:
 def queues(
     client: "Client",
     without_worker: Annotated[bool, typer.Option("--without-worker", help="Only what nobody can take.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Again every two seconds, until interrupted.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List job types with unfinished jobs."""
-    listed = _list(client, "/queues", {"withoutWorker": "true"} if without_worker else {})
-    if as_json:
-        print_document(listed)
-        return
-    names = ("name", "depth", "inFlight", "delayed", "held", "oldestAgeSeconds", "workers", "wanted")
-    headers = ("job type", "waiting", "in flight", "delayed", "held", "oldest (s)", "workers", "wanted")
-    print_table(headers, [["" if each[name] is None else each[name] for name in names] for each in listed])
+    """List job types with unfinished jobs, and the tags that callouts need."""
+    while True:
+        listed = _list(client, "/queues", {"withoutWorker": "true"} if without_worker else {})
+        if as_json:
+            print_document(listed)
+        else:
+            names = ("kind", "name", "depth", "inFlight", "delayed", "held", "oldestAgeSeconds", "workers", "wanted")
+            headers = ("kind", "name", "waiting", "in flight", "delayed", "held", "oldest (s)", "workers", "wanted")
+            print_table(headers, [["" if each[name] is None else each[name] for name in names] for each in listed])
+        if not watch:
+            return
+        time.sleep(WATCH_INTERVAL_S)
+        if not as_json:
+            typer.echo()
 
 
 @ops.command()

@@ -72,12 +72,12 @@ class IncidentReports:
 
     def report_run(self, principal: Principal, failure: Failure) -> None:
         """A run failed, if it was by something outside it."""
-        if failure.failed_run is not None:
+        if self.is_on and failure.failed_run is not None:
             self._add(self._build_run(principal, failure, failure.failed_run, kind="RUN_FAILED"))
 
     def report_swallowed(self, unit: Unit, failure: Failure) -> None:
         """A processor failed whose run goes on."""
-        if failure.failed_run is not None:
+        if self.is_on and failure.failed_run is not None:
             row = self._build_run(unit.principal, failure, failure.failed_run, kind="RUN_FAILED", severity="WARNING")
             self._add(replace(row, payload=None))
 
@@ -178,13 +178,16 @@ class IncidentReports:
             workflow=run.workflow,
             failure=failure,
         )
-        payload = _encode(RunPayload(document=msgspec.Raw(run.document.encode()), transition=run.requested)).decode()
-        fits = len(payload.encode()) <= self._max_payload
+        payload = None
+        if len(run.document) <= self._max_payload:  # a long one is not even copied
+            asked = RunPayload(document=msgspec.Raw(run.document.encode()), transition=run.requested)
+            encoded = _encode(asked)
+            payload = encoded.decode() if len(encoded) <= self._max_payload else None
         return replace(
             row,
             entity_transaction=run.base_transaction,
-            payload=payload if fits else None,
-            payload_omitted=not fits,
+            payload=payload,
+            payload_omitted=payload is None,
             attempts=_encode(run.attempts).decode(),
         )
 

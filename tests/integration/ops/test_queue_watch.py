@@ -3,10 +3,14 @@
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace as replaced
+from typer.testing import CliRunner
 
+from statewright.cli import ops as commands
+from statewright.cli.main import program
 from statewright.compute.members import Members
 from statewright.ids import TenantId
 from statewright.services.ops.presence import WorkPresence
@@ -16,7 +20,7 @@ from tests.builders import Json
 from tests.integration.ops.builders import ops_api
 from tests.integration.ops.test_queues import start_jobs
 from tests.integration.steps_http.conftest import definition, polled, started, step, uploaded
-from tests.service import PATIENCE_S, Api, RunningService, done, refused
+from tests.service import PATIENCE_S, Api, RunningService, a_token, done, refused
 from tests.unit.compute.builders import a_callout
 
 MINUTE_US = 60_000_000
@@ -154,3 +158,19 @@ def test_callouts_are_queues_of_their_tags(service: RunningService, tenant: str,
             members.leave(member)
 
         asyncio.run_coroutine_threadsafe(clear(), service.loop).result(PATIENCE_S)
+
+
+def test_the_command_looks_again_until_it_is_interrupted(
+    service: RunningService, tenant: str, v1: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_jobs(v1, 1, "fax")
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands, "time", SimpleNamespace(sleep=sleep))
+    told = CliRunner().invoke(program, ["ops", "queues", "--watch", "--url", service.root, "--token", a_token(tenant)])
+    assert (told.output.count("fax"), len(pauses)) == (2, 2)
