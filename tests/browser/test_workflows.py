@@ -15,6 +15,7 @@ WORKFLOW = "/console/models/order/1/workflows/fulfilment"
 
 
 def wait_for_diagram(tab: Tab, state: str = "drawn") -> None:
+    tab.page.locator("[data-diagram]").first.scroll_into_view_if_needed()  # it is drawn when it comes into view
     tab.page.locator(f"[data-diagram][data-state={state}]").first.wait_for()
 
 

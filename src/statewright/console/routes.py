@@ -7,6 +7,9 @@ from typing import Final
 
 from statewright.console.pages import (
     entities,
+    entity,
+    entity_acts,
+    entity_history,
     find,
     home,
     imports,
@@ -20,6 +23,9 @@ from statewright.console.route import Routes
 ROUTES: Final[Routes] = (
     *entities.ROUTES,
     *find.ROUTES,
+    *entity.ROUTES,
+    *entity_acts.ROUTES,
+    *entity_history.ROUTES,
     *home.ROUTES,
     *imports.ROUTES,
     *model.ROUTES,

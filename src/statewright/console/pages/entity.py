@@ -1,0 +1,405 @@
+"""One entity: why it is where it is, what can be done, its data and its history (docs/console.md#pages)."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call, build_path
+from statewright.console.diagrams.workflow import (
+    Overlay,
+    WorkflowGraph,
+    list_workflows,
+    read_workflow,
+)
+from statewright.console.pages.model import build_model_path
+from statewright.console.pages.workflows import build_workflow_path, draw_picture
+from statewright.console.problems import build_problem
+from statewright.console.request import ConsoleRequest
+from statewright.console.route import Page, Routes, build_part
+from statewright.console.values import get_flag, get_int, get_object, get_objects, get_text
+from statewright.console.views.documents import TreeNode, build_tree, fits_page, write_text
+from statewright.console.views.explained import Explanation, view_explanation
+from statewright.console.views.page import Crumb, Problem, View
+from statewright.console.views.picture import Picture
+from statewright.jsonval.codec import encode
+from statewright.jsonval.values import JsonObject, JsonValue
+
+ROOT: Final = "/console/entities/{id}"
+RECENT_EVENTS: Final = 50
+PAGE_EVENTS: Final = 50
+RECENT_VERSIONS: Final = 50
+NOT_FOUND: Final = 404
+ENTITY_ID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+
+_EVENT_MARKS: Final = {
+    "TRANSITION_MAKE": ("info", "moved"),
+    "STATE_MACHINE_START": ("off", "run began"),
+    "STATE_MACHINE_FINISH": ("off", "run ended"),
+    "WORKFLOW_FOUND": ("off", "workflow chosen"),
+    "TRANSITION_NOT_MATCH_CRITERION": ("off", "not taken"),
+}
+
+
+class IncidentLine(Struct, frozen=True, kw_only=True):
+    """An open incident of the entity."""
+
+    id: str
+    title: str
+    kind: str
+    transition: str
+
+
+class SuspensionLine(Struct, frozen=True, kw_only=True):
+    """What keeps the entity from moving."""
+
+    id: str
+    scope: str
+    target: str
+    reason: str
+
+
+class EventRow(Struct, frozen=True, kw_only=True):
+    """An event of a run."""
+
+    at: str
+    mark: str
+    what: str
+    details: str
+    state: str
+    transaction: str
+    actor: str
+    data: str
+
+
+class Timeline(Struct, frozen=True, kw_only=True):
+    """Events, newest first."""
+
+    events: tuple[EventRow, ...]
+    next: str | None
+    first: str | None
+    problem: Problem | None
+
+
+class EntityView(Struct, frozen=True, kw_only=True):
+    """The page of an entity. ``transaction`` is that of the version that is shown."""
+
+    id: str
+    name: str
+    version: int
+    state: str
+    transaction: str
+    created: str
+    changed: str
+    deleted_at: str
+    explanation: Explanation | None
+    problem: Problem | None
+    incidents: tuple[IncidentLine, ...]
+    suspensions: tuple[SuspensionLine, ...]
+    picture: Picture | None
+    workflow_path: str
+    tree: TreeNode
+    text: str | None
+    timeline: Timeline
+    at: str | None
+
+    @property
+    def path(self) -> str:
+        """That of the page."""
+        return build_entity_path(self.id)
+
+    @property
+    def is_deleted(self) -> bool:
+        return bool(self.deleted_at)
+
+    @property
+    def own_suspension(self) -> SuspensionLine | None:
+        """The one of this entity alone."""
+        return next((each for each in self.suspensions if each.scope == "ENTITY"), None)
+
+    @property
+    def sees(self) -> tuple[tuple[str, str], ...]:
+        """What forms about the entity carry: which one, and which version was on the screen."""
+        return ("id", self.id), ("seen", self.transaction), ("model", f"{self.name}/{self.version}")
+
+
+def build_entity_path(entity_id: str, *more: str) -> str:
+    """The path of a page of an entity."""
+    return build_path("console", "entities", entity_id, *more)
+
+
+def read_entity_id(request: ConsoleRequest) -> str:
+    """The id in the path. Raises ``CallFailed`` with 404 for what can be no id of an entity."""
+    entity_id = request.params["id"]
+    if ENTITY_ID.fullmatch(entity_id) is None:
+        call = build_entity_call("entity", entity_id)
+        detail: JsonValue = {"detail": f"{entity_id} is no id of an entity.", "properties": {}}
+        Reply(call=call, status=NOT_FOUND, value=detail).require()
+    return entity_id.lower()
+
+
+def build_crumbs(entity_id: str, name: str, version: int) -> tuple[Crumb, ...]:
+    """The way to the pages below that of an entity."""
+    return (
+        Crumb("Models", "/console/models"),
+        Crumb(f"{name}/{version}", build_model_path(name, version)),
+        Crumb(entity_id, build_entity_path(entity_id)),
+    )
+
+
+def _at(at: str | None) -> dict[str, str | None]:
+    return {"pointInTime": at}
+
+
+async def show_entity(request: ConsoleRequest) -> View:
+    """The page of an entity, as it is or as it was at an instant."""
+    entity_id, at = read_entity_id(request), request.query.get("at") or None
+    entity, explain, events, versions = await request.call(
+        build_entity_call("entity", entity_id, query=_at(at)),
+        build_ops_call("entities", entity_id, "explain", query=_at(at)),
+        *_call_timeline(entity_id, RECENT_EVENTS),
+    )
+    last = await _load_last(request, entity_id, entity, versions) if at is None else None
+    shown = last if last is not None else entity
+    shown.require()
+    model = get_object(get_object(shown.document, "meta"), "modelKey")
+    export = await request.call_one(
+        build_entity_call("model", get_text(model, "name"), get_int(model, "version"), "workflow", "export")
+    )
+    return await asyncio.to_thread(
+        view_entity, entity_id, shown, explain, versions, events, export, at=at, is_deleted=last is not None
+    )
+
+
+async def _load_last(request: ConsoleRequest, entity_id: str, entity: Reply, versions: Reply) -> Reply | None:
+    """The last version of a deleted entity; ``None`` for one that is there, or never was."""
+    if entity.status != NOT_FOUND or not versions.is_ok or not versions.items:
+        return None
+    before = next((each for each in versions.items if get_text(each, "changeType") != "DELETE"), None)
+    if before is None:
+        return None
+    instant = get_text(before, "at")
+    return await request.call_one(build_entity_call("entity", entity_id, query=_at(instant)))
+
+
+def view_entity(
+    entity_id: str,
+    shown: Reply,
+    explain: Reply,
+    versions: Reply,
+    events: Reply,
+    export: Reply,
+    *,
+    at: str | None,
+    is_deleted: bool,
+) -> View:
+    """The page from the answers of the API."""
+    meta = get_object(shown.document, "meta")
+    model = get_object(meta, "modelKey")
+    name, version = get_text(model, "name"), get_int(model, "version")
+    explanation = view_explanation(explain.document) if explain.is_ok and not is_deleted else None
+    state = get_text(meta, "state")
+    graph = _find_graph(export, explanation.workflow if explanation is not None else "", state)
+    document = shown.document.get("data")
+    deleted = next((each for each in versions.items if get_text(each, "changeType") == "DELETE"), {})
+    data = EntityView(
+        id=entity_id,
+        name=name,
+        version=version,
+        state=state,
+        transaction=get_text(meta, "transactionId"),
+        created=get_text(meta, "creationDate"),
+        changed=get_text(meta, "lastUpdateTime"),
+        deleted_at=get_text(deleted, "at") if is_deleted else "",
+        explanation=explanation,
+        problem=None if explain.is_ok or is_deleted else build_problem(explain),
+        incidents=tuple(map(_view_incident, get_objects(explain.document, "incidents"))) if explain.is_ok else (),
+        suspensions=tuple(map(_view_suspension, get_objects(explain.document, "suspensions"))) if explain.is_ok else (),
+        picture=_draw(graph, (name, version), state, explanation, events, is_past=at is not None),
+        workflow_path="" if graph is None else build_workflow_path(name, version, graph.name),
+        tree=build_tree(document),
+        text=write_text(document) if fits_page(document) else None,
+        timeline=view_timeline(entity_id, events, versions, is_page=False),
+        at=at,
+    )
+    crumbs = (Crumb("Models", "/console/models"), Crumb(f"{name}/{version}", build_model_path(name, version)))
+    live = () if at is not None or is_deleted else (f"entity-{entity_id}@{data.transaction}",)
+    return View(title=entity_id, data=data, crumbs=crumbs, live=live, at=at)
+
+
+def _find_graph(export: Reply, workflow: str, state: str) -> WorkflowGraph | None:
+    """The workflow that governs the entity; of a deleted one the first that has its state."""
+    graphs = [read_workflow(each) for each in list_workflows(export.value)] if export.is_ok else []
+    named = next((graph for graph in graphs if graph.name == workflow), None)
+    return named or next((graph for graph in graphs if not workflow and state in graph.states), None)
+
+
+def _draw(
+    graph: WorkflowGraph | None,
+    model: tuple[str, int],
+    state: str,
+    explanation: Explanation | None,
+    events: Reply,
+    *,
+    is_past: bool,
+) -> Picture | None:
+    if graph is None:
+        return None
+    path = () if is_past else find_path(graph, events.items)
+    blocked = [each for each in explanation.transitions if not each.is_possible] if explanation is not None else []
+    overlay = Overlay(
+        current=state,
+        path=tuple((source, name) for source, name, _ in path),
+        visited=(path[0][0], *(target for _, _, target in path)) if path else (),
+        impossible=frozenset((state, each.name) for each in blocked),
+        unserved=frozenset((state, each.name) for each in blocked if each.missing),
+    )
+    return draw_picture(graph, (*model, graph.name), overlay=overlay)
+
+
+def find_path(graph: WorkflowGraph, events: Sequence[JsonObject]) -> tuple[tuple[str, str, str], ...]:
+    """The transitions that were made, oldest first: state, name and target. An event tells them in a sentence, which is
+    compared with those of the transitions of the workflow; so a name may have any characters.
+    """
+    told = {
+        f'Transition "{each.name}": {each.state} → {each.target}': (each.state, each.name, each.target)
+        for each in graph.transitions
+    }
+    made = (get_text(each, "details") for each in events if get_text(each, "eventType") == "TRANSITION_MAKE")
+    return tuple(reversed([told[sentence] for sentence in made if sentence in told]))
+
+
+def _view_incident(item: JsonObject) -> IncidentLine:
+    return IncidentLine(
+        id=get_text(item, "id"),
+        title=get_text(item, "title") or get_text(item, "message"),
+        kind=get_text(item, "kind"),
+        transition=get_text(item, "transition"),
+    )
+
+
+def _view_suspension(item: JsonObject) -> SuspensionLine:
+    model = get_object(item, "model")
+    named = [get_text(model, "name"), get_text(item, "workflow"), get_text(item, "transition"), get_text(item, "name")]
+    return SuspensionLine(
+        id=get_text(item, "id") or get_text(item, "suspensionId"),
+        scope=get_text(item, "scope"),
+        target=" ".join(part for part in named if part),
+        reason=get_text(item, "reason"),
+    )
+
+
+class DocumentView(Struct, frozen=True, kw_only=True):
+    """The document alone, as it is now."""
+
+    path: str
+    tree: TreeNode
+    text: str | None
+    at: str | None = None
+    is_deleted: bool = False
+
+
+async def show_entity_document(request: ConsoleRequest) -> View:
+    """The document of an entity, to take the place of an older one."""
+    entity_id = read_entity_id(request)
+    entity = await request.call_one(build_entity_call("entity", entity_id))
+    return await asyncio.to_thread(view_document, entity_id, entity.require())
+
+
+def view_document(entity_id: str, entity: Reply) -> View:
+    """The document from the answer of the API."""
+    document = entity.document.get("data")
+    text = write_text(document) if fits_page(document) else None
+    return View(data=DocumentView(path=build_entity_path(entity_id), tree=build_tree(document), text=text))
+
+
+# Timeline.
+
+
+async def show_entity_events(request: ConsoleRequest) -> View:
+    """The latest events of an entity."""
+    entity_id = read_entity_id(request)
+    events, versions = await request.call(*_call_timeline(entity_id, RECENT_EVENTS))
+    data = TimelineView(id=entity_id, timeline=view_timeline(entity_id, events, versions, is_page=False))
+    return View(data=data)
+
+
+def _call_timeline(entity_id: str, limit: int, cursor: str | None = None) -> tuple[ApiCall, ApiCall]:
+    return (
+        build_ops_call("entities", entity_id, "events", query={"limit": limit, "cursor": cursor}),
+        build_ops_call("entities", entity_id, "versions", query={"limit": RECENT_VERSIONS}),
+    )
+
+
+async def show_entity_timeline(request: ConsoleRequest) -> View:
+    """All events of an entity, page by page."""
+    entity_id, cursor = read_entity_id(request), request.query.get("cursor") or None
+    events, versions = await request.call(*_call_timeline(entity_id, PAGE_EVENTS, cursor))
+    events.require()
+    data = TimelineView(id=entity_id, timeline=view_timeline(entity_id, events, versions, is_page=True, cursor=cursor))
+    return View(title="Timeline", data=data, crumbs=(Crumb(entity_id, build_entity_path(entity_id)),))
+
+
+class TimelineView(Struct, frozen=True, kw_only=True):
+    """The page of all events."""
+
+    id: str
+    timeline: Timeline
+
+    @property
+    def path(self) -> str:
+        """That of the entity."""
+        return build_entity_path(self.id)
+
+
+def view_timeline(
+    entity_id: str, events: Reply, versions: Reply, *, is_page: bool, cursor: str | None = None
+) -> Timeline:
+    """A page of events, with who acted where the version of the run tells it."""
+    actors = {get_text(each, "transactionId"): describe_actor(each) for each in versions.items}
+    following = get_text(events.document, "nextCursor")
+    path = build_entity_path(entity_id, "timeline")
+    return Timeline(
+        events=tuple(_view_event(each, actors.get(get_text(each, "transactionId"), "")) for each in events.items),
+        next=f"{path}{_query(following)}" if following else None,
+        first=path if is_page and cursor else None,
+        problem=None if events.is_ok else build_problem(events),
+    )
+
+
+def _query(cursor: str) -> str:
+    return build_path(cursor).replace("/", "?cursor=", 1)
+
+
+def describe_actor(version: JsonObject) -> str:
+    """Who is held to account for a version, and who wrote it if that is another."""
+    attributed = get_text(get_object(version, "attributedTo"), "id")
+    executed = get_text(get_object(version, "executedBy"), "id")
+    return attributed if executed in ("", attributed) else f"{attributed} via {executed}"
+
+
+def _view_event(item: JsonObject, actor: str) -> EventRow:
+    kind, data = get_text(item, "eventType"), item.get("data")
+    failed = isinstance(data, dict) and (not get_flag(data, "success", default=True) or "error" in data)
+    mark, what = _EVENT_MARKS.get(kind, ("info", kind.replace("_", " ").lower()))
+    return EventRow(
+        at=get_text(item, "at"),
+        mark="bad" if failed or "FAIL" in kind or "ERROR" in kind else mark,
+        what=what,
+        details=get_text(item, "details"),
+        state=get_text(item, "state"),
+        transaction=get_text(item, "transactionId"),
+        actor=actor,
+        data="" if data in (None, {}, {"success": True}) else encode(data).decode(),
+    )
+
+
+ROUTES: Final[Routes] = (
+    Page(name="entity", path=ROOT, show=show_entity),
+    Page(name="entity_timeline", path=f"{ROOT}/timeline", show=show_entity_timeline),
+    build_part("entity_now", "/entities/{id}/now", show_entity),
+    build_part("entity_document", "/entities/{id}/document", show_entity_document),
+    build_part("entity_events", "/entities/{id}/events", show_entity_events),
+)
