@@ -97,7 +97,7 @@ def test_the_step_engine_over_grpc_refuses_what_is_suspended(service: RunningSer
         )
         assert "SUSPENDED" in started
         assert "SUSPENDED" in moved
-        assert engine("GetInstance", id=instance).instance.status == pb.INSTANCE_STATUS_ACTIVE
+        assert engine("GetInstance", id=instance).instance.status == pb.INSTANCE_STATUS_WAITING
 
 
 def test_no_version_of_three_nodes_is_later_than_the_suspension(database_template: Template) -> None:
