@@ -126,3 +126,54 @@ def test_two_workflows_are_compared_in_one_diagram(tab: Tab, console: Installati
     assert "NEW.GO: leads to HELD, no longer to DONE." in changes
     assert tab.page.locator("g.node.added", has_text="+ HELD").count() == 1
     assert tab.page.locator("g.node.removed", has_text="− DONE").count() == 1
+
+
+def import_workflow(console: Installation, model: str, edges: list[tuple[int, int]], size: int) -> str:
+    """A workflow of numbered states with an edge for each pair; the path of its page."""
+    states: dict[str, dict[str, list[object]]] = {f"S{number}": {"transitions": []} for number in range(size)}
+    for place, (source, target) in enumerate(edges):
+        states[f"S{source}"]["transitions"].append(manual(f"T{place}", to=f"S{target}"))
+    workflow = a_workflow(NEW=[]) | {"name": "large", "initialState": "S0", "states": states}
+    console.api.a_model(workflow, model=f"{model}/1", sample={"a": 1})
+    return f"/console/models/{model}/1/workflows/large"
+
+
+def test_ten_thousand_states_are_shown_by_neighbourhoods_and_pages(tab: Tab, console: Installation):
+    edges = [(number, number + 1) for number in range(9_999)] + [(number, number // 2) for number in range(1, 500)]
+    path = import_workflow(console, "vast", edges, 10_000)
+    tab.page.add_init_script(
+        "window.longest = 0; new PerformanceObserver((list) => { for (const entry of list.getEntries())"
+        " window.longest = Math.max(window.longest, entry.duration); }).observe({ type: 'longtask', buffered: true });"
+    )
+    tab.open(f"{path}?focus=S5000")
+    wait_for_diagram(tab)
+    assert tab.page.locator("g.node").count() == 5
+    assert tab.page.locator(".diagram-note").inner_text() == "What is near one state, and 9,996 more."
+    assert tab.page.locator(".state-row").count() == 200
+    tab.page.get_by_role("link", name="Next").click()
+    tab.page.locator("#state-200").wait_for()
+    tab.page.get_by_label("Filter by name").fill("S7777")
+    tab.page.get_by_role("button", name="Apply").click()
+    tab.page.locator("#state-200").wait_for(state="detached")
+    assert tab.page.locator(".state-row").count() == 1
+    wait_for_diagram(tab)
+    longest = tab.page.evaluate("() => window.longest")
+    assert longest < 1_000, f"the page stood still for {longest} ms"
+
+
+def test_a_tangled_workflow_is_drawn_without_labels_within_the_deadline(tab: Tab, console: Installation):
+    edges = [(number * 7 % 150, (number * number * 13 + 5) % 150) for number in range(300)]
+    tab.open(import_workflow(console, "tangled", edges, 150))
+    wait_for_diagram(tab)
+    assert tab.page.locator("[data-tier='2']").count() == 1
+    assert tab.page.locator("g.node").count() == 151
+    assert "Drawn without labels" in tab.page.locator(".diagram-note").inner_text()
+
+
+def test_a_layout_that_fails_leads_to_the_next_lower_one_and_then_to_the_table(tab: Tab):
+    tab.page.route("**/viz-global.js", lambda route: route.abort())
+    tab.expect("viz-global", "ERR_FAILED", "NetworkError")
+    tab.open(WORKFLOW)
+    wait_for_diagram(tab, "failed")
+    assert "The table says the same" in tab.page.locator(".diagram-box").inner_text()
+    assert tab.page.get_by_role("table", name="States and transitions").is_visible()

@@ -11,7 +11,7 @@ from statewright.console.conditions import MalformedQuery, describe_condition, r
 from statewright.console.counts import ModelCounts
 from statewright.console.diagrams.diff import SIGNS as DIFF_SIGNS
 from statewright.console.diagrams.diff import WorkflowDiff, compare_workflows, draw_diff
-from statewright.console.diagrams.plan import choose_tier
+from statewright.console.diagrams.plan import choose_tier, write_marks
 from statewright.console.diagrams.workflow import (
     SIGNS,
     Overlay,
@@ -120,12 +120,13 @@ class WorkflowView(Struct, frozen=True, kw_only=True):
 
 
 class MarksView(Struct, frozen=True, kw_only=True):
-    """Live counts and incidents of a workflow."""
+    """Live counts and incidents of a workflow; ``marks`` is JSON for the script of the page."""
 
-    picture: Picture
+    marks: str
     counts: ModelCounts
     states: tuple[tuple[str, str, str], ...]
     """Of each state that has either: its name, its entities and its incidents."""
+    left_out: int
     problem: Problem | None
 
 
@@ -357,32 +358,30 @@ async def show_workflow_marks(request: ConsoleRequest) -> View:
         build_ops_call("incidents", query={"model": f"{name}/{version}", "limit": MAX_INCIDENTS}),
     )
     counts = await request.counts.count(request.client, request.viewer.tenant, name, version)
+    return await asyncio.to_thread(view_marks, workflow, export, counts, incidents)
+
+
+def view_marks(workflow: str, export: Reply, counts: ModelCounts, incidents: Reply) -> View:
+    """The marks from the answers of the API. Raises ``CallFailed`` where there is no such workflow."""
     graph = read_workflow(find_workflow(export, workflow))
-    return View(data=view_marks(graph, counts, incidents))
-
-
-def view_marks(graph: WorkflowGraph, counts: ModelCounts, incidents: Reply) -> MarksView:
-    """The marks from the answers of the API."""
-    counted = {each.state: format_count(each.count) for each in counts.states if each.state in graph.states}
+    known = frozenset(graph.states)
+    counted = {each.state: format_count(each.count) for each in counts.states if each.state in known}
     troubled: dict[str, int] = {}
     for item in incidents.items:
         state = get_text(get_object(item, "subject"), "state")
-        if state in graph.states:
+        if state in known:
             troubled[state] = troubled.get(state, 0) + 1
     bounded = len(incidents.items) >= MAX_INCIDENTS
     shown = {state: format_count(count, is_lower_bound=bounded) for state, count in troubled.items()}
-    overlay = Overlay(counts=counted, incidents=shown)
-    picture = build_picture(draw_workflow(graph), mark_workflow(graph, overlay), label="")
-    return MarksView(
-        picture=picture,
+    listed = [state for state in graph.states if state in counted or state in shown]
+    data = MarksView(
+        marks=write_marks(mark_workflow(graph, Overlay(counts=counted, incidents=shown))),
         counts=counts,
-        states=tuple(
-            (state, counted.get(state, "0"), shown.get(state, ""))
-            for state in graph.states
-            if state in counted or state in shown
-        ),
+        states=tuple((state, counted.get(state, "0"), shown.get(state, "")) for state in listed[:ROWS]),
+        left_out=max(0, len(listed) - ROWS),
         problem=build_problem(counts.failed) if counts.failed is not None else None,
     )
+    return View(data=data)
 
 
 async def show_workflow_findings(request: ConsoleRequest) -> View:
