@@ -53,6 +53,10 @@ class PlaybookChildren:
         """A playbook that a step waits for has ended."""
         return operations.end_child(process, instance, execution, outcome, moment)
 
+    def cancel(self, process: PlaybookProcess, instance: Execution, moment: Moment) -> Applied[Execution] | Rejection:
+        """No step waits for a playbook any more."""
+        return operations.cancel_execution(process, instance, "the execution that started it does not wait", moment)
+
 
 class PlaybookLog:
     """The event log (docs/reference/executions.md#event-log)."""

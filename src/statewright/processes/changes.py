@@ -14,6 +14,7 @@ from statewright.jsonval.values import JsonValue
 from statewright.net.effects import (
     AdjustCounter,
     ArmTimer,
+    CancelChild,
     CloseHumanTask,
     CloseTask,
     DisarmTimer,
@@ -28,7 +29,7 @@ from statewright.net.effects import (
     StartChild,
     StorePart,
 )
-from statewright.net.identifiers import TimerId, WorkId
+from statewright.net.identifiers import ExecutionId, TimerId, WorkId
 
 NewJobStatus: TypeAlias = Literal["UNLOCKED", "COMPLETED", "FAILED", "CANCELLED"]
 NewTaskStatus: TypeAlias = Literal["OPEN", "COMPLETED", "FAILED", "CANCELLED"]
@@ -61,6 +62,8 @@ class RowChanges(Struct, frozen=True, kw_only=True):
     ended_timers: tuple[TimerId, ...]
     """Of earlier steps, fired or disarmed."""
     children: tuple[StartChild, ...]
+    cancelled_children: tuple[ExecutionId, ...]
+    """Executions that wait no more for an instance of an earlier step."""
     counters: Mapping[str, int]
     """What is added to counters, by their names."""
     parts: tuple[StorePart, ...]
@@ -88,11 +91,25 @@ def compute_row_changes(effects: tuple[Effect, ...]) -> RowChanges:
         closed_tasks=tuple(closing for task, closing in closed_tasks.items() if task not in tasks),
         armed_timers=tuple(timer for timer_id, timer in timers.items() if timer_id not in ended),
         ended_timers=tuple(timer_id for timer_id in ended if timer_id not in timers),
-        children=tuple(effect for effect in effects if isinstance(effect, StartChild)),
+        children=list_children(effects),
+        cancelled_children=tuple(
+            dict.fromkeys(effect.execution for effect in effects if isinstance(effect, CancelChild))
+        ),
         parts=tuple(effect for effect in effects if isinstance(effect, StorePart)),
         counters=_sum_up([effect for effect in effects if isinstance(effect, AdjustCounter)]),
         is_held=_is_held(effects),
     )
+
+
+def list_children(effects: Sequence[Effect]) -> tuple[StartChild, ...]:
+    """The instances to be started, without those that are not needed any more at the end of the step."""
+    wanted: dict[int, StartChild] = {}
+    for place, effect in enumerate(effects):
+        if isinstance(effect, StartChild):
+            wanted[place] = effect
+        elif isinstance(effect, CancelChild):
+            wanted = {at: child for at, child in wanted.items() if child.awaited_by != effect.execution}
+    return tuple(wanted.values())
 
 
 def _sum_up(adjustments: Sequence[AdjustCounter]) -> dict[str, int]:

@@ -223,6 +223,10 @@ class ChildOperations(Protocol[P_contra, I]):
         """The awaited instance of an execution has ended. Without effect when nothing waits for it any more."""
         ...
 
+    def cancel(self, process: P_contra, instance: I, moment: Moment) -> Applied[I] | Rejection:
+        """The parent of an instance waits for it no more."""
+        ...
+
 
 class InstanceLog(Protocol[P_contra, I]):
     """A log of everything that happened in an instance, beside its history and its audit trail."""

@@ -145,6 +145,9 @@ class Followers:
         ended = ChildEnded(ExecutionId(execution), outcome.output, outcome.reason)
         return _advance(process, instance, ended, moment)
 
+    def cancel(self, process: Plan, instance: Errand, moment: Moment) -> Applied[Errand] | Rejection:
+        return cancel(process, instance, moment)
+
 
 class Logbook:
     """The nodes that errands came to."""

@@ -95,6 +95,68 @@ async def test_a_parent_that_is_cancelled_meanwhile_hears_nothing(offices: tuple
     assert (await office.read(parent)).status == "CANCELLED"
 
 
+async def test_the_child_of_a_parent_that_is_cancelled_is_cancelled(offices: tuple[Office, Office], clock: Watch):
+    office, other = offices
+    parent, child = await start_pair(office, clock)
+    await office.cancel(parent)
+    assert await other.start_children() == 1
+    assert (await office.read(child)).status == "CANCELLED"
+    assert await other.claim("buy") == ()
+    clock.advance(LATER)
+    assert await other.tell_ends() == 1
+    assert await other.start_children() == 0
+    assert await count_rows(office) == 0
+
+
+async def test_a_child_that_was_not_started_yet_is_not_started(offices: tuple[Office, Office], clock: Watch):
+    office, other = offices
+    await office.draw("second", ask="buy")
+    await office.draw("first", after="second")
+    await office.cancel(await office.send("first"))
+    clock.advance(LATER)
+    assert await other.start_children() == 1
+    assert await other.children("second") == []
+    assert await count_rows(office) == 0
+
+
+async def test_a_child_whose_start_meets_the_end_of_its_parent_does_not_stay(
+    offices: tuple[Office, Office], clock: Watch
+):
+    office, other = offices
+    await office.draw("second", ask="buy")
+    await office.draw("first", after="second")
+    for _ in range(5):
+        parent = await office.send("first")
+        clock.advance(LATER)
+        pool, now = office.runtime.pool, clock()
+        [row] = await children.take_due_children(pool, ["errands"], now=now, backoff=10_000_000, limit=9)
+        await asyncio.gather(start(other, row), office.cancel(parent))
+        clock.advance(LATER)
+        await other.start_children()
+        clock.advance(LATER)
+        await office.tell_ends()
+    assert {child.status for child in await office.children("second")} <= {"CANCELLED"}
+    assert await count_rows(office) == 0
+
+
+async def test_what_ended_before_it_was_cancelled_stays_as_it_is(offices: tuple[Office, Office], clock: Watch):
+    office, other = offices
+    parent, child = await start_pair(office, clock)
+    [job] = await other.claim("buy")
+    await other.complete(job, weight=1)
+    await office.cancel(parent)
+    assert await other.start_children() == 1
+    assert (await office.read(child)).status == "COMPLETED"
+
+
+async def count_rows(office: Office) -> int:
+    async with office.runtime.pool.connection() as connection:
+        count: int = await connection.fetchval(
+            "SELECT (SELECT count(*) FROM process_child) + (SELECT count(*) FROM process_child_end)"
+        )
+    return count
+
+
 async def test_the_log_of_an_instance_has_every_event_once_in_order(offices: tuple[Office, Office], clock: Watch):
     office, other = offices
     parent, _ = await start_pair(office, clock)

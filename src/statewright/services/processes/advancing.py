@@ -32,8 +32,7 @@ from statewright.failures import (
 from statewright.ids import EntityId, TenantId, model_id
 from statewright.jsonval.values import JsonValue
 from statewright.net import IDS_PER_MOMENT, Marking, Moment
-from statewright.net.effects import StartChild
-from statewright.processes.changes import RowChanges
+from statewright.processes.changes import RowChanges, list_children
 from statewright.processes.language import Applied, I, NewInstance, P, Rejection
 from statewright.services.builtin import BuiltinChange, create_missing_models
 from statewright.services.processes.documents import read_object
@@ -404,6 +403,8 @@ def _notify(host: ProcessHost[P, I], tenant: TenantId, step: Advance[P, I], chan
         host.shared.counters_changed.set()
     for child_id in step.child_ids:
         host.shared.due_children.add(tenant, child_id)
+    if changed.cancelled_children:
+        host.shared.children_cancelled.set()
     instance = step.applied.instance
     if host.language.log is not None:
         host.shared.log_followers.wake(tenant, to_entity_id(instance.id))
@@ -437,5 +438,5 @@ def _count_pending_tokens(marking: Marking) -> int:
 
 def _allocate_child_ids(applied: Applied[I], moment: Moment) -> list[EntityId]:
     """Ids of instances that are to be started, from the end of the moment's range, which the kernel never reaches."""
-    count = sum(isinstance(effect, StartChild) for effect in applied.effects)
+    count = len(list_children(applied.effects))
     return [number_to_entity_id(moment.first_id + _CHILD_OFFSET - n) for n in range(count)]

@@ -230,6 +230,8 @@ class ProcessHosts:
         self.next_moment = IdClock(clock)
         self.due_children = DueRows()
         self.due_ends = DueRows()
+        self.children_cancelled = asyncio.Event()
+        """Instances that were awaited are not needed any more."""
         self.log_followers = LogFollowers()
         self.locks = InstanceLocks()
         self.counters_changed = asyncio.Event()

@@ -47,6 +47,8 @@ class Outbox(Struct, Generic[R], frozen=True, kw_only=True):
     """What the log says when no rows could be taken."""
     due: DueRows
     """What this process has just written."""
+    wake: asyncio.Event | None = None
+    """Set when others than those of ``due`` are there to be taken."""
     take: Callable[[int, int, int], Awaitable[list[R]]]
     """Rows that are due at an instant, none of which is taken again for a back-off; with instant, back-off, limit."""
     fetch: Callable[[TenantId, EntityId], Awaitable[R | None]]
@@ -80,7 +82,9 @@ class OutboxWorker(Generic[R]):
         return len(rows)
 
     async def _scan(self) -> None:
-        await repeat(self._run_round, self._interval, log=log, failure=self._outbox.scan_failure)
+        await repeat(
+            self._run_round, self._interval, log=log, failure=self._outbox.scan_failure, wake=self._outbox.wake
+        )
 
     async def _run_round(self) -> bool:
         return await self.run_once() == MAX_BATCH_SIZE

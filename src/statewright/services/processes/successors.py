@@ -5,17 +5,19 @@ instance writes a row for that; the one that creates the instance, under the id 
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 
 from statewright import logs
 from statewright.background import run_by_size
 from statewright.engine.run import record
-from statewright.failures import BusinessKeyInUse, Conflict
+from statewright.failures import BusinessKeyInUse, Conflict, ProcessConflict, ProcessNotFound
 from statewright.jsonval.values import JsonObject
-from statewright.net import uuid_to_ulid
-from statewright.processes.language import ChildOutcome, I, NewInstance, P
+from statewright.net import Moment, uuid_to_ulid
+from statewright.processes.language import Applied, ChildOutcome, I, NewInstance, P, Rejection
 from statewright.services.processes import advancing, audit, definitions
+from statewright.services.processes.advancing import InstanceChange
 from statewright.services.processes.documents import read_object
 from statewright.services.processes.hosting import ProcessHost, ProcessHosts
 from statewright.services.processes.incident_rows import build_chain_incident
@@ -44,6 +46,7 @@ def build_successor_starter(runtime: Runtime, *, scan_interval: timedelta) -> Ou
         failure="chain_start_failed",
         scan_failure="chains_scan_failed",
         due=hosts.due_children,
+        wake=hosts.children_cancelled,
         take=lambda now, backoff, limit: children.take_due_children(
             pool, hosts.names, now=now, backoff=backoff, limit=limit
         ),
@@ -54,8 +57,12 @@ def build_successor_starter(runtime: Runtime, *, scan_interval: timedelta) -> Ou
 
 
 async def start_successor(host: ProcessHost[P, I], child: DueChild) -> None:
-    """Start one successor, or give it up for a reason that will not change; at most once, whatever others try."""
-    runtime = host.runtime
+    """Start one successor, or give it up for a reason that will not change; at most once, whatever others try. What is
+    not needed any more is cancelled.
+    """
+    if child.is_cancelled:
+        await _cancel(host, child)
+        return
     published = await definitions.find_version(host, child.tenant, child.definition_id, child.definition_version)
     if published is None:
         await _give_up(host, child, f"definition {child.definition_id} not found")
@@ -88,13 +95,38 @@ async def start_successor(host: ProcessHost[P, I], child: DueChild) -> None:
             also_stage=record_on_parent,
         )
     except BusinessKeyInUse as taken:
-        if (
-            await children.fetch_due_child(runtime.pool, child.tenant, child.id) is not None
-        ):  # not by the successor itself
+        if await _is_still_due(host, child):  # not by the successor itself
             await _give_up(host, child, taken.message)
     except Conflict:
-        if await children.fetch_due_child(runtime.pool, child.tenant, child.id) is not None:
+        if await _is_still_due(host, child):
             raise
+
+
+async def _is_still_due(host: ProcessHost[P, I], child: DueChild) -> bool:
+    row = await children.fetch_due_child(host.runtime.pool, child.tenant, child.id)
+    return row is not None and not row.is_started
+
+
+async def _cancel(host: ProcessHost[P, I], child: DueChild) -> None:
+    """End an instance that nobody waits for any more; one that was not started is not started at all."""
+    operations = host.language.children
+    assert operations is not None, "a language without children has none to cancel"  # noqa: S101
+
+    def operation(process: P, current: I, moment: Moment) -> Applied[I] | Rejection:
+        return operations.cancel(process, current, moment)
+
+    if child.is_started:
+        change = InstanceChange(operation, None)
+        with suppress(ProcessNotFound, ProcessConflict):  # it is purged, or has ended
+            await advancing.advance_in_turn(
+                host,
+                Caller(system_principal(child.tenant)),
+                child.id,
+                lambda: change,
+                kind="instance.cancel_child",
+                unknown=ProcessNotFound("an awaited instance is gone"),
+            )
+    await children.drop_child(host.runtime.pool, child)
 
 
 async def _give_up(host: ProcessHost[P, I], child: DueChild, reason: str) -> None:

@@ -202,6 +202,7 @@ def build_staged_rows(
             )
             for child_id, child in zip(advance.child_ids, changed.children, strict=True)
         ],
+        cancelled_children=[to_entity_id(execution) for execution in changed.cancelled_children],
         started_children=[instance_id] if advance.before is None and instance.parent_instance_id else [],
         child_ends=_build_end_rows(advance, instance_id),
         told_ends=advance.told_ends,

@@ -1,5 +1,5 @@
-"""Instances that have still to be started because of another one, and ends of instances that their parents have still
-to hear of: two durable outboxes.
+"""Instances that have still to be started, or cancelled, because of another one, and ends of instances that their
+parents have still to hear of: two durable outboxes.
 """
 
 from collections.abc import Sequence
@@ -26,6 +26,9 @@ class DueChild(Struct, frozen=True, kw_only=True):
     variables: str
     execution: EntityId | None
     """The execution of the parent that waits for its end."""
+    is_started: bool = False
+    is_cancelled: bool = False
+    """The parent waits for it no more."""
 
 
 TAKE: Final = """
@@ -38,7 +41,7 @@ TAKE: Final = """
              ORDER BY not_before, id
              LIMIT $3 FOR UPDATE SKIP LOCKED))
  RETURNING tenant, language, id, parent, definition_id, business_key, variables, execution,
-           definition_version
+           definition_version, started, cancelled
 """
 
 
@@ -56,21 +59,21 @@ async def take_due_children(
 
 DUE: Final = """
     SELECT tenant, language, id, parent, definition_id, business_key, variables, execution,
-           definition_version
+           definition_version, started, cancelled
       FROM process_child
-     WHERE tenant = $1 AND id = $2
+     WHERE tenant = $1 AND id = $2 AND (cancelled OR NOT started)
 """
 
 
 async def fetch_due_child(pool: Pool, tenant: TenantId, child: EntityId) -> DueChild | None:
-    """An instance that has still to be started; None when it was."""
+    """An instance that has still to be started, or to be cancelled; None when there is nothing to be done."""
     async with pool.connection() as connection:
         row = await connection.fetchrow(DUE, tenant, child)
     return None if row is None else _to_child(row)
 
 
 def _to_child(row: asyncpg.Record) -> DueChild:
-    tenant, language, id_, parent, definition_id, business_key, variables, execution, version = row
+    tenant, language, id_, parent, definition_id, business_key, variables, execution, version, started, cancelled = row
     return DueChild(
         tenant=TenantId(tenant),
         language=language,
@@ -81,7 +84,18 @@ def _to_child(row: asyncpg.Record) -> DueChild:
         definition_version=version,
         variables=variables,
         execution=None if execution is None else EntityId(str(execution)),
+        is_started=started,
+        is_cancelled=cancelled,
     )
+
+
+DROP_CHILD: Final = "DELETE FROM process_child WHERE tenant = $1 AND id = $2 AND started = $3"
+
+
+async def drop_child(pool: Pool, child: DueChild) -> None:
+    """Nothing is left to be done for an instance, unless it was started since it was read."""
+    async with pool.connection() as connection:
+        await connection.execute(DROP_CHILD, child.tenant, child.id, child.is_started)
 
 
 class DueEnd(Struct, frozen=True, kw_only=True):
@@ -130,7 +144,10 @@ async def fetch_due_end(pool: Pool, tenant: TenantId, child: EntityId) -> DueEnd
     return None if row is None else _to_end(row)
 
 
-DROP_END: Final = "DELETE FROM process_child_end WHERE tenant = $1 AND id = $2"
+DROP_END: Final = """
+    WITH awaited AS (DELETE FROM process_child WHERE tenant = $1 AND id = $2)
+    DELETE FROM process_child_end WHERE tenant = $1 AND id = $2
+"""
 
 
 async def drop_end(pool: Pool, tenant: TenantId, child: EntityId) -> None:

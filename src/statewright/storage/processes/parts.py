@@ -172,6 +172,8 @@ class Waits(StagedPart, frozen=True, kw_only=True, omit_defaults=True):
     counters: Sequence[CounterRow] = ()
     parts: Sequence[PartRow] = ()
     children: Sequence[ChildRow] = ()
+    cancelled_children: Sequence[str] = ()
+    """Executions that wait no more for the instances that were started for them."""
     started_children: Sequence[str] = ()
     child_ends: Sequence[ChildEndRow] = ()
     told_ends: Sequence[str] = ()
@@ -191,6 +193,7 @@ class Waits(StagedPart, frozen=True, kw_only=True, omit_defaults=True):
             or self.counters
             or self.parts
             or self.children
+            or self.cancelled_children
             or self.started_children
             or self.child_ends
             or self.told_ends

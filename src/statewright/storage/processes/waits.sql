@@ -11,7 +11,7 @@ waiting AS MATERIALIZED (
       JOIN applied USING (t)
      CROSS JOIN LATERAL json_to_record(batch.part)
         AS part (tenant text, language text, tasks json, closed_tasks uuid[], timers json, ended_timers uuid[], counters json,
-                 parts json, children json, started_children uuid[], child_ends json, told_ends uuid[], held uuid[], released uuid[],
+                 parts json, children json, cancelled_children uuid[], started_children uuid[], child_ends json, told_ends uuid[], held uuid[], released uuid[],
                  definitions json)
 ),
 process_tasks_opened AS (
@@ -66,8 +66,24 @@ process_children_due AS (
                   execution uuid, definition_version int)
 ),
 process_children_started AS (
-    DELETE FROM process_child
+    -- What somebody waits for stays known, so that it can be cancelled, until its end is told.
+    UPDATE process_child
+       SET started = true, not_before = CASE WHEN cancelled THEN 0 ELSE 9223372036854775807 END
      WHERE tenant = ANY (ARRAY(SELECT tenant FROM waiting)) AND id = ANY (ARRAY(SELECT unnest(started_children) FROM waiting))
+       AND execution IS NOT NULL
+),
+process_children_gone AS (
+    DELETE FROM process_child
+     WHERE tenant = ANY (ARRAY(SELECT tenant FROM waiting))
+       AND id = ANY (ARRAY(SELECT unnest(started_children || told_ends) FROM waiting))
+       AND (execution IS NULL OR id = ANY (ARRAY(SELECT unnest(told_ends) FROM waiting)))
+),
+process_children_cancelled AS (
+    -- Uses process_child_execution. One whose start may be under way is looked at when that is over.
+    UPDATE process_child
+       SET cancelled = true, not_before = CASE WHEN started THEN 0 ELSE not_before END
+     WHERE tenant = ANY (ARRAY(SELECT tenant FROM waiting))
+       AND execution = ANY (ARRAY(SELECT unnest(cancelled_children) FROM waiting))
 ),
 process_child_ends_due AS (
     INSERT INTO process_child_end (tenant, language, id, parent, execution, outcome, not_before)
