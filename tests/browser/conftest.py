@@ -4,7 +4,7 @@ The recipe is in docs/console.md#tests-in-a-browser.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -48,15 +48,16 @@ def browser(databases: list[str]) -> Iterator[object]:
 
 
 @contextmanager
-def _run(url: str, home: Path) -> Iterator[Installation]:
-    with started(home, "serve", POSTGRES_URL=url, LOG_LEVEL="warn") as program:
+def start_installation(url: str, home: Path, ports: Mapping[str, int] | None = None) -> Iterator[Installation]:
+    """A program in mock mode while the block runs."""
+    with started(home, "serve", ports=ports, POSTGRES_URL=url, LOG_LEVEL="warn") as program:
         yield Installation(program.ready())
 
 
 @pytest.fixture(scope="session")
 def console(databases: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """A program in mock mode with models, workflows and entities; tests that change something make their own."""
-    with _run(databases[0], tmp_path_factory.mktemp("console")) as installation:
+    with start_installation(databases[0], tmp_path_factory.mktemp("console")) as installation:
         fill(installation)
         yield installation
 
@@ -64,7 +65,7 @@ def console(databases: list[str], tmp_path_factory: pytest.TempPathFactory) -> I
 @pytest.fixture(scope="session")
 def empty_console(databases: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """A program in mock mode that nobody has used yet; tests leave it so."""
-    with _run(databases[1], tmp_path_factory.mktemp("empty")) as installation:
+    with start_installation(databases[1], tmp_path_factory.mktemp("empty")) as installation:
         yield installation
 
 

@@ -184,7 +184,7 @@ class Listeners:
             version=get_program_version(),
         )
         api = AsgiApi(application, settings.context_path)
-        return Console(api, MockSessions() if is_mock else NoSessions(), config)
+        return Console(api, MockSessions() if is_mock else NoSessions(), config, observe=self._metrics.console.observe)
 
     def _build_console_guard(self) -> PageGuard:
         """Pages of other origins may not use the console, whatever CORS allows the API."""

@@ -17,7 +17,6 @@ from statewright.console.counts import KeptCounts
 from statewright.console.frame import FrameConfig, PageFrame
 from statewright.console.guard import NO_STORE, SECURITY_HEADERS, is_foreign_form
 from statewright.console.live import MAX_TOPICS, LiveHints, parse_topics
-from statewright.console.metrics import ConsoleMetrics
 from statewright.console.navigation import is_offered
 from statewright.console.problems import build_problem
 from statewright.console.request import ConsoleRequest, Form, InvalidField, Query, ReadBody, parse_form, parse_query
@@ -38,6 +37,10 @@ MAX_INLINE_FORM_BYTES: Final = 64 * 1024
 LOGIN: Final = "/console/login"
 
 log = logs.logger(__name__)
+
+
+Observe = Callable[[str, int, float], None]
+"""Is told the name of the route, the status and the seconds of every page, part and action."""
 
 
 class BodyTooLong(Exception):
@@ -76,6 +79,7 @@ class Console:
         sessions: Sessions,
         config: FrameConfig,
         *,
+        observe: Observe = lambda _route, _status, _seconds: None,
         read_clock: Callable[[], int] = lambda: time_ns() // 1000,
     ) -> None:
         self._api = api
@@ -91,7 +95,7 @@ class Console:
         self._actions = {route.name: route for route in ROUTES if isinstance(route, Action)}
         self._frame = PageFrame(config, pages, self._actions, read_clock)
         self._forms = ActionForms(self._frame, config)
-        self.metrics = ConsoleMetrics()
+        self._observe = observe
 
     async def close(self) -> None:
         """End what pages have begun, and the streams of those that are open."""
@@ -101,6 +105,17 @@ class Console:
     async def show_page(self, page: Page, browser: BrowserRequest) -> ConsoleResponse:
         """Answer a GET with a page or a part."""
         return await self._answer(page.name, browser, lambda request: self._show(page, request, browser), page)
+
+    async def show_missing(self, browser: BrowserRequest) -> ConsoleResponse:
+        """Answer a request for a page that does not exist."""
+
+        async def show(request: ConsoleRequest) -> ConsoleResponse:
+            problem = Problem(
+                status=404, title="There is no such page", subject=browser.path, offers=(("/console/", "To home"),)
+            )
+            return self._compress(browser, self._frame.show_problem(request, problem, browser.origin))
+
+        return await self._answer("missing", browser, show)
 
     async def open_live_stream(self, browser: BrowserRequest) -> ConsoleResponse:
         """Answer with hints that something has changed, as long as the page is open."""
@@ -158,7 +173,7 @@ class Console:
     ) -> ConsoleResponse:
         begun = perf_counter()
         response = await self._answer_in_turn(browser, respond, page)
-        self.metrics.observe(name, response.status, perf_counter() - begun)
+        self._observe(name, response.status, perf_counter() - begun)
         return response
 
     async def _answer_in_turn(

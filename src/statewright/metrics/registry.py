@@ -12,7 +12,7 @@ from statewright.metrics.node import ClusterCollector, Dropping, ResourceCollect
 from statewright.metrics.operations import IdempotencyCollector, OpsCollector, ProviderCollector, WaitCollector
 from statewright.metrics.processes import LanguageCollector, StepCollector
 from statewright.metrics.queues import QueueCollector
-from statewright.metrics.requests import GrpcCollector, RequestCollector, StepCallCollector
+from statewright.metrics.requests import ConsoleCollector, GrpcCollector, RequestCollector, StepCallCollector
 from statewright.metrics.runs import RunCollector, ScheduleCollector, TransactionCollector
 from statewright.services.auth.identity import Administration
 from statewright.services.idempotency.requests import IdempotentRequests
@@ -35,10 +35,12 @@ class Metrics:
 
     def __init__(self) -> None:
         self.requests = RequestCollector()
+        self.console = ConsoleCollector()
         self.step_calls = StepCallCollector()
         self.grpc = GrpcCollector()
         self._registry = CollectorRegistry()
         self._registry.register(self.requests)
+        self._registry.register(self.console)
         self._registry.register(self.step_calls)
         self._registry.register(self.grpc)
         ProcessCollector(registry=self._registry)

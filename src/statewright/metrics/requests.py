@@ -45,6 +45,29 @@ class RequestCollector(Collector):
         yield build_labelled_histograms("statewright_http_request_seconds", "Time to answer", "method", self._times)
 
 
+class ConsoleCollector(Collector):
+    """How many pages, parts and actions of the console were answered, apart from the requests of the API."""
+
+    def __init__(self) -> None:
+        self._counts: defaultdict[tuple[str, int], int] = defaultdict(int)
+        self._times: defaultdict[str, Histogram] = defaultdict(lambda: Histogram(REQUEST_BOUNDS_S))
+
+    def observe(self, route: str, status: int, seconds: float) -> None:
+        """A request of a browser has been answered."""
+        self._counts[route, status] += 1
+        self._times[route].observe(seconds)
+
+    def collect(self) -> Iterator[Metric]:
+        """What was observed so far."""
+        counts = CounterMetricFamily(
+            "statewright_console_requests", "Requests of browsers by route and status", labels=["route", "status"]
+        )
+        for (route, status), count in self._counts.items():
+            counts.add_metric([route, str(status)], count)
+        yield counts
+        yield build_labelled_histograms("statewright_console_request_seconds", "Time to answer", "route", self._times)
+
+
 class StepCallCollector(Collector):
     """How long calls of the step dialect take, under the names of its dashboards (docs/reference/steps.md#metrics)."""
 

@@ -55,7 +55,11 @@ class ConsoleEndpoint:
         method: str = scope["method"]
         found = router.find(method, path)
         if not isinstance(found, RouteEntry):
-            return _refuse(405 if found else 404, "there is no such page\n" if not found else "not this way\n")
+            assert self._console is not None  # noqa: S101 - it was built with the router
+            scope["path_params"] = {}
+            if found:
+                return _refuse(405, "not with this method\n")
+            return _convert(await self._console.show_missing(_build_browser_request(request)))
         assert isinstance(found.route, PublicRoute)  # noqa: S101 - the router has no other
         scope["path_params"] = found.path_params(path)
         return await found.route.endpoint(request)
