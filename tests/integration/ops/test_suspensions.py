@@ -9,13 +9,15 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
+from typer.testing import CliRunner
 
+from statewright.cli.main import program
 from statewright.net import ulid_to_uuid
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, manual
 from tests.database import Template
 from tests.integration.node import Node, a_node
 from tests.integration.ops.builders import ops_api, walk
-from tests.service import PATIENCE_S, Api, RunningService, done, eventually, hosted, refused
+from tests.service import PATIENCE_S, Api, RunningService, a_token, done, eventually, hosted, refused
 
 FLOW = a_workflow(NEW=[manual("GO", to="DONE"), manual("STOP", to="STOPPED")], DONE=[], STOPPED=[])
 PRIZE: Json = {"name": "prize", "version": 1}
@@ -523,3 +525,20 @@ def test_a_suspension_says_since_when_it_holds_everywhere(api: Api, ops: Api) ->
         since, effective = (datetime.fromisoformat(shown[name]) for name in ("since", "effectiveAt"))
         assert since <= effective <= since + timedelta(seconds=PATIENCE_S)
         assert done(ops.get(f"/suspensions/{shown['id']}"))["effectiveAt"] == shown["effectiveAt"]
+
+
+def test_the_command_suspends_an_instance_and_resumes_it(service: RunningService, tenant: str, v1: Api) -> None:
+    instance = start(v1)
+    there = ["--url", service.root, "--token", a_token(tenant, "olga", user_roles=["ROLE_OPERATOR"])]
+
+    def call(*words: str) -> str:
+        result = CliRunner().invoke(program, ["ops", *words, *there])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    told = call("suspend", "instance", "--instance", instance, "--reason", "bank is down")
+    assert f"INSTANCE {instance}: suspended" in told
+    assert poll(v1) == []
+    assert instance in call("suspensions")
+    assert "resumed" in call("resume", told.split()[0])
+    assert len(poll(v1)) == 1

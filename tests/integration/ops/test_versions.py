@@ -1,20 +1,25 @@
 """Versions of entities, and what changed between them (docs/reference/operations.md#versions)."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
+from statewright.cli.main import program
 from statewright.jsonval.patches import apply_json_patch
 from statewright.net import ulid_to_uuid
 from tests.builders import Json, a_processor, a_workflow, manual
 from tests.integration.node import a_node
 from tests.integration.ops.builders import ops_api, walk
-from tests.service import PATIENCE_S, Api, RunningService, Saved, done, refused
+from tests.service import PATIENCE_S, Api, RunningService, Saved, a_token, done, refused
 
 UNKNOWN = "00000000-0000-1000-8000-000000000000"
-DOCUMENTS = [{"year": year, "lines": list(range(year % 4)), "note": f"of {year}"} for year in range(2000, 2006)]
+COUNT = int(os.environ.get("STATEWRIGHT_TEST_VERSIONS", "6"))
+"""Versions of the entity of each test: 1,000 replay a history of that length."""
+DOCUMENTS = [{"year": year, "lines": list(range(year % 4)), "note": f"of {year}"} for year in range(2000, 2000 + COUNT)]
 
 
 @pytest.fixture
@@ -69,9 +74,9 @@ def test_the_last_change_is_told_by_default(ops: Api, saved: list[Saved]) -> Non
     found = done(ops.get(f"/entities/{saved[0].id}/diff"))
     assert found["state"] == {"from": "HERE", "to": "THERE"}
     assert found["patch"] == [
-        {"op": "add", "path": "/lines/0", "value": 0},
-        {"op": "replace", "path": "/note", "value": "of 2005"},
-        {"op": "replace", "path": "/year", "value": 2005},
+        {"op": "add", "path": f"/lines/{len(DOCUMENTS[-2]['lines'])}", "value": len(DOCUMENTS[-2]["lines"])},
+        {"op": "replace", "path": "/note", "value": DOCUMENTS[-1]["note"]},
+        {"op": "replace", "path": "/year", "value": DOCUMENTS[-1]["year"]},
     ]
 
 
@@ -206,9 +211,9 @@ def test_of_a_restoration_and_an_update_at_once_one_wins(api: Api, operator: Api
     """Both begin with the version that the other one replaces."""
     entity, versions = saved[0].id, len(saved)
     with ThreadPoolExecutor() as clients:
-        for document in (DOCUMENTS[1], DOCUMENTS[2]):
+        for former, document in ((saved[0], DOCUMENTS[1]), (saved[3], DOCUMENTS[2])):  # all of them differ
             current = api.read(entity)["meta"]["transactionId"]
-            restoring = clients.submit(restore, operator, entity, saved[0].transaction, ifMatch=current)
+            restoring = clients.submit(restore, operator, entity, former.transaction, ifMatch=current)
             updating = clients.submit(api.put, f"/entity/JSON/{entity}", document, If_Match=current)
             answers = [restoring.result(PATIENCE_S), updating.result(PATIENCE_S)]
             won = [answer for answer in answers if answer.status_code == 200]
@@ -227,3 +232,17 @@ def test_entities_of_built_in_models_are_read_and_not_restored(
     instance = ulid_to_uuid(v1.post("/instances", {"definitionId": "d"}).json()["id"])
     [version] = done(operator.get(f"/entities/{instance}/versions"))["items"]
     refused(restore(operator, str(instance), version["transactionId"]), 403, "FORBIDDEN")
+
+
+def test_the_command_restores_and_shows_what_changed(
+    service: RunningService, tenant: str, api: Api, saved: list[Saved]
+) -> None:
+    there = ["--url", service.root, "--token", a_token(tenant, "olga", user_roles=["ROLE_OPERATOR"])]
+    words = ["ops", "restore", saved[0].id, saved[0].transaction, "--reason", "wrong import", "--path", "/note", *there]
+    shown = CliRunner().invoke(program, words)
+    assert (shown.exit_code, shown.output) == (0, 'replace /note "of 2000"\n')
+    assert api.read(saved[0].id)["data"] == {**DOCUMENTS[-1], "note": "of 2000"}
+    again = CliRunner().invoke(program, words)
+    assert (again.exit_code, "nothing was written" in again.output) == (0, True)
+    stale = CliRunner().invoke(program, [*words, "--if-match", saved[0].transaction])
+    assert (stale.exit_code, "ENTITY_MODIFIED" in stale.output) == (1, True)
