@@ -43,13 +43,22 @@ def test_a_transition_is_fired_from_the_page(tab: Tab, console: Installation):
     wait_for_diagram(tab)
     tab.page.locator(".ways li", has_text="PAY").get_by_role("button", name="Fire").click()
     tab.page.get_by_role("heading", name=re.compile("^Fire PAY on")).wait_for()
-    tab.page.get_by_role("button", name="Fire", exact=True).click()
+    tab.page.get_by_role("button", name="Fire", exact=True).dblclick()
     tab.page.get_by_text("Done: Fire").wait_for()
     assert read_state(tab) == "PAID"
+    assert count_versions(console, order) == 2, "a double click fires once"
     wait_for_diagram(tab)
     assert tab.page.locator("g.node.current", has_text="PAID").count() == 1
     assert tab.page.locator("g.edge.travelled", has_text="PAY").count() == 1
     assert "NEW → PAID" in tab.page.locator(".timeline").inner_text()
+
+
+def test_a_transition_is_fired_without_a_script(open_tab: OpenTab, console: Installation):
+    tab = open_tab(console, script=False)
+    open_entity(tab, an_order(console))
+    tab.page.locator(".ways li", has_text="PAY").get_by_role("button", name="Fire").click()
+    tab.page.get_by_role("button", name="Fire", exact=True).click()
+    assert read_state(tab) == "PAID"
 
 
 def test_what_others_do_appears_without_a_reload_and_what_was_opened_stays(tab: Tab, console: Installation):
@@ -230,3 +239,12 @@ def test_several_tabs_hear_of_one_change(open_tab: OpenTab, console: Installatio
     pages[0].locator(".entity-head .state", has_text="PAID").wait_for()
     pages[3].bring_to_front()
     pages[3].locator(".entity-head .state", has_text="PAID").wait_for()
+
+
+def test_an_entity_is_compared_with_yesterday_in_two_clicks(tab: Tab, console: Installation):
+    open_entity(tab, an_order(console))
+    tab.page.get_by_role("link", name="Versions", exact=True).click()
+    tab.expect("404")
+    tab.page.get_by_role("link", name="Compare with yesterday").click()
+    tab.page.get_by_text("There was no such version then").wait_for()
+    assert tab.page.get_by_role("link", name="See which versions there are").is_visible()

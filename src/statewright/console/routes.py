@@ -16,6 +16,7 @@ from statewright.console.pages import (
     model,
     model_acts,
     models,
+    workflow_acts,
     workflows,
 )
 from statewright.console.route import Routes
@@ -31,5 +32,6 @@ ROUTES: Final[Routes] = (
     *model.ROUTES,
     *model_acts.ROUTES,
     *models.ROUTES,
+    *workflow_acts.ROUTES,
     *workflows.ROUTES,
 )

@@ -4,6 +4,7 @@ import asyncio
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from statewright.console.calls import Reply, build_entity_call, build_ops_call, build_path
 from statewright.console.diagrams.workflow import list_workflows, read_workflow
@@ -18,6 +19,7 @@ from statewright.console.views.page import Crumb, Download, Problem, View
 from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject
 
+NOT_FOUND: Final = 404
 DAY_US: Final = 86_400_000_000
 
 
@@ -177,7 +179,7 @@ def view_entity_diff(entity_id: str, diff: Reply, found: tuple[Reply, ...], *, a
         states=(get_text(states, "from"), get_text(states, "to")),
         differences=rows if failed is None else (),
         is_cut=is_cut,
-        problem=None if failed is None else build_problem(failed),
+        problem=None if failed is None else _explain_failure(entity_id, failed),
     )
     crumbs = (
         Crumb(entity_id, build_entity_path(entity_id)),
@@ -185,6 +187,15 @@ def view_entity_diff(entity_id: str, diff: Reply, found: tuple[Reply, ...], *, a
     )
     status = 200 if failed is None else failed.status
     return View(title="Compare versions", data=data, crumbs=crumbs, status=status)
+
+
+def _explain_failure(entity_id: str, failed: Reply) -> Problem:
+    """Why two versions cannot be compared, with the versions that there are as the next step."""
+    problem = build_problem(failed)
+    offers = ((build_entity_path(entity_id, "versions"), "See which versions there are"),)
+    if failed.status != NOT_FOUND:
+        return replace(problem, offers=offers)
+    return replace(problem, title="There was no such version then", offers=offers)
 
 
 async def show_entity_data(request: ConsoleRequest) -> View:

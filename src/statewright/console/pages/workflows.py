@@ -41,6 +41,7 @@ ROWS: Final = 200
 """States of one page of the table."""
 MAX_MEMBERS: Final = 1000
 MAX_INCIDENTS: Final = 200
+MAX_FINDINGS: Final = 100
 MAX_CRITERION_CHARS: Final = 2_000
 NOT_FOUND: Final = 404
 
@@ -99,6 +100,10 @@ class WorkflowView(Struct, frozen=True, kw_only=True):
     rows: tuple[StateRow, ...]
     states: int
     transitions: int
+    is_large: bool
+    """Whether it is too large to be drawn whole."""
+    is_checked: bool
+    """Whether the page asks for a check at once."""
     focus: str
     filter: str
     next: str | None
@@ -145,6 +150,7 @@ class FindingsView(Struct, frozen=True, kw_only=True):
     """The findings, the worst first."""
 
     findings: tuple[Finding, ...]
+    left_out: int
     problem: Problem | None
 
 
@@ -191,7 +197,15 @@ async def show_workflow(request: ConsoleRequest) -> View:
     focus, wanted = request.query.get("focus"), request.query.get("filter")
     start = _read_start(request)
     return await asyncio.to_thread(
-        view_workflow, (name, version, workflow), export, members, suspensions, focus=focus, wanted=wanted, start=start
+        view_workflow,
+        (name, version, workflow),
+        export,
+        members,
+        suspensions,
+        focus=focus,
+        wanted=wanted,
+        start=start,
+        wants_check=request.query.get("check") == "yes",
     )
 
 
@@ -221,12 +235,14 @@ def view_workflow(
     focus: str,
     wanted: str,
     start: int,
+    wants_check: bool,
 ) -> View:
     """The page from the answers of the API. Raises ``CallFailed`` where there is no such workflow."""
     name, version, workflow = key
     document = find_workflow(export, workflow)
     graph = read_workflow(document)
     rows = list_rows(graph, members, wanted)
+    is_large = choose_tier(draw_workflow(graph)) == 3
     shown = tuple(rows[start : start + ROWS])
     query = f"filter={encode_segment(wanted)}&" if wanted else ""
     data = WorkflowView(
@@ -240,6 +256,8 @@ def view_workflow(
         rows=shown,
         states=len(graph.states),
         transitions=len(graph.transitions),
+        is_large=is_large,
+        is_checked=wants_check or not is_large,
         focus=focus if focus in graph.states else "",
         filter=wanted,
         next=f"?{query}from={start + ROWS}#states" if start + ROWS < len(rows) else None,
@@ -399,7 +417,7 @@ async def show_workflow_findings(request: ConsoleRequest) -> View:
 def view_findings(check: Reply) -> FindingsView:
     """The findings of a check."""
     if not check.is_ok:
-        return FindingsView(findings=(), problem=build_problem(check))
+        return FindingsView(findings=(), left_out=0, problem=build_problem(check))
     marks = {"ERROR": "bad", "WARNING": "warn"}
     findings = tuple(
         Finding(
@@ -412,7 +430,7 @@ def view_findings(check: Reply) -> FindingsView:
         )
         for item in Reply(call=check.call, status=check.status, value=check.document.get("findings")).items
     )
-    return FindingsView(findings=findings, problem=None)
+    return FindingsView(findings=findings[:MAX_FINDINGS], left_out=max(0, len(findings) - MAX_FINDINGS), problem=None)
 
 
 # Two workflows.

@@ -97,6 +97,7 @@ class Diagram {
       group.prepend(document.createElementNS(SVG, "title"));
     }
     this.nodes.forEach((group) => this.link(group));
+    if (attempt.tier === 3) this.nodes.find((group) => group.dataset.number === this.plan.focus)?.classList.add("focus");
     this.order();
     svg.removeAttribute("id");
     this.box.replaceChildren(svg);
