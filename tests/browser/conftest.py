@@ -12,6 +12,7 @@ import pytest
 
 from tests.browser.installation import Installation, fill
 from tests.browser.tab import Tab
+from tests.browser.work import fill_work
 from tests.database import Template, kept_open
 from tests.e2e.program import started
 
@@ -59,6 +60,7 @@ def console(databases: list[str], tmp_path_factory: pytest.TempPathFactory) -> I
     """A program in mock mode with models, workflows and entities; tests that change something make their own."""
     with start_installation(databases[0], tmp_path_factory.mktemp("console")) as installation:
         fill(installation)
+        fill_work(installation)
         yield installation
 
 

@@ -29,6 +29,8 @@ class Installation:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.orders: list[str] = []
+        self.own_parameters: dict[str, dict[str, str]] = {}
+        """By the path of a page, the parameters that are others than those of all pages."""
 
     @property
     def root(self) -> str:

@@ -1,6 +1,7 @@
 """Every page opens, on an empty and on a filled installation, in light and dark, wide and narrow."""
 
 import re
+from urllib.parse import quote
 
 import pytest
 
@@ -16,8 +17,10 @@ PAGES = [
 
 def list_addresses(console: Installation) -> list[str]:
     """An address of every page: its parameters are those of what the installation has."""
-    values = console.parameters
-    paths = [re.sub(r"\{(\w+)\}", lambda found: values[found[1]], page.path) for page in PAGES]
+    paths = []
+    for page in PAGES:
+        values = console.parameters | console.own_parameters.get(page.path, {})
+        paths.append(re.sub(r"\{(\w+)\}", lambda found, values=values: quote(values[found[1]], safe=""), page.path))
     return [path for path in paths if "None" not in path]
 
 

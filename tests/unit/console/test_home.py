@@ -3,7 +3,7 @@
 from statewright.console.pages.home import view_activity, view_idle, view_status
 from tests.unit.console.recorded import a_problem, a_reply
 
-PAGES = frozenset({"/console/queues/{kind}/{name}", "/console/incidents"})
+PAGES = frozenset({"/console/queues/{kind}/{queue}", "/console/incidents"})
 QUEUE = {"kind": "TAG", "name": "pay/ment", "depth": 41, "oldestAgeSeconds": 725}
 
 

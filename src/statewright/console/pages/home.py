@@ -175,7 +175,7 @@ def view_status(replies: tuple[tuple[str, Reply], ...], pages: frozenset[str]) -
 
 
 def _read_queues(reply: Reply, pages: frozenset[str]) -> list[Alert]:
-    has_page = "/console/queues/{kind}/{name}" in pages
+    has_page = "/console/queues/{kind}/{queue}" in pages
     return [
         Alert(
             mark="bad",

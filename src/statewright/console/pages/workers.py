@@ -1,0 +1,369 @@
+"""Queues and who takes from them, drains and suspensions (docs/console.md#pages)."""
+
+from typing import Final
+
+from msgspec import Struct
+
+from statewright.console.calls import ApiCall, Reply, build_ops_call, build_path
+from statewright.console.problems import build_problem
+from statewright.console.request import ConsoleRequest, Form, InvalidField
+from statewright.console.route import OPERATOR, Action, Navigation, Page, Routes, build_part
+from statewright.console.values import get_flag, get_int, get_object, get_text, get_texts
+from statewright.console.views.page import Choice, Confirmation, Crumb, Problem, View
+from statewright.console.views.text import format_count, format_duration
+from statewright.jsonval.codec import encode
+from statewright.jsonval.values import JsonObject
+
+ROOT: Final = "/console/workers"
+CRUMB: Final = Crumb("Workers and queues", ROOT)
+KINDS: Final = ("JOB_TYPE", "TAG")
+MAX_SHOWN: Final = 500
+ALL_WORKERS: Final = 1000
+DRAINS: Final = (("PT5M", "5 minutes"), ("PT1M", "1 minute"), ("PT30M", "30 minutes"), ("PT6H", "6 hours"))
+SUSPENSION_TIMEOUT_S: Final = 15.0
+
+
+class QueueRow(Struct, frozen=True, kw_only=True):
+    """What waits. ``trouble`` says in words why nothing is taken, ``since`` since when nobody is there."""
+
+    kind: str
+    name: str
+    href: str | None
+    depth: int
+    in_flight: int
+    delayed: int
+    held: int
+    oldest: str
+    workers: int
+    is_suspended: bool
+    is_lower_bound: bool
+    since: str
+    is_unserved: bool
+
+
+class WorkerRow(Struct, frozen=True, kw_only=True):
+    """Who can be given work. ``calls`` are counted since it connected."""
+
+    id: str
+    kind: str
+    software: str
+    serves: tuple[str, ...]
+    node: str
+    in_flight: int
+    succeeded: str
+    failed: str
+    timed_out: str
+    connected: str
+    seen: str
+    is_draining: bool
+
+
+class WorkSuspension(Struct, frozen=True, kw_only=True):
+    """A suspended job type or tag."""
+
+    id: str
+    scope: str
+    name: str
+    href: str
+    reason: str
+    by: str
+    since: str
+    is_effective: bool
+
+
+class WorkersView(Struct, frozen=True, kw_only=True):
+    """Queues with trouble first, then workers. Each list fails alone."""
+
+    tag: str
+    queues: tuple[QueueRow, ...]
+    queues_cut: bool
+    queues_problem: Problem | None
+    workers: tuple[WorkerRow, ...]
+    workers_cut: bool
+    workers_problem: Problem | None
+    suspensions: tuple[WorkSuspension, ...]
+    suspensions_problem: Problem | None
+
+
+class WorkerView(Struct, frozen=True, kw_only=True):
+    """One worker; None where it is gone."""
+
+    id: str
+    row: WorkerRow | None
+
+
+class QueueView(Struct, frozen=True, kw_only=True):
+    """One queue, with those who serve it and what is suspended of it."""
+
+    row: QueueRow
+    names: tuple[str, ...]
+    """What can be suspended: the job type, or each of the tags."""
+    workers: tuple[WorkerRow, ...]
+    workers_problem: Problem | None
+    suspensions: tuple[WorkSuspension, ...]
+    suspensions_problem: Problem | None
+
+
+async def show_workers(request: ConsoleRequest) -> View:
+    """All queues and workers; also the part by which the page renews itself."""
+    tag = request.query.get("tag")
+    replies = await request.call(
+        build_ops_call("queues", query={"limit": MAX_SHOWN}),
+        build_ops_call("members", query={"limit": MAX_SHOWN, "tag": tag or None}),
+        _list_suspensions(),
+    )
+    return view_workers(tag, *replies)
+
+
+def view_workers(tag: str, queues: Reply, members: Reply, suspensions: Reply) -> View:
+    """Queues and workers from the answers of the API."""
+    rows = [read_queue(item) for item in queues.items]
+    data = WorkersView(
+        tag=tag,
+        queues=tuple(sorted(rows, key=_rank_queue)),
+        queues_cut="nextCursor" in queues.document,
+        queues_problem=_find_problem(queues),
+        workers=tuple(read_worker(item) for item in members.items),
+        workers_cut="nextCursor" in members.document,
+        workers_problem=_find_problem(members),
+        suspensions=tuple(read_work_suspension(item) for item in suspensions.items),
+        suspensions_problem=_find_problem(suspensions),
+    )
+    return View(title="Workers and queues", data=data)
+
+
+async def show_worker(request: ConsoleRequest) -> View:
+    """One worker; of itself the API has no call, so it is looked for in the list."""
+    [members] = await request.call(build_ops_call("members", query={"limit": ALL_WORKERS}))
+    return view_worker(request.params["worker"], members.require())
+
+
+def view_worker(id_: str, members: Reply) -> View:
+    """One worker from the list of all."""
+    found = next((item for item in members.items if get_text(item, "id") == id_), None)
+    data = WorkerView(id=id_, row=None if found is None else read_worker(found))
+    return View(title=f"Worker {id_}", data=data, crumbs=(CRUMB,), status=404 if found is None else 200)
+
+
+async def show_queue(request: ConsoleRequest) -> View:
+    """One queue, which may be empty."""
+    kind, name = request.params["kind"], request.params["queue"]
+    if kind not in KINDS:
+        raise InvalidField("kind", f"one of {', '.join(KINDS)}")
+    tags = name.split(",") if kind == "TAG" else ()
+    queue, members, suspensions = await request.call(
+        build_ops_call("queues", kind, name),
+        build_ops_call("members", query={"limit": ALL_WORKERS, "tag": tags or None}),
+        _list_suspensions(),
+    )
+    return view_queue(queue.require(), members, suspensions)
+
+
+def view_queue(queue: Reply, members: Reply, suspensions: Reply) -> View:
+    """One queue from the answers of the API."""
+    row = read_queue(queue.document)
+    names = tuple(row.name.split(",")) if row.kind == "TAG" else (row.name,)
+    workers = (read_worker(item) for item in members.items)
+    data = QueueView(
+        row=row,
+        names=names,
+        workers=tuple(each for each in workers if set(names) <= set(each.serves)),
+        workers_problem=_find_problem(members),
+        suspensions=tuple(
+            each
+            for each in map(read_work_suspension, suspensions.items)
+            if each.scope == row.kind and each.name in names
+        ),
+        suspensions_problem=_find_problem(suspensions),
+    )
+    return View(title=f"Queue {row.name}", data=data, crumbs=(CRUMB,))
+
+
+def build_queue_path(kind: str, name: str) -> str | None:
+    """The page of a queue; None for that of callouts which any member may take."""
+    return f"/console/queues{build_path(kind, name)}" if name else None
+
+
+def read_queue(item: JsonObject) -> QueueRow:
+    """A queue of the API."""
+    kind, name, oldest = get_text(item, "kind"), get_text(item, "name"), item.get("oldestAgeSeconds")
+    depth, workers = get_int(item, "depth"), get_int(item, "workers")
+    return QueueRow(
+        kind=kind,
+        name=name,
+        href=build_queue_path(kind, name),
+        depth=depth,
+        in_flight=get_int(item, "inFlight"),
+        delayed=get_int(item, "delayed"),
+        held=get_int(item, "held"),
+        oldest=format_duration(oldest) if isinstance(oldest, int) else "",
+        workers=workers,
+        is_suspended=get_flag(item, "suspended"),
+        is_lower_bound=get_flag(item, "isLowerBound"),
+        since=get_text(item, "since"),
+        is_unserved=depth > 0 and workers == 0 and not get_flag(item, "suspended"),
+    )
+
+
+def _rank_queue(row: QueueRow) -> tuple[bool, bool, int, str, str]:
+    """Those with trouble first, then those where most waits."""
+    return not row.is_unserved, not row.is_suspended, -row.depth, row.kind, row.name
+
+
+def read_worker(item: JsonObject) -> WorkerRow:
+    """A member or worker of the API."""
+    is_stream = get_text(item, "kind") == "STREAM"
+    return WorkerRow(
+        id=get_text(item, "id"),
+        kind=get_text(item, "kind"),
+        software=get_text(item, "software"),
+        serves=tuple(get_texts(item, "tags" if is_stream else "jobTypes")),
+        node=get_text(item, "node"),
+        in_flight=get_int(item, "inFlight"),
+        succeeded=_format_calls(item, "succeeded"),
+        failed=_format_calls(item, "failed"),
+        timed_out=_format_calls(item, "timedOut"),
+        connected=get_text(item, "connectedAt"),
+        seen=get_text(item, "lastSeenAt"),
+        is_draining=get_flag(item, "draining"),
+    )
+
+
+def _format_calls(item: JsonObject, name: str) -> str:
+    return format_count(get_int(item, name)) if name in item else ""
+
+
+def read_work_suspension(item: JsonObject) -> WorkSuspension:
+    """A suspension of a job type or tag."""
+    scope, name = get_text(item, "scope"), get_text(item, "name")
+    return WorkSuspension(
+        id=get_text(item, "id"),
+        scope=scope,
+        name=name,
+        href=build_queue_path(scope, name) or ROOT,
+        reason=get_text(item, "reason"),
+        by=get_text(get_object(item, "by"), "id"),
+        since=get_text(item, "since"),
+        is_effective=get_flag(item, "effective", default=True),
+    )
+
+
+def _list_suspensions() -> ApiCall:
+    return build_ops_call("suspensions", query={"active": True, "scope": KINDS, "limit": MAX_SHOWN})
+
+
+def _find_problem(reply: Reply) -> Problem | None:
+    return None if reply.is_ok else build_problem(reply, retry=ROOT)
+
+
+def _build_drain(form: Form) -> ApiCall:
+    within = form.get_choice("within", tuple(value for value, _ in DRAINS))
+    return build_ops_call("members", form.require("worker"), "drain", method="POST", query={"within": within})
+
+
+async def _confirm_drain(request: ConsoleRequest, form: Form) -> Confirmation:
+    id_ = form.require("worker")
+    [members] = await request.call(build_ops_call("members", query={"limit": ALL_WORKERS}))
+    found = next((item for item in members.require().items if get_text(item, "id") == id_), {})
+    in_flight = get_int(found, "inFlight")
+    calls = f"{in_flight} {'call ends' if in_flight == 1 else 'calls end'} first, then its stream."
+    return Confirmation(
+        question=f"Drain worker {id_}?",
+        details=(f"It gets nothing new; {calls}", "Most workers then stop for good; to stop one is not to replace it."),
+        back=f"{ROOT}{build_path(id_)}",
+        choices=(Choice("within", "At the latest, whatever is still under way", DRAINS),),
+    )
+
+
+def _build_suspension(form: Form) -> ApiCall:
+    body = {
+        "scope": form.get_choice("scope", KINDS),
+        "name": form.require("queue"),
+        "reason": form.require("reason"),
+    }
+    return build_ops_call("suspensions", method="POST", body=encode(dict(body)), timeout_s=SUSPENSION_TIMEOUT_S)
+
+
+async def _confirm_suspension(_request: ConsoleRequest, form: Form) -> Confirmation:
+    scope, name = form.get_choice("scope", KINDS), form.require("queue")
+    what = (
+        "Its jobs are not handed out until you resume. Those that workers have come to their end."
+        if scope == "JOB_TYPE"
+        else "Callouts that need it answer 409 until you resume. Jobs pushed to members with it wait."
+    )
+    return Confirmation(
+        question=f"Suspend {'job type' if scope == 'JOB_TYPE' else 'tag'} «{name}»?",
+        details=(what,),
+        back=build_queue_path(scope, name) or ROOT,
+        needs_reason=True,
+    )
+
+
+def _build_resumption(form: Form) -> ApiCall:
+    body = {"timers": form.get_choice("timers", ("FIRE", "SHIFT")), "reason": form.require("reason")}
+    return build_ops_call(
+        "suspensions",
+        form.require("suspension"),
+        "resume",
+        method="POST",
+        body=encode(dict(body)),
+        timeout_s=SUSPENSION_TIMEOUT_S,
+    )
+
+
+async def _confirm_resumption(_request: ConsoleRequest, form: Form) -> Confirmation:
+    scope, name = form.get_choice("scope", KINDS), form.require("queue")
+    timers = (
+        ("FIRE", "Timers that came due meanwhile fire now"),
+        ("SHIFT", "All timers are later by the time of the suspension"),
+    )
+    return Confirmation(
+        question=f"Resume {'job type' if scope == 'JOB_TYPE' else 'tag'} «{name}»?",
+        details=("What waits is handed out again.",),
+        back=build_queue_path(scope, name) or ROOT,
+        needs_reason=True,
+        choices=(Choice("timers", "Timers", timers),),
+    )
+
+
+def _follow_queue(form: Form, _reply: Reply) -> str:
+    return build_queue_path(form.get_choice("scope", KINDS), form.require("queue")) or ROOT
+
+
+def _follow_worker(form: Form, _reply: Reply) -> str:
+    return f"{ROOT}{build_path(form.require('worker'))}"
+
+
+ROUTES: Final[Routes] = (
+    Page(name="workers", path=ROOT, show=show_workers, navigation=Navigation("Work", "Workers"), feature="queues"),
+    Page(name="worker", path=f"{ROOT}/{{worker}}", show=show_worker, feature="members"),
+    Page(name="queue", path="/console/queues/{kind}/{queue}", show=show_queue, feature="queues"),
+    build_part("worker_lists", "/workers", show_workers, feature="queues"),
+    build_part("queue_status", "/queues/{kind}/{queue}", show_queue, feature="queues"),
+    Action(
+        name="drain_worker",
+        label="Drain worker",
+        build=_build_drain,
+        follow=_follow_worker,
+        confirm=_confirm_drain,
+        role=OPERATOR,
+        is_dangerous=True,
+    ),
+    Action(
+        name="suspend_queue",
+        label="Suspend",
+        build=_build_suspension,
+        follow=_follow_queue,
+        confirm=_confirm_suspension,
+        role=OPERATOR,
+        is_dangerous=True,
+    ),
+    Action(
+        name="resume_queue",
+        label="Resume",
+        build=_build_resumption,
+        follow=_follow_queue,
+        confirm=_confirm_resumption,
+        role=OPERATOR,
+    ),
+)

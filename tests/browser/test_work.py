@@ -1,0 +1,121 @@
+"""Queues, workers and incidents (docs/console.md#pages)."""
+
+from playwright.sync_api import expect
+
+from tests.browser.installation import HOSTILE, Installation
+from tests.browser.tab import Tab
+from tests.browser.work import PARCEL, SENDING, a_job, fail_job, list_open_incidents, send, start
+from tests.service import done, eventually
+
+SECONDS_20 = 20_000
+
+
+def test_a_queue_without_a_worker_is_one_click_from_home_and_goes_when_one_comes(tab: Tab, console: Installation):
+    root = console.program.api(context_path="")
+    send(root, "/v1/definitions", a_job("shipping"))
+    tab.open("/console/")
+    start(root, "do::shipping")
+    line = tab.page.locator(".alerts a", has_text="shipping")
+    line.wait_for(timeout=SECONDS_20)
+    line.click()
+    expect(tab.page.locator("h1")).to_have_text("Job type shipping")
+    expect(tab.page.locator(".notice.bad")).to_contain_text("1 waits")
+    [job] = send(root, "/v1/jobs/poll", {"workerId": "w-2", "jobTypes": ["shipping"]})["jobs"]
+    expect(tab.page.locator(".notice.bad")).to_have_count(0, timeout=SECONDS_20)
+    send(root, f"/v1/jobs/{job['id']}/complete", {"workerId": "w-2"})
+    tab.open("/console/")
+    expect(tab.page.locator(".alerts a", has_text="shipping")).to_have_count(0, timeout=SECONDS_20)
+
+
+def test_a_job_type_is_suspended_and_resumed_with_a_reason(tab: Tab, console: Installation):
+    page = tab.page
+    tab.open("/console/queues/JOB_TYPE/suspended-work")
+    page.get_by_role("button", name="Suspend").click()
+    page.get_by_label("Reason").fill(HOSTILE)
+    page.get_by_role("button", name="Suspend").click()
+    expect(page.locator(".part .notice.warn")).to_contain_text("<script>alert(1)</script>")
+    page.get_by_role("button", name="Resume").click()
+    page.get_by_label("Reason").fill("repaired")
+    page.get_by_role("button", name="Resume").click()
+    expect(page.locator(".part .notice.warn")).to_have_count(0)
+    [suspension] = [
+        each
+        for each in done(console.program.api(context_path="").get("/ops/v1/suspensions"))["items"]
+        if each.get("name") == "suspended-work"
+    ]
+    assert not suspension["active"]
+
+
+def test_a_retry_that_fails_again_is_no_success_and_one_with_a_mended_cause_closes_the_incident(
+    tab: Tab, console: Installation
+):
+    api, root, page = console.api, console.program.api(context_path=""), tab.page
+    api.a_model(SENDING, model="crate/1", sample=PARCEL)
+    crate = api.create(PARCEL, model="crate/1")
+    api.put(f"/entity/JSON/{crate.id}/SEND", PARCEL)
+    eventually(lambda: bool(list_open_incidents(root, f"?entityId={crate.id}")))
+    [incident] = list_open_incidents(root, f"?entityId={crate.id}")
+
+    tab.expect("503")
+    tab.open(f"/console/incidents/{incident['id']}")
+    page.get_by_role("button", name="Retry", exact=True).click()
+    page.get_by_role("button", name="Retry", exact=True).click()
+    expect(page.locator(".problem")).to_contain_text("NO_COMPUTE_MEMBER_FOR_TAG")
+    page.get_by_role("link", name="Back to where you were").click()
+    expect(page.locator(".badge").first).to_contain_text("open")
+    expect(page.locator("main")).to_contain_text("2 times")
+
+    mended = {
+        **SENDING,
+        "states": {"NEW": {"transitions": [{"name": "SEND", "next": "SENT", "manual": True}]}, "SENT": {}},
+    }
+    api.import_workflows(mended, model="crate/1")
+    page.get_by_role("button", name="Retry", exact=True).click()
+    page.get_by_role("button", name="Retry", exact=True).click()
+    expect(page.locator(".notice.ok")).to_contain_text("retried")
+    assert api.state(crate.id) == "SENT"
+
+
+def test_a_retry_of_what_was_written_since_shows_the_change_and_offers_force(tab: Tab, console: Installation):
+    api, root, page = console.api, console.program.api(context_path=""), tab.page
+    api.a_model(SENDING, model="box/1", sample=PARCEL)
+    box = api.create(PARCEL, model="box/1")
+    api.put(f"/entity/JSON/{box.id}/SEND", PARCEL | {"weight": 2.50})
+    eventually(lambda: bool(list_open_incidents(root, f"?entityId={box.id}")))
+    [incident] = list_open_incidents(root, f"?entityId={box.id}")
+    api.update(box.id, PARCEL | {"to": "Grace"})
+    tab.expect("409", "503")
+    tab.open(f"/console/incidents/{incident['id']}")
+    page.get_by_role("button", name="Retry", exact=True).click()
+    page.get_by_role("button", name="Retry", exact=True).click()
+    expect(page.locator("h1")).to_have_text("It was written since")
+    expect(page.locator(".changes")).to_contain_text("Grace")
+    page.get_by_role("button", name="Retry and overwrite").click()
+    expect(page.locator(".problem")).to_contain_text("NO_COMPUTE_MEMBER_FOR_TAG")
+
+
+def test_a_group_is_two_clicks_from_home_and_says_how_the_whole_is_retried(tab: Tab, console: Installation):
+    root, page = console.program.api(context_path=""), tab.page
+    send(root, "/v1/definitions", a_job("print"))
+    for _ in range(2):
+        start(root, "do::print")
+        fail_job(root, "print", "paper 17 is out")
+    [first, _] = [each for each in list_open_incidents(root) if "paper" in each["message"]]
+    tab.open("/console/")
+    page.locator("nav a", has_text="Incidents").click()
+    page.locator("td a", has_text="paper").click()
+    expect(page.locator("tbody tr")).to_have_count(2)
+    expect(page.locator(".curl").first).to_contain_text(f"incidents retry --group {first['fingerprint']}")
+
+
+def test_an_incident_is_closed_with_a_reason(tab: Tab, console: Installation):
+    root, page = console.program.api(context_path=""), tab.page
+    send(root, "/v1/definitions", a_job("fold"))
+    start(root, "do::fold")
+    fail_job(root, "fold", "torn")
+    [incident] = [each for each in list_open_incidents(root) if "torn" in each["message"]]
+    tab.open(f"/console/incidents/{incident['id']}")
+    page.get_by_role("button", name="Resolve").click()
+    page.get_by_label("Reason").fill("done by hand")
+    page.get_by_role("button", name="Resolve").click()
+    expect(page.locator(".notice.ok")).to_contain_text("done by hand")

@@ -1,0 +1,74 @@
+"""What people and workers have to do in the filled installation: jobs, failed work, tasks, messages, searches."""
+
+from tests.browser.installation import HOSTILE, Installation
+from tests.builders import Json, a_processor, a_workflow, manual
+from tests.service import Api, done, eventually
+
+PARCEL = {"to": "Ada", "weight": 1.50}
+SENDING = a_workflow(
+    "sending", NEW=[manual("SEND", to="SENT", processors=[a_processor("book", tags="carrier")])], SENT=[]
+)
+
+
+def send(root: Api, path: str, body: Json) -> Json:
+    """The answer of the step engine to a request that must succeed; None where it says nothing."""
+    response = root.post(path, body)
+    assert response.status_code < 300, response.text
+    return response.json() if response.content else None
+
+
+def a_job(job_type: str) -> Json:
+    """A definition whose only step is a job."""
+    step = {"id": "work", "name": "Work", "type": "SERVICE_TASK", "jobType": job_type, "nextStep": "end"}
+    return {"id": f"do::{job_type}", "name": f"Do {job_type}", "steps": [step, END]}
+
+
+END = {"id": "end", "name": "End", "type": "END"}
+APPROVAL: Json = {
+    "id": "HR::approval",
+    "name": "Approval",
+    "steps": [{"id": "approve", "name": "Approve", "type": "USER_TASK", "nextStep": "end"}, END],
+}
+
+
+def start(root: Api, definition: str, key: str = "", **variables: Json) -> str:
+    """A started instance."""
+    body = {"definitionId": definition, "variables": variables, **({"businessKey": key} if key else {})}
+    return str(send(root, "/v1/instances", body)["id"])
+
+
+def fail_job(root: Api, job_type: str, error: str) -> None:
+    """Take the next job, and fail it for good."""
+    wanted = {"workerId": "w-1", "jobTypes": [job_type], "waitSeconds": 10}
+    [job] = send(root, "/v1/jobs/poll", wanted)["jobs"]
+    send(root, f"/v1/jobs/{job['id']}/fail", {"workerId": "w-1", "errorMessage": error})
+
+
+def list_open_incidents(root: Api, query: str = "") -> list[Json]:
+    """The open incidents, the last one first."""
+    items: list[Json] = done(root.get(f"/ops/v1/incidents{query}"))["items"]
+    return items
+
+
+def fill_work(installation: Installation) -> None:
+    """A queue without a worker, an instance that failed with a hostile text, a run that failed, and tasks."""
+    api, root = installation.api, installation.program.api(context_path="")
+    for definition in (a_job("payment"), a_job("charge"), APPROVAL):
+        send(root, "/v1/definitions", definition)
+    start(root, "do::payment", HOSTILE)
+    start(root, "do::charge")
+    fail_job(root, "charge", HOSTILE)
+    for n in range(3):
+        start(root, "HR::approval", f"E-{n}", name="Ada", text=HOSTILE)
+    api.a_model(SENDING, model="parcel/1", sample=PARCEL)
+    parcel = api.create(PARCEL, model="parcel/1")
+    api.put(f"/entity/JSON/{parcel.id}/SEND", PARCEL | {"weight": 2.50})
+    eventually(lambda: len(list_open_incidents(root)) > 1)
+    [failed] = list_open_incidents(root, "?kind=RUN_FAILED")
+    [member] = done(root.get("/ops/v1/members"))["items"]
+    installation.own_parameters |= {
+        "/console/incidents/{id}": {"id": failed["id"]},
+        "/console/incidents/groups/{fingerprint}": {"fingerprint": failed["fingerprint"]},
+        "/console/workers/{worker}": {"worker": member["id"]},
+        "/console/queues/{kind}/{queue}": {"kind": "JOB_TYPE", "queue": "payment"},
+    }

@@ -1,0 +1,141 @@
+"""What the pages of work show of the answers of the API (docs/console.md#pages)."""
+
+import pytest
+
+from statewright.console.pages import incident, workers
+from statewright.console.pages.incident import IncidentView, view_incident
+from statewright.console.pages.incidents import build_incident_row, format_badge
+from statewright.console.pages.workers import QueueView, WorkersView, view_queue, view_worker, view_workers
+from statewright.console.request import Form, InvalidField
+from statewright.console.route import OPERATOR, Action
+from statewright.jsonval.values import JsonObject
+from tests.unit.console.recorded import a_problem, a_reply
+
+ACTIONS = {each.name: each for each in (*incident.ROUTES, *workers.ROUTES) if isinstance(each, Action)}
+NOBODY: JsonObject = {"kind": "JOB_TYPE", "name": "payment", "depth": 41, "workers": 0, "oldestAgeSeconds": 720}
+SERVED: JsonObject = {"kind": "JOB_TYPE", "name": "mail", "depth": 900, "workers": 2, "oldestAgeSeconds": 1}
+EMPTY = a_reply({"items": []})
+
+
+def an_incident(**members: object) -> JsonObject:
+    usual = {
+        "id": "019a",
+        "kind": "RUN_FAILED",
+        "severity": "ERROR",
+        "status": "OPEN",
+        "subject": {"kind": "ENTITY", "id": "5a6c", "model": "order/1", "state": "NEW", "transactionId": "91b2"},
+        "payload": {"document": {"amount": 10}, "transition": "PAY", "ifMatch": None},
+    }
+    return usual | members  # type: ignore[operator, return-value]  # plain JSON
+
+
+def show(item: JsonObject, *, written_by: str = "91b2", amount: int = 10) -> IncidentView:
+    envelope = {"data": {"amount": amount}, "meta": {"state": "NEW", "transactionId": written_by}}
+    data = view_incident(a_reply(item), a_reply(envelope)).data  # type: ignore[arg-type]  # plain JSON
+    assert isinstance(data, IncidentView)
+    return data
+
+
+def test_queues_that_nobody_serves_come_first_whatever_waits_elsewhere():
+    data = view_workers("", a_reply({"items": [SERVED, NOBODY]}), EMPTY, EMPTY).data
+    assert isinstance(data, WorkersView)
+    assert [(row.name, row.is_unserved, row.oldest) for row in data.queues] == [
+        ("payment", True, "12 min"),
+        ("mail", False, "1 s"),
+    ]
+
+
+def test_a_suspended_queue_without_a_worker_is_no_alarm():
+    data = view_queue(a_reply(NOBODY | {"suspended": True}), EMPTY, EMPTY).data
+    assert isinstance(data, QueueView)
+    assert not data.row.is_unserved
+
+
+def test_a_list_that_cannot_be_read_leaves_the_others_alone():
+    data = view_workers("", a_reply({"items": [NOBODY]}), a_problem(503, "STORAGE_UNAVAILABLE"), EMPTY).data
+    assert isinstance(data, WorkersView)
+    assert data.workers_problem is not None
+    assert (len(data.queues), data.queues_problem) == (1, None)
+
+
+def test_a_queue_of_several_tags_is_served_by_members_that_have_all():
+    members = [{"id": name, "kind": "STREAM", "tags": tags} for name, tags in (("a", ["x"]), ("b", ["x", "y"]))]
+    suspended = [{"id": "1", "scope": "TAG", "name": "y"}, {"id": "2", "scope": "TAG", "name": "z"}]
+    data = view_queue(
+        a_reply({"kind": "TAG", "name": "x,y"}),
+        a_reply({"items": members}),  # type: ignore[arg-type]  # plain JSON
+        a_reply({"items": suspended}),  # type: ignore[arg-type]  # plain JSON
+    ).data
+    assert isinstance(data, QueueView)
+    assert [each.id for each in data.workers] == ["b"]
+    assert [each.id for each in data.suspensions] == ["1"]
+    assert data.names == ("x", "y")
+
+
+def test_a_worker_that_is_gone_is_not_found():
+    view = view_worker("w-1", EMPTY)
+    assert view.status == 404
+
+
+def test_an_incident_tells_what_is_different_from_what_was_asked_for():
+    data = show(an_incident(), written_by="5d0c", amount=12)
+    assert data.now is not None
+    assert data.now.is_written_since
+    assert [(each.op, each.path, each.value) for each in data.now.changes] == [("replace", "/amount", "12")]
+
+
+@pytest.mark.parametrize("status", ["RETRYING", "RESOLVED"])
+def test_only_an_open_incident_can_be_retried(status: str):
+    data = show(an_incident(status=status))
+    assert (data.retry_effect, data.edited) == (None, None)
+
+
+def test_a_retry_that_is_under_way_is_no_success():
+    assert build_incident_row(an_incident(status="RETRYING")).mark == "info"
+    assert build_incident_row(an_incident(status="RESOLVED")).mark == "ok"
+
+
+def test_an_incident_of_a_queue_leads_to_the_queue():
+    row = build_incident_row(an_incident(subject={"kind": "QUEUE", "id": "JOB_TYPE/a/b?"}))
+    assert row.subject_href == "/console/queues/JOB_TYPE/a%2Fb%3F"
+
+
+@pytest.mark.parametrize(("total", "text"), [(0, ""), (7, "7"), (99, "99"), (100, "99+")])
+def test_a_number_of_the_navigation_is_short(total: int, text: str):
+    assert format_badge(total) == text
+
+
+@pytest.mark.parametrize(
+    ("action", "fields", "expected"),
+    [
+        ("retry_incident", {}, ("POST", "/ops/v1/incidents/a%2Fb/retry", b"{}")),
+        (
+            "retry_incident",
+            {"document": '{"n": 1.10}', "force": "true"},
+            ("POST", "/ops/v1/incidents/a%2Fb/retry", b'{"document":{"n": 1.10},"force":true}'),
+        ),
+        ("resolve_incident", {"reason": "r"}, ("POST", "/ops/v1/incidents/a%2Fb/resolve", b'{"reason":"r"}')),
+        ("drain_worker", {"within": "PT1M"}, ("POST", "/ops/v1/members/w%2F1/drain?within=PT1M", None)),
+        (
+            "suspend_queue",
+            {"scope": "TAG", "reason": "r"},
+            ("POST", "/ops/v1/suspensions", b'{"name":"mail","reason":"r","scope":"TAG"}'),
+        ),
+        (
+            "resume_queue",
+            {"suspension": "s", "timers": "SHIFT", "reason": "r"},
+            ("POST", "/ops/v1/suspensions/s/resume", b'{"reason":"r","timers":"SHIFT"}'),
+        ),
+    ],
+)
+def test_an_act_of_an_operator_is_one_call(action: str, fields: dict[str, str], expected: tuple[object, ...]):
+    given = {"incident": "a/b", "worker": "w/1", "queue": "mail"} | fields
+    call = ACTIONS[action].build(Form(tuple(given.items())))
+    assert (call.method, call.get_target("/api"), call.body) == expected
+    assert ACTIONS[action].role == OPERATOR
+
+
+def test_edited_data_that_are_no_object_are_refused_with_the_name_of_the_field():
+    with pytest.raises(InvalidField) as refused:
+        ACTIONS["retry_incident"].build(Form((("incident", "1"), ("variables", "[1]"))))
+    assert refused.value.field == "variables"
