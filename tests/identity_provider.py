@@ -3,6 +3,8 @@
 The provider of tests/e2e/test_provider_guide.py is a real one.
 """
 
+import base64
+import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -10,6 +12,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from time import time
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 from uuid import uuid4
 
 import jwt
@@ -29,6 +32,12 @@ class IdentityProvider:
         self.issuer = root
         self.keys = {"one": "idp-one"}
         self.answers: dict[str, Callable[[], Answer]] = {}
+        self.codes: dict[str, dict[str, str]] = {}
+        self.granted: list[dict[str, str]] = []
+        """The forms that the token endpoint was sent."""
+        self.claims: dict[str, Any] = {}
+        """Of the tokens that it gives for codes; ``None`` removes a claim."""
+        self.gives_opaque_tokens = False
         self.asked: list[str] = []
 
     @property
@@ -54,8 +63,41 @@ class IdentityProvider:
         if path in self.answers:
             return self.answers[path]()
         if path == DISCOVERY:
-            return reply({"issuer": self.issuer, "jwks_uri": f"{self.root}{KEYS}"})
+            endpoints = {
+                f"{name}_endpoint": f"{self.root}/{name}" for name in ("authorization", "token", "end_session")
+            }
+            return reply({"issuer": self.issuer, "jwks_uri": f"{self.root}{KEYS}"} | endpoints)
+        if path.startswith("/authorization?"):
+            return self.authorize(dict(parse_qsl(path.partition("?")[2])))
         return reply({"keys": [public_jwk(kid, name) for kid, name in self.keys.items()]})
+
+    def authorize(self, asked: dict[str, str]) -> Answer:
+        """Somebody logs in without more ado, and is sent back."""
+        code = uuid4().hex
+        self.codes[code] = asked
+        query = urlencode({"code": code, "state": asked["state"]})
+        return 302, {"Location": f"{asked['redirect_uri']}?{query}"}, b""
+
+    def grant(self, form: dict[str, str]) -> Answer:
+        """What the token endpoint says to a form."""
+        self.granted.append(form)
+        if form["grant_type"] == "refresh_token":
+            asked = {"client_id": "shop", "nonce": None} if form["refresh_token"].startswith("again-") else None
+        else:
+            asked = self.codes.pop(form["code"], None)
+            digest = hashlib.sha256(form["code_verifier"].encode()).digest()
+            challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+            if asked is not None and (asked["code_challenge"], asked["redirect_uri"]) != (
+                challenge,
+                form["redirect_uri"],
+            ):
+                asked = None
+        if asked is None or asked["client_id"] != form.get("client_id"):
+            return 400, {}, b'{"error": "invalid_grant"}'
+        token = self.mint(**self.claims)
+        id_token = self.mint(**({"nonce": asked["nonce"]} | self.claims))
+        given = "opaque" if self.gives_opaque_tokens else token
+        return reply({"access_token": given, "id_token": id_token, "refresh_token": f"again-{uuid4().hex}"})
 
 
 def reply(document: Any, media_type: str = "application/json") -> Answer:
@@ -91,6 +133,16 @@ def identity_provider() -> Iterator[IdentityProvider]:
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            status, headers, answer = provider.grant(dict(parse_qsl(body)))
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
 
         def log_message(self, *_: object) -> None:
             pass

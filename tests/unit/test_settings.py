@@ -67,7 +67,7 @@ def test_every_default_is_what_its_own_text_reads_as(name: str):
 def test_a_reader_gives_values_of_the_type_of_its_field(name: str):
     samples = {
         "host": "::1", "context_path": "/x", "cors_allowed_origins": "*", "jwt_signing_key": PEM,
-        "encryption_key": "00" * 32,
+        "encryption_key": "00" * 32, "console_oidc_secrets": "provider=secret",
         "postgres_url": "postgres://h/d", "storage_backend": "sqlite",
     }  # fmt: skip
     reader, default = SETTINGS[name].reader, getattr(Settings(), name)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from statewright.api.grpc.forwarding import TransactionForwarder
 from statewright.api.grpc.handlers import RequestHandler
@@ -32,7 +33,6 @@ from statewright.api.http.server import serve_http
 from statewright.app.authentication import Authentication
 from statewright.app.database import StartFailed
 from statewright.app.open_files import share_connections
-from statewright.app.program import get_program_version
 from statewright.background import ShutdownBudget
 from statewright.cluster.node import ClusterNode
 from statewright.compute.members import Members
@@ -170,25 +170,14 @@ class Listeners:
         )
 
     def _build_console(self, application: Application) -> "Console":
-        from statewright.console.application import Console
-        from statewright.console.client import AsgiApi
-        from statewright.console.frame import FrameConfig
-        from statewright.console.session import MockSessions, NoSessions
+        from statewright.app.console import build_console
 
-        settings = self._settings
-        is_mock = settings.iam_mode == "mock"
-        config = FrameConfig(
-            context_path=settings.context_path,
-            is_mock=is_mock,
-            address=f"{settings.host}:{settings.http_port}",
-            version=get_program_version(),
-        )
-        api = AsgiApi(application, settings.context_path)
-        return Console(api, MockSessions() if is_mock else NoSessions(), config, observe=self._metrics.console.observe)
+        return build_console(self._settings, self._runtime, application, self._metrics.console.observe)
 
     def _build_console_guard(self) -> PageGuard:
         """Pages of other origins may not use the console, whatever CORS allows the API."""
-        return PageGuard(_list_hosts(self._settings), None)
+        public = urlsplit(self._settings.public_url).hostname
+        return PageGuard((*_list_hosts(self._settings), *((public,) if public else ())), None)
 
     def _build_ops(self, origins: tuple[str, ...] | None, guard: PageGuard | None) -> Dialect:
         settings, requests = self._settings, self._metrics.requests

@@ -4,7 +4,8 @@ import asyncio
 import gzip
 from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter, time_ns
-from typing import Final
+from typing import Final, Literal
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,15 +18,16 @@ from statewright.console.counts import KeptCounts
 from statewright.console.frame import FrameConfig, PageFrame
 from statewright.console.guard import NO_STORE, SECURITY_HEADERS, is_foreign_form
 from statewright.console.live import MAX_TOPICS, LiveHints, parse_topics
+from statewright.console.login import HOME, LOGIN, Login, LoginView, Visitor
 from statewright.console.navigation import is_offered
 from statewright.console.problems import build_problem
 from statewright.console.request import ConsoleRequest, Form, InvalidField, Query, ReadBody, parse_form, parse_query
 from statewright.console.response import TEXT, ConsoleResponse, build_download, build_redirect
 from statewright.console.route import Action, Page
 from statewright.console.routes import ROUTES
-from statewright.console.session import Session, Sessions, check_form_token, read_cookies
-from statewright.console.viewer import Viewers
-from statewright.console.views.page import Problem
+from statewright.console.session import Session, Sessions, SessionsUnavailable, check_form_token, read_cookies
+from statewright.console.viewer import Viewer, Viewers
+from statewright.console.views.page import Problem, View
 
 MAX_RENDERED: Final = 8
 """Pages that are made at the same time in a process; others wait."""
@@ -34,7 +36,7 @@ MIN_COMPRESSED_BYTES: Final = 1_000
 MAX_FORM_BYTES: Final = 24 * 1024 * 1024
 """Of an encoded form: 10 MiB of JSON take up to twice as much."""
 MAX_INLINE_FORM_BYTES: Final = 64 * 1024
-LOGIN: Final = "/console/login"
+LoginStep = Literal["show", "check", "start", "finish"]
 
 log = logs.logger(__name__)
 
@@ -57,12 +59,19 @@ class BrowserRequest(Struct, frozen=True, kw_only=True):
     headers: Mapping[bytes, bytes]
     origin: str
     """Scheme and host, as the browser spells them."""
+    address: str = ""
+    """Of the browser, or of what stands before the service."""
     read_body: ReadBody
 
     @property
     def cookies(self) -> dict[str, str]:
         """The cookies that came with it."""
         return read_cookies(self.headers.get(b"cookie", b"").decode("latin-1"))
+
+    @property
+    def is_active(self) -> bool:
+        """Whether somebody did something, as against a part that asks for itself again."""
+        return not self.path.startswith(("/console/part/", "/console/live"))
 
     @property
     def is_of_htmx(self) -> bool:
@@ -80,9 +89,11 @@ class Console:
         config: FrameConfig,
         *,
         observe: Observe = lambda _route, _status, _seconds: None,
+        login: Login | None = None,
         read_clock: Callable[[], int] = lambda: time_ns() // 1000,
     ) -> None:
         self._api = api
+        self._login = login
         self._sessions = sessions
         self._config = config
         self._read_clock = read_clock
@@ -126,15 +137,80 @@ class Console:
             return self._frame.refuse(400, f"«topic» is given one to {MAX_TOPICS} times, as entity-ID")
         if self.live.is_full:
             return self._frame.refuse(503, "Too many streams are open")
-        session = await self._sessions.find(browser.cookies)
+        session = await self._sessions.find(browser.cookies, is_active=False)
         if session is None:
             return self._ask_for_login(browser)
         client = ApiClient(self._api, session.token)
         viewer = await self._viewers.find(session, client)
-        stream = await self.live.open(client, viewer.tenant, topics)
+
+        async def holds() -> bool:
+            return await self._sessions.find(browser.cookies, is_active=False) is not None
+
+        stream = await self.live.open(client, viewer.tenant, topics, holds=holds if session.is_login else None)
         if isinstance(stream, Reply):
             return self._frame.refuse(stream.status, "This may not be listened to")
         return ConsoleResponse(stream, 200, "text/event-stream")
+
+    async def log_in(self, step: LoginStep, browser: BrowserRequest) -> ConsoleResponse:
+        """Show the page of the login, check what was typed there, or send the browser to a provider and back."""
+        if self._login is None:
+            return build_redirect(HOME)
+        begun = perf_counter()
+        response = await self._log_in(self._login, step, browser)
+        self._observe(f"login_{step}", response.status, perf_counter() - begun)
+        return response
+
+    async def log_out(self, browser: BrowserRequest) -> ConsoleResponse:
+        """End the login of the browser, on all nodes."""
+        if self._login is None:
+            return build_redirect(HOME)
+        if is_foreign_form(browser.headers):
+            return self._frame.refuse(403, "This form was not sent by a page of this console")
+        session = await self._sessions.find(browser.cookies)
+        if session is not None:
+            form = await _read_form(browser)
+            if not check_form_token(session, form.get("form_token")):
+                return self._frame.refuse(403, "This form is too old: open its page again, and send it from there")
+            self._viewers.forget(session)
+        return await self._login.leave(browser)
+
+    async def _log_in(self, login: Login, step: LoginStep, browser: BrowserRequest) -> ConsoleResponse:
+        try:
+            match step:
+                case "show":
+                    return await login.show(browser, parse_query(browser.query), self._render_login)
+                case "check":
+                    form = parse_form(await browser.read_body(MAX_INLINE_FORM_BYTES))
+                    return await login.check(browser, form, self._render_login)
+                case "start":
+                    return await login.start(browser, parse_query(browser.query), self._render_login)
+                case "finish":
+                    return await login.finish(browser, parse_query(browser.query), self._render_login)
+        except BodyTooLong:
+            return self._frame.refuse(413, "This form is too long")
+        except InvalidField as invalid:
+            return self._frame.refuse(400, f"«{invalid.field}» {invalid.reason}")
+        except SessionsUnavailable:
+            return self._frame.refuse(503, "Logins cannot be looked up at this moment; try again")
+        except Exception:
+            log.exception("console_login_broken", step=step)
+            return self._frame.refuse(500, "The login could not be made; the log of the service says why")
+
+    def _render_login(self, visitor: Visitor, session: Session, view: LoginView, status: int) -> ConsoleResponse:
+        request = ConsoleRequest(
+            method="GET",
+            path=LOGIN,
+            params={},
+            query=Query(()),
+            session=session,
+            viewer=Viewer(),
+            client=ApiClient(self._api, None),
+            counts=self._counts,
+            now=self._read_clock(),
+            page_paths=frozenset(),
+        )
+        page = View(title="Log in", data=view, status=status)
+        return self._frame.render_page(request, "pages/login.html", page, visitor.origin)
 
     async def confirm_action(self, name: str, browser: BrowserRequest) -> ConsoleResponse:
         """Ask before an action."""
@@ -193,6 +269,8 @@ class Console:
             return self._frame.refuse(413, "This form is too long")
         except InvalidField as invalid:
             return self._frame.refuse(400, f"«{invalid.field}» {invalid.reason}")
+        except SessionsUnavailable:
+            return self._frame.refuse(503, "Logins cannot be looked up at this moment; try again")
         except Exception:
             log.exception("console_page_failed", path=browser.path)
             return self._frame.refuse(500, "This page could not be made; the log of the service says why")
@@ -205,7 +283,7 @@ class Console:
         respond: Callable[[ConsoleRequest], Awaitable[ConsoleResponse]],
         page: Page | None,
     ) -> ConsoleResponse:
-        session = await self._sessions.find(browser.cookies)
+        session = await self._sessions.find(browser.cookies, is_active=browser.is_active)
         is_public = page is not None and page.is_public
         if session is None and not is_public:
             return self._ask_for_login(browser)
@@ -256,9 +334,6 @@ class Console:
         return self._compress(browser, self._frame.show(request, page, view, browser))
 
     def _ask_for_login(self, browser: BrowserRequest) -> ConsoleResponse:
-        has_login = any(isinstance(route, Page) and route.path == LOGIN for route in ROUTES)
-        if not has_login:
-            return self._frame.refuse(401, "Nobody can log in to this console yet: it serves the mock mode alone")
         target = _build_login_target(browser)
         if browser.is_of_htmx:
             headers = (*SECURITY_HEADERS, NO_STORE, (b"hx-redirect", target.encode()))
@@ -275,8 +350,15 @@ class Console:
 
 def _build_login_target(browser: BrowserRequest) -> str:
     shown = browser.path + (f"?{browser.query.decode('latin-1')}" if browser.query else "")
-    wanted = shown if browser.method == "GET" and "/part/" not in browser.path else "/console/"
-    return LOGIN + Query(()).change(next=wanted)
+    if browser.method != "GET":
+        return LOGIN + Query(()).change(ended="form")
+    return LOGIN + Query(()).change(next=shown if browser.is_active else _find_page(browser))
+
+
+def _find_page(browser: BrowserRequest) -> str:
+    """The page that a part belongs to: its address comes with what the script asks for."""
+    shown = urlsplit(browser.headers.get(b"hx-current-url", b"").decode("latin-1"))
+    return f"{shown.path}?{shown.query}" if shown.query else shown.path or HOME
 
 
 def _read_trace(browser: BrowserRequest) -> str | None:

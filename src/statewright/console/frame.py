@@ -97,6 +97,8 @@ class PageFrame:
             principal=viewer.id,
             roles=tuple(sorted(viewer.roles)),
             is_mock=config.is_mock,
+            has_login=not config.is_mock and not request.session.is_login,
+            may_log_out=request.session.is_login,
             is_read_only=viewer.is_read_only,
             address=config.address,
             theme=theme if theme in THEMES else "system",

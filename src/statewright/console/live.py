@@ -9,7 +9,7 @@ client that connects again brings the last one, and misses nothing.
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from time import monotonic
 from typing import Final, Self
 
@@ -31,6 +31,8 @@ WAIT_S: Final = 45
 RETRY_S: Final = 5.0
 
 _TOPIC: Final = re.compile(r"(?P<name>entity-(?P<id>[0-9a-fA-F-]{36}))(@(?P<seen>[0-9a-fA-F-]{36}))?")
+
+Holds = Callable[[], Awaitable[bool]]
 
 log = logs.logger(__name__)
 
@@ -85,14 +87,18 @@ class LiveHints:
         """How many there are."""
         return len(self._streams)
 
-    async def open(self, client: ApiClient, tenant: str, topics: Sequence[Topic]) -> "LiveStream | Reply":
-        """A stream of hints, or the answer that refused one of the topics."""
+    async def open(
+        self, client: ApiClient, tenant: str, topics: Sequence[Topic], *, holds: Holds | None = None
+    ) -> "LiveStream | Reply":
+        """A stream of hints, or the answer that refused one of the topics. ``holds`` says whether the login of its
+        viewer still does.
+        """
         calls = [_build_wait(topic.entity_id, None, "PT0S") for topic in topics]
         replies = await client.call_all(calls)
         refused = next((reply for reply in replies if not reply.is_ok), None)
         if refused is not None:
             return refused
-        stream = LiveStream(self, tenant, topics)
+        stream = LiveStream(self, tenant, topics, holds)
         for topic, reply in zip(topics, replies, strict=True):
             now = get_text(reply.document, "transactionId")
             if topic.seen and topic.seen != now:
@@ -159,7 +165,8 @@ class LiveHints:
 class LiveStream:
     """The hints of one page, as the bytes of an event stream."""
 
-    def __init__(self, hints: LiveHints, tenant: str, topics: Sequence[Topic]) -> None:
+    def __init__(self, hints: LiveHints, tenant: str, topics: Sequence[Topic], holds: Holds | None = None) -> None:
+        self._holds = holds
         self._hints = hints
         self._tenant = tenant
         self._topics = topics
@@ -211,6 +218,8 @@ class LiveStream:
                 async with asyncio.timeout(PING_S):
                     await self._changed.wait()
             except TimeoutError:
+                if self._holds is not None and not await self._holds():
+                    return
                 yield b": still here\n\n"
 
 

@@ -22,34 +22,41 @@ class Session(Struct, frozen=True, kw_only=True):
     token: str | None = None
     set_cookie: str | None = None
     """The cookie that the answer has to set, if it is new."""
+    tenant: str = ""
+    is_login: bool = False
+    """Whether somebody logged in, and so can log out."""
+
+
+class SessionsUnavailable(Exception):
+    """Whether somebody is logged in cannot be found out now."""
 
 
 class Sessions(Protocol):
-    """Where logins are kept."""
+    """Where logins are kept. Raises ``SessionsUnavailable``."""
 
-    async def find(self, cookies: Mapping[str, str]) -> Session | None:
-        """The login of a request, or None where there is none that still holds."""
+    async def find(self, cookies: Mapping[str, str], *, is_active: bool = True) -> Session | None:
+        """The login of a request, or None where there is none that still holds. ``is_active``: somebody did something;
+        what a page asks for by itself keeps no login alive.
+        """
         ...
 
 
 class MockSessions:
     """Nobody logs in: a random cookie is all there is, for the token of the forms."""
 
-    async def find(self, cookies: Mapping[str, str]) -> Session | None:
+    async def find(self, cookies: Mapping[str, str], *, is_active: bool = True) -> Session | None:
         """The session of the cookie, or a new one."""
+        del is_active
         known = cookies.get(MOCK_COOKIE, "")
         if len(known) >= ID_BYTES:
             return Session(id=known)
-        made = secrets.token_urlsafe(ID_BYTES)
+        made = make_session_id()
         return Session(id=made, set_cookie=f"{MOCK_COOKIE}={made}; HttpOnly; SameSite=Lax; Path=/console")
 
 
-class NoSessions:
-    """Nobody can log in."""
-
-    async def find(self, cookies: Mapping[str, str]) -> Session | None:
-        """Nothing."""
-        return None
+def make_session_id() -> str:
+    """An id that nobody guesses."""
+    return secrets.token_urlsafe(ID_BYTES)
 
 
 def read_cookies(header: str) -> dict[str, str]:

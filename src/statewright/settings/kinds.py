@@ -14,6 +14,7 @@ from decimal import Decimal
 from ipaddress import AddressValueError, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Final, cast
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -404,6 +405,43 @@ def read_origins(text: str) -> tuple[str, ...]:
     return origins
 
 
+def read_public_url(text: str) -> str:
+    """The address of the service in browsers: https, or http of this machine alone."""
+    url = text.strip().rstrip("/")
+    if not url:
+        return ""
+    problem = _find_origin_problem(url)
+    if problem is not None:
+        raise ValueError(f"is no address of a service: {problem}")
+    host = urlsplit(url).hostname or ""
+    if url.startswith("http://") and not is_loopback(host):
+        raise ValueError("is not https: a login over plain http could be read by others")
+    return url
+
+
+def read_pairs(text: str) -> tuple[tuple[str, str], ...]:
+    """A comma list of ``name=value``, in which no name occurs twice."""
+    pairs = [entry.partition("=") for entry in read_names(text)]
+    for name, equals, value in pairs:
+        if not name.strip() or not equals or not value.strip():
+            raise ValueError("has an entry that is not NAME=VALUE")
+    names = [name.strip() for name, _, _ in pairs]
+    if len(set(names)) < len(names):
+        raise ValueError("has a name twice")
+    return tuple((name.strip(), value.strip()) for name, _, value in pairs)
+
+
+def read_secret_pairs(text: str) -> Secret:
+    """The same, where the values are not to be shown; entries may stand on lines of their own."""
+    secret = read_secret(",".join(text.splitlines()))
+    read_pairs(secret.reveal())
+    return secret
+
+
+def _show_pairs(value: object) -> str:
+    return ",".join(f"{name}={each}" for name, each in cast("Sequence[tuple[str, str]]", value))  # likewise
+
+
 def _find_origin_problem(origin: str) -> str | None:
     """Why a browser never sends this origin; ``None`` if it may."""
     if not origin:
@@ -472,6 +510,15 @@ CONTEXT_PATH: Final = Reader(shape="path", read=read_context_path, keeps_empty=T
 ADDRESS: Final = Reader(shape="address or host name", read=read_bind_address)
 HOSTS: Final = Reader(shape="comma list of host names, or `*`", read=read_hosts, show=_show_names, keeps_empty=True)
 ORIGINS: Final = Reader(shape="comma list of origins, or `*`", read=read_origins, show=_show_names, keeps_empty=True)
+PUBLIC_URL: Final = Reader(
+    shape="`https://` and a host, with a port if need be; `http://` for this machine alone",
+    read=read_public_url,
+    keeps_empty=True,
+)
+PAIRS: Final = Reader(shape="comma list of `NAME=VALUE`", read=read_pairs, show=_show_pairs, keeps_empty=True)
+SECRET_PAIRS: Final = Reader(
+    shape="secret: comma list of `NAME=VALUE`, or one on each line", read=read_secret_pairs, is_secret=True
+)
 PORT: Final = integer(0, 65535)
 PATH: Final = Reader(shape="path", read=Path)
 SECRET: Final = Reader(shape="secret", read=read_secret, is_secret=True)

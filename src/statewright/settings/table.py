@@ -30,13 +30,16 @@ from statewright.settings.kinds import (
     NAMES,
     NETWORKS,
     ORIGINS,
+    PAIRS,
     PATH,
     PEM,
     PORT,
     PORT_RANGES,
     POSTGRES_URL,
+    PUBLIC_URL,
     RETENTION,
     SECRET,
+    SECRET_PAIRS,
     TEXT,
     Reader,
     Retention,
@@ -491,6 +494,23 @@ class Table(Struct, frozen=True, kw_only=True):
     console: Annotated[
         bool, _ours(_console)(FLAG, "serves the web console at `/console`; off: there is no such path")
     ] = True
+    public_url: Annotated[
+        str,
+        _ours(_console)(PUBLIC_URL, "where browsers find the console; logins by a provider need it; empty: unknown"),
+    ] = ""
+    console_session_idle: Annotated[
+        timedelta, _ours(_console)(duration_between("1m", "24h"), "a login that nobody used for so long has ended")
+    ] = span("1h")
+    console_session_max: Annotated[
+        timedelta, _ours(_console)(duration_between("1m", "168h"), "a login ends after so long, and with its token")
+    ] = span("8h")
+    console_oidc_clients: Annotated[
+        tuple[tuple[str, str], ...],
+        _ours(_console)(PAIRS, "identity providers that one logs in with: id of the provider, and our client there"),
+    ] = ()
+    console_oidc_secrets: Annotated[
+        Secret | None, _ours(_console)(SECRET_PAIRS, "secrets of those clients, by the id of the provider")
+    ] = None
     egress_hosts: Annotated[
         tuple[str, ...], _egress(HOST_PATTERNS, "the only hosts that requests are sent to; empty: any")
     ] = ()

@@ -16,7 +16,7 @@ from statewright.api.http.security import PAGE_HEADERS, PageGuard
 from statewright.failures import Failure
 
 if TYPE_CHECKING:
-    from statewright.console.application import BrowserRequest, Console
+    from statewright.console.application import BrowserRequest, Console, LoginStep
     from statewright.console.response import ConsoleResponse
 
 ROOT: Final = "/console"
@@ -98,6 +98,15 @@ def _list_routes(console: "Console") -> list[PublicRoute]:
         browser = _build_browser_request(request)
         return _convert(await console.perform_action(browser.params["action"], browser))
 
+    def build_login_endpoint(step: "LoginStep") -> Callable[[PublicRequest], Awaitable[Response]]:
+        async def log_in(request: PublicRequest) -> Response:
+            return _convert(await console.log_in(step, _build_browser_request(request)))
+
+        return log_in
+
+    async def log_out(request: PublicRequest) -> Response:
+        return _convert(await console.log_out(_build_browser_request(request)))
+
     async def send_file(request: PublicRequest) -> Response:
         found = find_static_file(request.scope["path"])
         takes_gzip = b"gzip" in dict(request.scope["headers"]).get(b"accept-encoding", b"")
@@ -112,6 +121,11 @@ def _list_routes(console: "Console") -> list[PublicRoute]:
     pages = [route for route in ROUTES if isinstance(route, Page)]
     return [
         *(PublicRoute(method="GET", path=page.path, endpoint=build_endpoint(page)) for page in pages),
+        PublicRoute(method="GET", path=f"{ROOT}/login", endpoint=build_login_endpoint("show")),
+        PublicRoute(method="POST", path=f"{ROOT}/login", endpoint=build_login_endpoint("check")),
+        PublicRoute(method="GET", path=f"{ROOT}/login/start", endpoint=build_login_endpoint("start")),
+        PublicRoute(method="GET", path=f"{ROOT}/login/callback", endpoint=build_login_endpoint("finish")),
+        PublicRoute(method="POST", path=f"{ROOT}/logout", endpoint=log_out),
         PublicRoute(method="GET", path=f"{ROOT}/live", endpoint=listen),
         PublicRoute(method="GET", path=f"{ROOT}/confirm/{{action}}", endpoint=confirm),
         PublicRoute(method="POST", path=f"{ROOT}/do/{{action}}", endpoint=perform),
@@ -148,6 +162,7 @@ def _build_browser_request(request: PublicRequest) -> "BrowserRequest":
         query=scope["query_string"],
         headers=headers,
         origin=f"{scope['scheme']}://{host}",
+        address=scope["client"][0] if scope.get("client") else "",
         read_body=read_body,
     )
 

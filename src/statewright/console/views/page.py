@@ -116,6 +116,9 @@ class FrameView(Struct, frozen=True, kw_only=True):
     roles: tuple[str, ...]
     is_mock: bool
     is_read_only: bool
+    has_login: bool
+    """Whether this is the page of the login itself: nobody is there yet to navigate for."""
+    may_log_out: bool
     address: str
     theme: str
     form_token: str

@@ -86,6 +86,11 @@ class LiveProviders:
             self._build_index()
         return self._by_issuer.get(issuer, ())
 
+    def find_provider(self, provider_id: str) -> Provider | None:
+        """The active provider with this id, of whichever tenant."""
+        known = self._known.get(provider_id)
+        return None if known is None else known.provider
+
     async def follow(self) -> None:
         """Keep the providers as the database has them, and fetch what is missing, until cancelled."""
         await repeat(

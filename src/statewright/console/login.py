@@ -1,0 +1,339 @@
+"""Logging in and out: by a provider, as a client, or with a token that one has (docs/console.md#login)."""
+
+import re
+from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+from urllib.parse import quote_plus, urlencode
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from statewright import logs
+from statewright.console.attempts import LoginAttempts
+from statewright.console.calls import ApiCall, Reply, build_entity_call
+from statewright.console.client import Api, ApiClient
+from statewright.console.cookies import FLOW_COOKIE, VISITOR_COOKIE
+from statewright.console.guard import is_foreign_form
+from statewright.console.logins import Grant, StoredLogins
+from statewright.console.oidc import (
+    FLOW_S,
+    LoginFlow,
+    LoginProviders,
+    Offer,
+    Provider,
+    begin_flow,
+    build_authorization_url,
+    build_code_form,
+    build_logout_url,
+    decode_flow,
+    find_id_token_fault,
+    read_claims,
+    read_expiry,
+)
+from statewright.console.request import Fields, Form
+from statewright.console.response import ConsoleResponse, build_redirect
+from statewright.console.session import ID_BYTES, Session, check_form_token, make_session_id
+from statewright.console.values import get_object, get_text
+
+LOGIN: Final = "/console/login"
+HOME: Final = "/console/"
+FORM: Final = "application/x-www-form-urlencoded"
+MAX_TOKEN_CHARS: Final = 16_384
+MAX_TARGET_CHARS: Final = 8_000
+VISIT_S: Final = 3600
+FAILED: Final = "The login failed."
+BUSY: Final = "Too many logins have failed from this address: wait a minute."
+UNAVAILABLE: Final = "The service cannot check a login at this moment: try again."
+ABOUT_FLOW: Final = b"login flow"
+
+_TARGET: Final = re.compile(r"/console/(?!login|logout|do/|part/|live)[!-\[\]-~]*")
+_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]+")
+
+log = logs.logger(__name__)
+
+
+class LoginView(Struct, frozen=True, kw_only=True):
+    """What the page of the login shows. ``logout_url`` ends the login at the provider, too."""
+
+    offers: tuple[Offer, ...] = ()
+    target: str = HOME
+    fault: str = ""
+    note: str = ""
+    logout_url: str = ""
+    client_id: str = ""
+
+
+class LoginRefused(Exception):
+    """Nobody is let in. ``cause`` is for the log, ``text`` for the page; ``status`` that of the answer."""
+
+    def __init__(self, cause: str, text: str = FAILED, status: int = 401) -> None:
+        super().__init__(cause)
+        self.cause = cause
+        self.text = text
+        self.status = status
+
+
+class Visitor(Protocol):
+    """What a login needs of a request."""
+
+    @property
+    def origin(self) -> str: ...
+    @property
+    def address(self) -> str: ...
+    @property
+    def headers(self) -> Mapping[bytes, bytes]: ...
+    @property
+    def cookies(self) -> dict[str, str]: ...
+
+
+class SealFlows(Protocol):
+    """Makes what a browser keeps unreadable."""
+
+    def seal(self, plain: bytes, about: bytes) -> bytes: ...
+    def open(self, sealed: bytes, about: bytes) -> bytes | None: ...
+
+
+RenderLogin = Callable[[Visitor, Session, LoginView, int], ConsoleResponse]
+
+
+class Login:
+    """The ways in and out. ``public_url`` is empty where nothing is set: then no provider can send anybody back."""
+
+    def __init__(
+        self,
+        api: Api,
+        logins: StoredLogins,
+        providers: LoginProviders,
+        sealer: SealFlows,
+        *,
+        public_url: str,
+        read_clock: Callable[[], int],
+    ) -> None:
+        self._api = api
+        self._logins = logins
+        self._providers = providers
+        self._sealer = sealer
+        self._public_url = public_url
+        self._read_clock = read_clock
+        self._attempts = LoginAttempts()
+
+    async def show(self, visitor: Visitor, query: Fields, render: RenderLogin) -> ConsoleResponse:
+        """The page of the login."""
+        note = "Your login had ended, and the form was not sent: log in, then go back in the browser; it has the text."
+        if query.get("ended") != "form":
+            note = "You are logged out." if query.get("out") else ""
+        view = LoginView(
+            target=read_target(query.get("next")),
+            note=note,
+            logout_url=await self._find_logout_url(query.get("provider")),
+        )
+        return self._render(visitor, view, 200, render)
+
+    async def check(self, visitor: Visitor, form: Form, render: RenderLogin) -> ConsoleResponse:
+        """Log in as a client, or with a token."""
+        target = read_target(form.get("next"))
+        try:
+            response = await self._check_form(visitor, form, target)
+        except LoginRefused as refused:
+            if refused.status >= 500:  # nobody guessed
+                self._attempts.succeed(visitor.address)
+            return self._refuse(visitor, refused, target, form.get("client_id"), render)
+        self._attempts.succeed(visitor.address)
+        return response
+
+    async def start(self, visitor: Visitor, query: Fields, render: RenderLogin) -> ConsoleResponse:
+        """Send the browser to a provider."""
+        target = read_target(query.get("next"))
+        try:
+            provider = await self._find_provider(visitor, query.get("provider"))
+        except LoginRefused as refused:
+            return self._refuse(visitor, refused, target, "", render)
+        flow = begin_flow(provider.id, target, self._read_clock())
+        sealed = urlsafe_b64encode(self._sealer.seal(flow.encode(), ABOUT_FLOW)).decode()
+        cookie = self._logins.cookies.format_short(FLOW_COOKIE, sealed, FLOW_S)
+        return build_redirect(build_authorization_url(provider, flow, self._public_url), _set(cookie))
+
+    async def finish(self, visitor: Visitor, query: Fields, render: RenderLogin) -> ConsoleResponse:
+        """The provider has sent the browser back, with a code."""
+        flow = self._read_flow(visitor.cookies.get(FLOW_COOKIE, ""))
+        target = HOME if flow is None else flow.target
+        drop = _set(self._logins.cookies.format_short(FLOW_COOKIE, "", 0))
+        try:
+            response = await self._redeem(visitor, flow, query)
+        except LoginRefused as refused:
+            response = self._refuse(visitor, refused, target, "", render)
+        else:
+            self._attempts.succeed(visitor.address)
+        return replace(response, headers=(*response.headers, drop))
+
+    async def leave(self, visitor: Visitor) -> ConsoleResponse:
+        """Log out, everywhere at once."""
+        provider = await self._logins.end(visitor.cookies)
+        target = f"{LOGIN}?{urlencode({'out': '1', 'provider': provider} if provider else {'out': '1'})}"
+        cookie = _set(self._logins.cookies.drop_session())
+        return build_redirect(target, cookie, (b"clear-site-data", b'"cache"'))
+
+    async def renew(self, grant: Grant) -> Grant | None:
+        """Another token for a login that a provider gave a refresh token for."""
+        form = {"grant_type": "refresh_token", "refresh_token": grant.refresh_token or ""}
+        answer = await self._providers.request_tokens(grant.provider, form)
+        if answer is None:
+            return None
+        token = get_text(answer, "id_token" if grant.is_id_token else "access_token")
+        claims, before = read_claims(token), read_claims(grant.token)
+        if claims is None or before is None or any(claims.get(each) != before.get(each) for each in ("iss", "sub")):
+            return None
+        ends_at = read_expiry(claims)
+        if ends_at is None:
+            return None
+        refresh_token = get_text(answer, "refresh_token") or grant.refresh_token
+        return replace(grant, token=token, token_ends_at=ends_at, refresh_token=refresh_token)
+
+    async def _exchange(self, form: Form) -> str:
+        """The token that a client gets for its secret, which is kept nowhere."""
+        client_id, secret = form.get("client_id").strip(), form.get("client_secret")
+        if not client_id or not secret:
+            raise LoginRefused("nothing given")
+        basic = b64encode(f"{quote_plus(client_id)}:{quote_plus(secret)}".encode()).decode()
+        reply = await self._call(
+            build_entity_call(
+                "oauth",
+                "token",
+                method="POST",
+                body=b"grant_type=client_credentials",
+                media_type=FORM,
+                headers={"Authorization": f"Basic {basic}"},
+            )
+        )
+        return get_text(reply.document, "access_token")
+
+    async def _check_form(self, visitor: Visitor, form: Form, target: str) -> ConsoleResponse:
+        self._require_own_page(visitor)
+        session = Session(id=visitor.cookies.get(VISITOR_COOKIE, ""))
+        if is_foreign_form(visitor.headers) or not check_form_token(session, form.get("form_token")):
+            raise LoginRefused("form", "This form is too old: try again.", 403)
+        if not self._attempts.begin(visitor.address):
+            raise LoginRefused("too many", BUSY, 429)
+        token = form.get("token").strip() or await self._exchange(form)
+        return await self._let_in(visitor, self._build_grant(token), target)
+
+    async def _find_provider(self, visitor: Visitor, provider_id: str) -> Provider:
+        self._require_own_page(visitor)
+        provider = await self._providers.discover(provider_id) if self._public_url else None
+        if provider is None:
+            raise LoginRefused("provider", "This provider cannot be reached, or offers no login here.", 503)
+        return provider
+
+    async def _redeem(self, visitor: Visitor, flow: LoginFlow | None, query: Fields) -> ConsoleResponse:
+        self._require_own_page(visitor)
+        if not self._attempts.begin(visitor.address):
+            raise LoginRefused("too many", BUSY, 429)
+        code = query.get("code")
+        if flow is None or query.get("state") != flow.state or not code:
+            raise LoginRefused("state" if not query.get("error") else "provider refused")
+        provider = await self._providers.discover(flow.provider)
+        if provider is None:
+            raise LoginRefused("provider")
+        answer = await self._providers.request_tokens(provider.id, build_code_form(flow, code, self._public_url))
+        if answer is None:
+            raise LoginRefused("code refused")
+        id_token = get_text(answer, "id_token")
+        fault = find_id_token_fault(read_claims(id_token), provider, flow.nonce, self._read_clock())
+        if fault is not None:
+            raise LoginRefused(f"ID token: {fault}")
+        for name in ("access_token", "id_token"):
+            token = get_text(answer, name)
+            ends_at = read_expiry(read_claims(token))
+            if ends_at is None:
+                continue
+            grant = Grant(
+                token=token,
+                token_ends_at=ends_at,
+                refresh_token=get_text(answer, "refresh_token") or None,
+                provider=provider.id,
+                is_id_token=name == "id_token",
+            )
+            try:
+                return await self._let_in(visitor, grant, flow.target, tenant=provider.tenant)
+            except LoginRefused as refused:
+                if refused.status != 401:
+                    raise
+        raise LoginRefused("no token of the provider is accepted")
+
+    def _build_grant(self, token: str) -> Grant:
+        ends_at = read_expiry(read_claims(token))
+        if ends_at is None:
+            raise LoginRefused("no token")
+        return Grant(token=token, token_ends_at=ends_at)
+
+    async def _let_in(self, visitor: Visitor, grant: Grant, target: str, *, tenant: str = "") -> ConsoleResponse:
+        """Keep the login if the API takes its token; with ``tenant`` only for that one."""
+        if len(grant.token) > MAX_TOKEN_CHARS or _TOKEN.fullmatch(grant.token) is None:
+            raise LoginRefused("malformed token")
+        reply = await self._call(build_entity_call("account"), grant.token)
+        account = get_object(reply.document, "userAccountInfo")
+        found = get_text(get_object(account, "legalEntity"), "id")
+        if not found or (tenant and found != tenant):
+            raise LoginRefused("another tenant")
+        principal = get_text(account, "userId")
+        await self._logins.end(visitor.cookies)  # the id changes, and the one before is worth nothing
+        session = await self._logins.begin(grant, tenant=found, principal=principal)
+        log.info("console_login", tenant=found, principal=principal, provider=grant.provider, address=visitor.address)
+        return build_redirect(target, _set(session.set_cookie or ""))
+
+    async def _call(self, call: ApiCall, token: str | None = None) -> Reply:
+        reply = await ApiClient(self._api, token).call(call)
+        if reply.status == 429:
+            raise LoginRefused("too many", BUSY, 429)
+        if reply.status >= 500:
+            raise LoginRefused("service unavailable", UNAVAILABLE, 503)
+        if not reply.is_ok:
+            raise LoginRefused("credentials")
+        return reply
+
+    async def _find_logout_url(self, provider_id: str) -> str:
+        if not provider_id or not self._public_url:
+            return ""
+        provider = await self._providers.discover(provider_id)
+        return "" if provider is None else build_logout_url(provider, self._public_url)
+
+    def _read_flow(self, cookie: str) -> LoginFlow | None:
+        try:
+            sealed = urlsafe_b64decode(cookie.encode("ascii"))
+        except ValueError:
+            return None
+        plain = self._sealer.open(sealed, ABOUT_FLOW)
+        return None if plain is None else decode_flow(plain, self._read_clock())
+
+    def _require_own_page(self, visitor: Visitor) -> None:
+        fault = self._logins.cookies.find_fault(visitor.origin)
+        if fault is not None:
+            raise LoginRefused("address", f"{fault}.", 403)
+
+    def _refuse(
+        self, visitor: Visitor, refused: LoginRefused, target: str, client_id: str, render: RenderLogin
+    ) -> ConsoleResponse:
+        log.warning("console_login_failed", cause=refused.cause, address=visitor.address)
+        view = LoginView(target=target, fault=refused.text, client_id=client_id)
+        return self._render(visitor, view, refused.status, render)
+
+    def _render(self, visitor: Visitor, view: LoginView, status: int, render: RenderLogin) -> ConsoleResponse:
+        fault = self._logins.cookies.find_fault(visitor.origin)
+        if fault is not None:
+            view, status = LoginView(target=view.target, fault=f"{fault}."), 403
+        offers = tuple(self._providers.list_offers()) if self._public_url else ()
+        known = visitor.cookies.get(VISITOR_COOKIE, "")
+        session = Session(id=known if len(known) >= ID_BYTES else make_session_id())
+        response = render(visitor, session, replace(view, offers=offers), status)
+        cookie = self._logins.cookies.format_short(VISITOR_COOKIE, session.id, VISIT_S)
+        return replace(response, headers=(*response.headers, _set(cookie)))
+
+
+def read_target(text: str) -> str:
+    """A page of the console to go to, home in place of anything else."""
+    return text if len(text) <= MAX_TARGET_CHARS and _TARGET.fullmatch(text) else HOME
+
+
+def _set(cookie: str) -> tuple[bytes, bytes]:
+    return b"set-cookie", cookie.encode()
