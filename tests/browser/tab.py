@@ -26,7 +26,7 @@ class Tab:
             java_script_enabled=script,
             **options,
         )
-        self.context.set_default_timeout(15_000)
+        self.context.set_default_timeout(30_000)
         self.context.route("**/*", self._route)
         self.page = self.context.new_page()
         self.page.on("console", self._note_console)
