@@ -107,9 +107,12 @@ def test_hostile_names_are_texts(open_tab: OpenTab, console: Installation, hosti
     tab = open_tab(console, width=390, dark=dark)
     tab.open(hostile)
     wait_for_diagram(tab)
-    tab.page.get_by_text("1 entities, counted").wait_for()
+    tab.page.get_by_text("1 entity, counted").wait_for()
     assert list_elements(tab) <= ALLOWED
     assert tab.page.locator("main script, main img, main [onerror], main svg script").count() == 0
+    wider = """() => [...document.querySelectorAll("g.node")].filter((node) => [...node.querySelectorAll("text")].some(
+        (text) => text.getBBox().width > node.querySelector("path, ellipse").getBBox().width)).length"""
+    assert tab.page.evaluate(wider) == 0, "names stay within their boxes, whatever font there is"
     assert tab.page.locator("main").get_by_text("<script>alert(1)</script>").first.is_visible()
     assert tab.measure_overflow() <= 0
     assert tab.find_violations() == []

@@ -276,10 +276,10 @@ def _mark_state(state: str, overlay: Overlay, steps: Sequence[int]) -> Mark:
     count, incidents = overlay.counts.get(state, ""), overlay.incidents.get(state, "")
     notes = [count, label_visits(steps), "now" if is_current else "", f"■ {incidents}" if incidents else ""]
     words = [
-        f"{count} entities" if count else "",
+        f"{count} {'entity' if count == '1' else 'entities'}" if count else "",
         "the current state" if is_current else "",
         f"visited as step {steps[-1]}" if steps else "",
-        f"{incidents} incidents" if incidents else "",
+        f"{incidents} {'incident' if incidents == '1' else 'incidents'}" if incidents else "",
     ]
     classes = [
         *(["current"] if is_current else []),

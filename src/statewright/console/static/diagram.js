@@ -157,16 +157,25 @@ class Diagram {
   }
 
   write(group, note) {
-    const text = [...group.querySelectorAll("text")].at(-1);
+    const texts = [...group.querySelectorAll("text")];
+    const text = texts.at(-1);
     if (!text) return;
     if (group.classList.contains("edge")) {
       const label = this.texts.get(text) ?? text.textContent;
       this.texts.set(text, label);
       text.textContent = note ? `${label} ${note}` : label;
-    } else if (this.plan.marked && (group.querySelectorAll("text").length > 1 || group.classList.contains("place"))) {
+    } else if (this.plan.marked && (texts.length > 1 || group.classList.contains("place"))) {
       text.textContent = note;
       text.classList.add("note");
+      if (texts.length === 2) this.centre(texts, Boolean(note));
     }
+    if (group.classList.contains("node")) texts.forEach((each) => squeeze(each, group));
+  }
+
+  // A node without a second line has its name in the middle.
+  centre([name, second], isFull) {
+    const top = Number((name.dataset.top ??= name.getAttribute("y")));
+    name.setAttribute("y", isFull ? top : (top + Number(second.getAttribute("y"))) / 2);
   }
 
   reveal() {
@@ -191,6 +200,15 @@ class Diagram {
     next?.focus();
     return Boolean(next);
   }
+}
+
+// The layout knows other fonts than the browser: a text that is wider than its node is made narrower.
+function squeeze(text, group) {
+  text.removeAttribute("textLength");
+  const room = (group.querySelector("path, polygon, ellipse")?.getBBox().width ?? 0) - 8;
+  if (room <= 0 || !text.textContent || text.getComputedTextLength() <= room) return;
+  text.setAttribute("textLength", room);
+  text.setAttribute("lengthAdjust", "spacingAndGlyphs");
 }
 
 function readPlace(group) {
