@@ -78,13 +78,18 @@ def test_a_model_is_suspended_and_resumed(tab: Tab, console: Installation):
     saved = console.api.create({"n": 1}, model="claim/1")
     page = tab.page
     tab.open("/console/models/claim/1")
-    page.get_by_role("button", name="Suspend").click()
-    assert "1 entities" in page.locator(".confirm").inner_text()
+    suspend = page.get_by_role("button", name="Suspend", exact=True)
+    suspend.click()
+    expect(page.locator("dialog .confirm")).to_contain_text("1 entities")
+    assert tab.find_violations() == []
+    page.keyboard.press("Escape")
+    expect(suspend).to_be_focused()
+    suspend.click()
     page.get_by_label("Reason").fill("bad workflow")
     page.get_by_role("button", name="Suspend model").click()
     expect(page.get_by_text("bad workflow")).to_be_visible()
     assert console.api.put(f"/entity/JSON/{saved.id}/CLOSE", {"n": 1}).status_code == 409
-    page.get_by_role("button", name="Resume").click()
+    page.get_by_role("button", name="Resume", exact=True).click()
     page.get_by_label("Reason").fill("mended")
     page.get_by_role("button", name="Resume model").click()
     expect(page.get_by_text("Done: Resume model.")).to_be_visible()

@@ -47,6 +47,27 @@ def test_every_page_without_parameters_opens_on_an_empty_installation(open_tab: 
             assert tab.page.locator("main h1").count() == 1, page.path
 
 
+def test_what_is_empty_names_a_next_step(open_tab: OpenTab, empty_console: Installation):
+    tab = open_tab(empty_console)
+    for page in PAGES:
+        if "{" not in page.path:
+            tab.open(page.path)
+            for place in tab.page.locator(".empty").all():
+                assert place.locator("a, button, code").count() > 0, page.path
+
+
+def test_opened_sections_have_no_violation(open_tab: OpenTab, console: Installation):
+    tab = open_tab(console)
+    for path in ("/console/models/order/1/entities", "/console/models/order/1", "/console/"):
+        tab.open(path)
+        for summary in tab.page.locator("main summary").all():
+            if summary.is_visible():
+                summary.click()
+        assert tab.find_violations() == [], path
+    tab.page.keyboard.press("?")
+    assert tab.find_violations() == []
+
+
 def test_every_page_reads_without_a_script(open_tab: OpenTab, console: Installation):
     tab = open_tab(console, script=False)
     for path in list_addresses(console):

@@ -101,10 +101,33 @@ document.addEventListener("keydown", (event) => {
   if (act) { event.preventDefault(); act(); }
 });
 
+// What is asked before an action stands in a dialog of the page; without a script it is a page of its own.
+const confirmation = document.getElementById("confirmation");
+
+async function ask(address) {
+  const answer = await fetch(address);
+  const content = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector(".confirm");
+  if (!content) { location.assign(address); return; }
+  confirmation.replaceChildren(document.adoptNode(content));
+  prepare(confirmation);
+  confirmation.showModal();
+}
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (!confirmation || !form.matches("form[data-dialog]")) return;
+  event.preventDefault();
+  const address = `${form.getAttribute("action")}?${new URLSearchParams(new FormData(form, event.submitter))}`;
+  ask(address).catch(() => location.assign(address));
+});
+confirmation?.addEventListener("click", (event) => {
+  if (event.target.closest("a.button")) { event.preventDefault(); confirmation.close(); }
+});
+
 // A form that was sent is not sent again by a second click.
 document.addEventListener("submit", (event) => {
   const form = event.target;
-  if (form.method !== "post") return;
+  if (form.getAttribute("method") !== "post") return;
   if (form.dataset.sent) { event.preventDefault(); return; }
   form.dataset.sent = "1";
 });
