@@ -11,7 +11,6 @@ from statewright.flows.process_language import FLOWS
 from statewright.metrics import Metrics
 from statewright.playbooks.process_language import PLAYBOOKS
 from statewright.services.flows.service_tasks import ServiceTasks
-from statewright.services.playbooks.keychain import Keychain
 from statewright.services.playbooks.member_tasks import MemberTasks
 from statewright.services.playbooks.service_runs import ServiceRuns
 from statewright.services.processes.background import ProcessHostConfig, run_process_services
@@ -63,8 +62,7 @@ async def run_step_engine(
     pushes = settings.steps_dispatch == "both"
     tasks = ServiceTasks(runtime, sends_requests=settings.flows_requests)
     asked = MemberTasks(runtime, node.callouts, wait=settings.dispatch_wait_timeout)
-    keychain = Keychain(settings.playbooks_secrets)
-    runs = ServiceRuns(runtime, keychain, asked, sends_requests=settings.playbooks_requests)
+    runs = ServiceRuns(runtime, asked)
     pipelines: dict[str, DoJob] = {PLAYBOOKS.name: runs.do}
     pushers: list[BackgroundService] = (
         [each.build_pusher(runtime, members, node.local, pipelines.get(each.name)) for each in languages.LANGUAGES]

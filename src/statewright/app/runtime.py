@@ -39,6 +39,8 @@ from statewright.services.ops.rates import RateRecorder
 from statewright.services.ops.settings import EffectiveSettings
 from statewright.services.ops.suspensions import SuspensionEnder, SuspensionFollower
 from statewright.services.ops.waiting import EntityWaits
+from statewright.services.playbooks.keychain import Keychain
+from statewright.services.playbooks.resources import PipelineResources
 from statewright.services.processes.hosting import ProcessHosts
 from statewright.services.retention import Pruner
 from statewright.services.runtime import Extensions, Runtime
@@ -144,6 +146,9 @@ def _assemble(
         tracer=tracer,
     )
     runtime.extensions.add(build_egress(settings))
+    runtime.extensions.add(
+        PipelineResources(keychain=Keychain(settings.playbooks_secrets), sends_requests=settings.playbooks_requests)
+    )
     runtime.extensions.add(build_administration(settings, pools.shared))
     host_languages(runtime)
     runtime.extensions.add(ConnectedMembers(node.id, node.members, node.peer_table))

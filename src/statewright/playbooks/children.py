@@ -11,10 +11,9 @@ from statewright.playbooks.definition import Playbook, Step
 from statewright.playbooks.outcomes import Outcome
 from statewright.playbooks.pipeline import PipelineEnd, begin, prepare
 from statewright.playbooks.runs import PARENT_ITER, build_dispatch
+from statewright.playbooks.task_kinds import PLAYBOOK
 from statewright.playbooks.templates import Turn
 
-PLAYBOOK: Final = "playbook"
-"""The kind of tasks that are other playbooks."""
 CHILD: Final = "child"
 DEPTH: Final = "depth"
 MAX_DEPTH: Final = 8

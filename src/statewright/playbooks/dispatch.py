@@ -38,26 +38,11 @@ from msgspec import Struct
 
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.playbooks.definition import Limits, Task
+from statewright.playbooks.task_kinds import list_worker_kinds
 from statewright.playbooks.tasks import pipeline_from_document, pipeline_to_document
 from statewright.playbooks.templates import InvalidTemplate, Template, Turn, compile_template
 
-SERVICE_KINDS: Final = frozenset(("http", "noop", "playbook", "wait"))
-"""Kinds of tasks that the service runs itself. Of these a worker, too, runs ``http`` and ``noop`` within a pipeline of
-its own.
-"""
 JOB_PREFIX: Final = "playbook:"
-COMPUTE: Final = "compute"
-"""The kind of tasks that say which calculation members do them; one without ``tags`` is as those of other kinds."""
-
-
-def list_worker_kinds(tasks: Sequence[Task]) -> tuple[str, ...]:
-    """The kinds of a pipeline that the service does not run, each once. Empty: the service runs the pipeline itself."""
-    return tuple(dict.fromkeys(task.kind for task in tasks if not is_run_here(task)))
-
-
-def is_run_here(task: Task) -> bool:
-    """Whether the service does a task, or has members do it, where all tasks of its pipeline are such."""
-    return task.kind in SERVICE_KINDS or (task.kind == COMPUTE and "tags" in task.source)
 
 
 def choose_job_type(tasks: Sequence[Task]) -> str | None:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from statewright.playbooks.definition import Playbook, Step
-from statewright.playbooks.dispatch import COMPUTE, is_run_here, list_worker_kinds
 from statewright.playbooks.place import Place
+from statewright.playbooks.task_kinds import PLAYBOOK, is_for_members, list_worker_kinds
 
 _MAX_PASSES: Final = 20
 """Over all steps, until it is clear what can be reached: two and one for each level of loops within loops."""
@@ -25,9 +25,14 @@ def warn_of_routes(playbook: Playbook, workflow: Place) -> None:
             place.warn(f"is reached from {sources[step.name]} steps and runs for each token; spec.join would make one")
         if step.name == playbook.final and step.router is not None:
             place.get("next").warn("has no effect when the step runs as the final one")
-        if list_worker_kinds(step.tasks) and any(is_run_here(task) and task.kind == COMPUTE for task in step.tasks):
+        if list_worker_kinds(step.tasks) and any(map(is_for_members, step.tasks)):
             place.get("tool").warn(
                 "has tasks of other kinds beside compute: who does those does all of it, whatever tags it offers"
+            )
+        if any(task.kind == PLAYBOOK and (len(step.tasks) > 1 or task.policy is not None) for task in step.tasks):
+            place.get("tool").warn(
+                "has a playbook task beside others or with a policy, which fails unless a worker of its own does it: "
+                "the service runs another playbook as the only task of a step, without spec.policy"
             )
         if step.router is not None and any(task.kind != "noop" for task in step.tasks):
             for number, arc in enumerate(step.router.arcs):

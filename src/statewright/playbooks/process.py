@@ -29,7 +29,9 @@ class PlaybookProcess(Struct, frozen=True, kw_only=True, eq=False):
         return self.compiled.create_language(Turn() if self.is_limited_to_turn else None)
 
 
-def compile_source(source: PlaybookSource, version: int) -> PlaybookProcess:
-    """A definition as a process. Raises ``InvalidPlaybook``."""
-    read = read_source(source)
+def compile_source(
+    source: PlaybookSource, version: int, *, disabled_kinds: frozenset[str] = frozenset()
+) -> PlaybookProcess:
+    """A definition as a process; ``disabled_kinds`` as ``read_playbook`` has them. Raises ``InvalidPlaybook``."""
+    read = read_source(source, disabled_kinds=disabled_kinds)
     return PlaybookProcess(source=source, read=read, version=version, compiled=compile_net(read.playbook))

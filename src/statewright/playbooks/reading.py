@@ -52,8 +52,8 @@ def read_playbook(
 ) -> Reading:
     """Read a playbook, from YAML or JSON, or from a document that is decoded already.
 
-    ``requires_header``: ``apiVersion`` and ``kind`` must be there. ``disabled_kinds``: kinds of tasks that may not be
-    used. The largest document costs up to five seconds, so a thread should do it beside an event loop.
+    ``requires_header``: ``apiVersion`` and ``kind`` must be there. ``disabled_kinds``: kinds of tasks that the
+    service does not do. The largest document costs up to five seconds, so a thread should do it beside an event loop.
     """
     findings = Findings()
     try:

@@ -27,9 +27,9 @@ class ReadPlaybook(Struct, frozen=True, kw_only=True):
     warnings: tuple[Finding, ...]
 
 
-def read_source(source: PlaybookSource) -> ReadPlaybook:
+def read_source(source: PlaybookSource, *, disabled_kinds: frozenset[str] = frozenset()) -> ReadPlaybook:
     """The playbook of a text; ``apiVersion`` and ``kind`` may be absent. Raises :class:`InvalidPlaybook`."""
-    reading = read_playbook(source.text, requires_header=False)
+    reading = read_playbook(source.text, requires_header=False, disabled_kinds=disabled_kinds)
     if reading.playbook is None:
         raise InvalidPlaybook(reading.errors)
     path = reading.playbook.path

@@ -11,6 +11,7 @@ from statewright.playbooks.definition import Task
 from statewright.playbooks.findings import Findings, InvalidPlaybook
 from statewright.playbooks.place import Place
 from statewright.playbooks.policies import read_task_policy
+from statewright.playbooks.task_kinds import list_worker_kinds
 
 MAX_TASKS: Final = 100
 """Of one pipeline."""
@@ -31,6 +32,7 @@ class TaskContext(Struct, frozen=True, kw_only=True):
     """The configuration of executor, step and loop, merged."""
     workbook: Mapping[str, JsonObject] = {}
     disabled_kinds: frozenset[str] = frozenset()
+    """Of pipelines that the service runs itself; workers do in theirs what they can."""
 
 
 class _Written(Struct, frozen=True, kw_only=True):
@@ -50,7 +52,16 @@ def read_tasks(tool: Place, step: str, context: TaskContext) -> tuple[Task, ...]
         if task.label in seen:
             task.place.refuse(f"has the label {task.label!r} of a task before it; labels are unique in a step")
         seen.add(task.label)
-    return tuple(_read_task(task, labels, index, context) for index, task in enumerate(written))
+    tasks = tuple(_read_task(task, labels, index, context) for index, task in enumerate(written))
+    if not list_worker_kinds(tasks):
+        for task in written:
+            _refuse_disabled(task.place.get("kind"), context)
+    return tasks
+
+
+def _refuse_disabled(kind: Place, context: TaskContext) -> None:
+    if isinstance(kind.value, str) and kind.value in context.disabled_kinds:
+        kind.refuse(f"must be another kind: {kind.value} is disabled here")
 
 
 def _list_written(tool: Place, step: str) -> list[_Written]:
@@ -108,8 +119,6 @@ def _read_task(task: _Written, labels: tuple[str, ...], index: int, context: Tas
         if name in members:
             place.get(name).refuse(hint)
     kind = place.get("kind").read_name("the kind of the task") or "noop"
-    if kind in context.disabled_kinds:
-        place.get("kind").refuse(f"must be another kind: {kind} is disabled here")
     fields = {name: member for name, member in members.items() if name not in _NO_FIELDS}
     if "args" in fields:
         if "input" in fields:

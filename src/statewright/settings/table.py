@@ -358,7 +358,8 @@ class Table(Struct, frozen=True, kw_only=True):
         _ours(_steps)(_DURATION_OR_ZERO, "age at which completed and cancelled executions are removed; 0: never"),
     ] = span("0s")
     playbooks_requests: Annotated[
-        bool, _ours(_steps)(FLAG, "the service sends the requests of `http` tasks; off: such tasks fail there")
+        bool,
+        _ours(_steps)(FLAG, "the service sends the requests of `http` tasks; off: playbooks that need it are refused"),
     ] = False
     playbooks_secrets: Annotated[
         Path | None,

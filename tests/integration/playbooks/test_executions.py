@@ -278,10 +278,15 @@ def test_a_wait_holds_no_worker_and_ends_by_itself(playbooks: Playbooks):
     assert at[1] > at[0]
 
 
-def test_requests_are_not_sent_unless_the_service_is_set_to(playbooks: Playbooks):
-    execution = playbooks.run("workflow: [{step: get, tool: {kind: http, url: 'http://127.0.0.1:1/'}}]")
-    eventually(lambda: playbooks.read(execution)["status"] == "failed")
-    assert playbooks.read(execution)["result"]["failures"][0]["error"]["code"] == "disabled"
+@pytest.mark.parametrize("door", ["", "/validate"])
+def test_requests_are_refused_at_registration_unless_the_service_is_set_to_send_them(playbooks: Playbooks, door: str):
+    text = HEADER + "workflow: [{step: get, tool: {kind: http, url: 'http://127.0.0.1:1/'}}]"
+    answer = playbooks.api.post(f"/v1/playbooks{door}", text.encode(), Content_Type="application/yaml")
+    refusal = an_error(answer, 400, "bad-request")
+    assert refusal["findings"] == ["/workflow/0/tool/kind: must be another kind: http is disabled here"]
+    beside = text.replace("{kind: http,", "[{kind: python}, {kind: http,").replace("'}}]", "'}]}]")
+    answer = playbooks.api.post(f"/v1/playbooks{door}", beside.encode(), Content_Type="application/yaml")
+    assert answer.status_code in (200, 201), "workers send it"
 
 
 # As entities.

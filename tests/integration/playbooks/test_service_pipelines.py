@@ -83,6 +83,18 @@ async def test_secrets_are_sent_and_are_in_nothing_that_is_reported() -> None:
     assert "secret-token" not in json.dumps(completion)
 
 
+async def test_a_request_fails_where_the_service_is_no_longer_set_to_send_any() -> None:
+    tasks = compile_playbook(
+        "metadata: {name: x}\nworkflow: [{step: s, tool: {kind: http, url: 'http://x.test/'}}]", requires_header=False
+    )
+    completion = await run_pipeline(None, TenantId("t"), Dispatch(tasks=tasks.steps[0].tasks), _ignore)
+    assert completion["error"]["code"] == "disabled"  # type: ignore[index,call-overload]
+
+
+async def _ignore(progress: JsonObject) -> None:
+    """Take no report."""
+
+
 async def test_a_request_that_is_none_is_an_error() -> None:
     async with open_egress() as egress:
         for fields in ("url: 3", "url: 'http://a', headers: {a: \"b\\r\\nc: d\"}", "url: 'http://a', auth: nobody"):

@@ -18,6 +18,7 @@ from statewright.failures import ProcessNotFound
 from statewright.ids import TransactionId, model_id
 from statewright.jsonval.values import JsonObject
 from statewright.services.builtin import FireRequest
+from statewright.services.playbooks.resources import PipelineResources
 from statewright.services.processes import advancing, definitions, instances, jobs
 from statewright.services.processes.background import LeaseSweeper
 from statewright.services.processes.child_ends import build_end_teller
@@ -138,6 +139,7 @@ async def a_node(database: str, tenant: str, clock: Watch) -> AsyncIterator[Offi
     settings = Settings(iam_mode="mock", postgres_url=Secret(database), log_level="error")
     async with app.run_without_listeners(settings) as runtime:
         node = replace(runtime, clock=clock, extensions=Extensions())
+        node.extensions.add(runtime.extensions.get(PipelineResources))
         languages.host_languages(node)
         yield Office(node, a_caller(tenant))
 

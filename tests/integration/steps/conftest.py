@@ -21,6 +21,7 @@ from statewright.entity import Principal
 from statewright.ids import TenantId, system_clock
 from statewright.processes.changes import Execution
 from statewright.processes.retries import FailureReport
+from statewright.services.playbooks.resources import PipelineResources
 from statewright.services.processes import successors
 from statewright.services.processes.background import LeaseSweeper, RestingJobs
 from statewright.services.processes.instances import StartRequest, StreamedPage
@@ -165,6 +166,7 @@ async def a_node(database: str, tenant: str) -> AsyncIterator[Host]:
     clock = Watch()
     async with app.run_without_listeners(settings) as runtime:
         node = replace(runtime, clock=clock, extensions=Extensions())
+        node.extensions.add(runtime.extensions.get(PipelineResources))
         host_languages(node)
         yield Host(node, a_caller(tenant), clock)
 

@@ -16,11 +16,11 @@ from statewright.playbooks.dispatch import (
     choose_job_type,
     dispatch_from_document,
     dispatch_to_document,
-    list_worker_kinds,
 )
 from statewright.playbooks.outcomes import Outcome, fail, succeed
 from statewright.playbooks.patches import Patch, apply_patches
 from statewright.playbooks.pipeline import PipelineEnd, PipelineState, ToolCall, begin, prepare, settle
+from statewright.playbooks.task_kinds import list_worker_kinds
 from tests.unit.playbooks.pipelines import Played, play
 
 HEADER = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: example}\n"

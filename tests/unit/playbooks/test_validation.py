@@ -155,9 +155,21 @@ def test_the_templates_of_a_playbook_come_to_so_much_at_most() -> None:
     assert "characters of templates" in list_errors(body)[""]
 
 
-def test_a_kind_can_be_disabled() -> None:
-    reading = read_playbook(HEADER + "workflow: [{step: a, tool: {kind: http}}]", disabled_kinds=frozenset({"http"}))
-    assert [error.path for error in reading.errors] == ["/workflow/0/tool/kind"]
+@pytest.mark.parametrize(
+    ("tool", "places"),
+    [
+        ("{kind: http}", ["/workflow/0/tool/kind"]),
+        ("[{kind: noop}, {get: {kind: http}}]", ["/workflow/0/tool/1/get/kind"]),
+        ("[{kind: compute, tags: t}, {kind: workbook, task: ask}]", ["/workflow/0/tool/1/kind"]),
+        ("[{kind: http}, {kind: python}]", []),
+    ],
+)
+def test_a_kind_can_be_disabled_where_the_service_runs_the_pipeline(tool: str, places: list[str]) -> None:
+    body = f"workbook: {{tasks: {{ask: {{kind: http}}}}}}\nworkflow: [{{step: a, tool: {tool}}}]"
+    reading = read_playbook(HEADER + body, disabled_kinds=frozenset({"http"}))
+    assert [error.path for error in reading.errors] == places
+    assert all("http is disabled here" in error.message for error in reading.errors)
+    assert read_playbook(HEADER + body).errors == ()
 
 
 @pytest.mark.parametrize(
@@ -166,6 +178,8 @@ def test_a_kind_can_be_disabled() -> None:
         ("workflow: [{step: a, tool: {kind: noop}}, {step: b, tool: {kind: noop}}]", "/workflow/1", "reached by no arc"),
         ("workflow: [{step: a}]", "/workflow/0", "neither tool nor next"),
         ("workflow: [{step: a, tool: {kind: noop}, spec: {policy: {admit: {rules: [{when: ctx.x, then: {allow: true}}]}}}}]", "/workflow/0/spec/policy/admit/rules", "has no else"),
+        ("workflow: [{step: a, tool: [{kind: playbook, path: p}, {kind: noop}]}]", "/workflow/0/tool", "playbook task beside others"),
+        ("workflow: [{step: a, tool: {kind: playbook, path: p, spec: {policy: {rules: [{else: {then: {do: break}}}]}}}}]", "/workflow/0/tool", "or with a policy"),
         ("workflow: [{step: a, tool: [{kind: compute, tags: t}, {kind: python}]}]", "/workflow/0/tool", "beside compute"),
         ("workflow: [{step: a, tool: {kind: x}, next: {arcs: [{step: a}]}}]", "/workflow/0/next/arcs/0", "has no when"),
         ("executor: {spec: {final_step: a}}\nworkflow: [{step: a, next: {arcs: [{step: a}]}}]", "/workflow/0/next", "no effect"),

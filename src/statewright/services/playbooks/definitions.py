@@ -18,6 +18,7 @@ from statewright.playbooks.source import (
     source_to_text,
 )
 from statewright.services.playbooks import find_playbooks
+from statewright.services.playbooks.resources import PipelineResources
 from statewright.services.processes import definitions
 from statewright.services.processes.advancing import refuse_joined
 from statewright.services.processes.definitions import NewDefinition, Summaries, UploadedDefinition
@@ -29,13 +30,15 @@ _WEIGHT: Final = 64
 """Bytes of other input that a byte of a playbook is as much work as."""
 
 
-async def check(source: PlaybookSource) -> PlaybookProcess:
-    """Compile a playbook, and store nothing.
+async def check(runtime: Runtime, source: PlaybookSource) -> PlaybookProcess:
+    """Compile a playbook, and store nothing. Kinds of tasks that the service is not set to do are errors.
 
     Raises ``ProcessBadRequest``, whose property ``findings`` has all that is wrong, each with its place.
     """
+    disabled = runtime.extensions.get(PipelineResources).disabled_kinds
+    compile_it = partial(compile_source, source, 0, disabled_kinds=disabled)
     try:
-        return await run_by_size(_WEIGHT * len(source.text), partial(compile_source, source, 0))
+        return await run_by_size(_WEIGHT * len(source.text), compile_it)
     except InvalidPlaybook as invalid:
         raise _to_failure(invalid) from None
 
@@ -43,7 +46,7 @@ async def check(source: PlaybookSource) -> PlaybookProcess:
 async def upload(runtime: Runtime, caller: Caller, source: PlaybookSource) -> UploadedDefinition[PlaybookProcess]:
     """Store a playbook as the next version of its path, unless one has the same content. Raises as ``check``."""
     refuse_joined(caller)
-    process = await check(source)
+    process = await check(runtime, source)
     content, playbook = hash_source(source), process.playbook
 
     def build_document(version: int, at: int) -> JsonObject:

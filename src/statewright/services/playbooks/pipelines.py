@@ -15,11 +15,12 @@ from statewright.background import run_by_size
 from statewright.egress import Egress, HttpFailure, HttpRequest
 from statewright.ids import TenantId
 from statewright.jsonval.values import JsonObject
-from statewright.playbooks.dispatch import SERVICE_KINDS, Dispatch
+from statewright.playbooks.dispatch import Dispatch
 from statewright.playbooks.http_tasks import HTTP, build_call, read_response, report_failure
 from statewright.playbooks.outcomes import Outcome, fail, succeed
 from statewright.playbooks.pipeline import PipelineEnd, PipelineState, ToolCall, Turn, begin, prepare, settle
 from statewright.playbooks.run_record import RunRecord
+from statewright.playbooks.task_kinds import SERVICE_KINDS
 from statewright.playbooks.waits import WAIT, find_due
 
 Report: TypeAlias = Callable[[JsonObject], Awaitable["JsonObject | None"]]

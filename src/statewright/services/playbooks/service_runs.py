@@ -19,9 +19,9 @@ from statewright.playbooks.dispatch import Dispatch, dispatch_from_document
 from statewright.playbooks.pipeline import PipelineEnd, ToolCall, begin, prepare
 from statewright.playbooks.waits import WAIT, find_due
 from statewright.services.playbooks import definitions, find_playbooks
-from statewright.services.playbooks.keychain import Keychain
 from statewright.services.playbooks.member_tasks import MemberTasks
 from statewright.services.playbooks.pipelines import run_pipeline
+from statewright.services.playbooks.resources import PipelineResources
 from statewright.services.processes.job_holder import JobHolder
 from statewright.services.processes.jobs import ClaimedJob
 from statewright.services.processes.service_worker import ServiceWorker
@@ -37,11 +37,12 @@ log = logs.logger("processes")
 class ServiceRuns:
     """Does these runs, for the playbooks of all tenants. A background service."""
 
-    def __init__(self, runtime: Runtime, keychain: Keychain, members: MemberTasks, *, sends_requests: bool) -> None:
+    def __init__(self, runtime: Runtime, members: MemberTasks) -> None:
+        resources = runtime.extensions.get(PipelineResources)
         self._runtime = runtime
-        self._keychain = keychain
+        self._keychain = resources.keychain
         self._members = members
-        self._egress = runtime.extensions.get(Egress) if sends_requests else None
+        self._egress = runtime.extensions.get(Egress) if resources.sends_requests else None
         self._worker = ServiceWorker(find_playbooks(runtime), (SERVICE,), self.do, lease=LEASE)
 
     async def run(self) -> None:

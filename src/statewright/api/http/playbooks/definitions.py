@@ -41,7 +41,7 @@ async def _respond_uploaded(uploaded: UploadedDefinition[PlaybookProcess]) -> Re
 
 async def validate(request: Request) -> Response:
     """Check a playbook, and store nothing."""
-    return reply(_summarize(await definitions.check(await _read_source(request))))
+    return reply(_summarize(await definitions.check(request.runtime, await _read_source(request))))
 
 
 async def list_definitions(request: Request) -> Response:
