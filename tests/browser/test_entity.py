@@ -10,7 +10,8 @@ from tests.browser.conftest import OpenTab
 from tests.browser.installation import HOSTILE, ORDER, Installation
 from tests.browser.tab import Tab
 from tests.browser.test_workflows import ALLOWED, list_elements, wait_for_diagram
-from tests.builders import a_workflow, manual
+from tests.builders import a_processor, a_workflow, manual
+from tests.service import eventually
 
 DIGITS = '{"small": 0.10, "long": 1234567890123456789012345678901234567890, "huge": 1E+400, "odd": 9007199254740993}'
 
@@ -249,3 +250,25 @@ def test_an_entity_is_compared_with_yesterday_in_two_clicks(tab: Tab, console: I
     tab.page.get_by_role("link", name="Compare with yesterday").click()
     tab.page.get_by_text("There was no such version then").wait_for()
     assert tab.page.get_by_role("link", name="See which versions there are").is_visible()
+
+
+def test_an_incident_is_shown_where_it_happened_and_leads_to_its_retry(tab: Tab, console: Installation):
+    workflow = a_workflow("calls", NEW=[manual("CALL", to="NEW", processors=[a_processor("call", tags="nobody")])])
+    console.api.a_model(workflow, model="troubled/1", sample={"a": 1})
+    entity = str(console.api.create({"a": 1}, model="troubled/1").id)
+    open_entity(tab, entity)
+    line = tab.page.locator(".ways li", has_text="CALL")
+    assert "no worker with its tags is connected" in line.inner_text()
+    assert tab.page.locator("[data-marks]").get_attribute("data-marks").count("no worker has its tags") == 1
+    refused = tab.context.request.patch(
+        f"/api/entity/JSON/{entity}/CALL",
+        data="{}",
+        headers={"content-type": "application/merge-patch+json", "if-match": "*"},
+    )
+    assert not refused.ok
+    eventually(lambda: httpx.get(f"{console.root}/ops/v1/incidents?entityId={entity}").json()["items"])
+    open_entity(tab, entity)
+    incident = tab.page.locator(".ways li", has_text="Incident")
+    assert incident.get_by_role("button", name="Retry").is_visible()
+    incident.get_by_role("link").click()
+    tab.page.wait_for_url("**/console/incidents/*")

@@ -119,12 +119,6 @@ def _build_resumption(form: Form) -> ApiCall:
     )  # fmt: skip
 
 
-def _build_retry(form: Form) -> ApiCall:
-    return build_ops_call(
-        "incidents", form.require("incident"), "retry", method="POST", body=b"{}", timeout_s=RUN_TIMEOUT_S
-    )
-
-
 def _name(form: Form) -> str:
     return f"{form.get('model', 'entity')} {shorten_id(read_id(form))}"
 
@@ -190,14 +184,6 @@ async def _confirm_resumption(_request: ConsoleRequest, form: Form) -> Confirmat
         back=_back(form),
         needs_reason=True,
         choices=(Choice("timers", "Timers", options),),
-    )
-
-
-async def _confirm_retry(_request: ConsoleRequest, form: Form) -> Confirmation:
-    return Confirmation(
-        question=f"Do again what failed on {_name(form)}?",
-        details=("As the caller who asked for it, and by the normal way.",),
-        back=_back(form),
     )
 
 
@@ -287,14 +273,6 @@ ROUTES: Final[Routes] = (
         build=_build_resumption,
         follow=follow_entity,
         confirm=_confirm_resumption,
-        role=OPERATOR,
-    ),
-    Action(
-        name="retry_entity_incident",
-        label="Retry",
-        build=_build_retry,
-        follow=follow_entity,
-        confirm=_confirm_retry,
         role=OPERATOR,
     ),
 )

@@ -125,8 +125,11 @@ class WorkflowView(Struct, frozen=True, kw_only=True):
 
 
 class MarksView(Struct, frozen=True, kw_only=True):
-    """Live counts and incidents of a workflow; ``marks`` is JSON for the script of the page."""
+    """Live counts and incidents of a workflow; ``marks`` is JSON for the script of the page, ``path`` that of the part,
+    which asks for itself again.
+    """
 
+    path: str
     marks: str
     counts: ModelCounts
     states: tuple[tuple[str, str, str], ...]
@@ -376,10 +379,10 @@ async def show_workflow_marks(request: ConsoleRequest) -> View:
         build_ops_call("incidents", query={"model": f"{name}/{version}", "limit": MAX_INCIDENTS}),
     )
     counts = await request.counts.count(request.client, request.viewer.tenant, name, version)
-    return await asyncio.to_thread(view_marks, workflow, export, counts, incidents)
+    return await asyncio.to_thread(view_marks, request.path, workflow, export, counts, incidents)
 
 
-def view_marks(workflow: str, export: Reply, counts: ModelCounts, incidents: Reply) -> View:
+def view_marks(path: str, workflow: str, export: Reply, counts: ModelCounts, incidents: Reply) -> View:
     """The marks from the answers of the API. Raises ``CallFailed`` where there is no such workflow."""
     graph = read_workflow(find_workflow(export, workflow))
     known = frozenset(graph.states)
@@ -393,6 +396,7 @@ def view_marks(workflow: str, export: Reply, counts: ModelCounts, incidents: Rep
     shown = {state: format_count(count, is_lower_bound=bounded) for state, count in troubled.items()}
     listed = [state for state in graph.states if state in counted or state in shown]
     data = MarksView(
+        path=path,
         marks=write_marks(mark_workflow(graph, Overlay(counts=counted, incidents=shown))),
         counts=counts,
         states=tuple((state, counted.get(state, "0"), shown.get(state, "")) for state in listed[:ROWS]),
