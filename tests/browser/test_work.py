@@ -4,7 +4,7 @@ from playwright.sync_api import expect
 
 from tests.browser.installation import HOSTILE, Installation
 from tests.browser.tab import Tab
-from tests.browser.work import PARCEL, SENDING, a_job, fail_job, list_open_incidents, send, start
+from tests.browser.work import APPROVAL, PARCEL, SENDING, a_job, fail_job, list_open_incidents, send, start
 from tests.service import done, eventually
 
 SECONDS_20 = 20_000
@@ -119,3 +119,39 @@ def test_an_incident_is_closed_with_a_reason(tab: Tab, console: Installation):
     page.get_by_label("Reason").fill("done by hand")
     page.get_by_role("button", name="Resolve").click()
     expect(page.locator(".notice.ok")).to_contain_text("done by hand")
+
+
+def test_tasks_are_completed_one_after_the_other_and_an_invalid_value_is_told_at_its_field(
+    tab: Tab, console: Installation
+):
+    root, page = console.program.api(context_path=""), tab.page
+    send(root, "/v1/definitions", APPROVAL | {"id": "HR::leave"})
+    instances = [start(root, "HR::leave", f"L-{n}", days=40 + n) for n in range(2)]
+    tab.expect("400")
+    tab.open("/console/")
+    page.locator("nav a", has_text="Tasks").click()
+    page.get_by_label("Definition").fill("HR::leave")
+    page.get_by_role("button", name="Apply").click()
+    page.locator("td.title a").first.click()
+    expect(page.locator(".facts")).to_contain_text("L-0")
+    field = page.get_by_label("Variables that the task adds")
+    field.fill("[1]")
+    page.get_by_role("button", name="Complete").click()
+    expect(page.get_by_role("alert")).to_have_text("This is no JSON object.")
+    expect(field).to_have_value("[1]")
+    expect(field).to_be_focused()
+    assert tab.find_violations() == []
+    field.fill('{"approved": true, "rate": 0.10}')
+    page.get_by_role("button", name="Complete").click()
+    expect(page.locator(".facts")).to_contain_text("L-1")
+    page.get_by_role("button", name="Complete").click()
+    expect(page.locator(".empty")).to_contain_text("No open task fits")
+    for instance in instances:
+        assert done(root.get(f"/v1/instances/{instance}"))["status"] == "COMPLETED"
+    assert '"rate":0.10' in root.get(f"/v1/instances/{instances[0]}").text.replace(" ", "")
+
+
+def test_a_task_that_is_done_already_says_so(tab: Tab):
+    tab.expect("404")
+    assert tab.open("/console/tasks/01M815W06S000CB838GG000001").status == 404
+    expect(tab.page.locator(".empty")).to_contain_text("not open any more")

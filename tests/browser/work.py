@@ -65,8 +65,10 @@ def fill_work(installation: Installation) -> None:
     api.put(f"/entity/JSON/{parcel.id}/SEND", PARCEL | {"weight": 2.50})
     eventually(lambda: len(list_open_incidents(root)) > 1)
     [failed] = list_open_incidents(root, "?kind=RUN_FAILED")
+    tasks = done(root.get("/v1/user-tasks"))["items"]
     [member] = done(root.get("/ops/v1/members"))["items"]
     installation.own_parameters |= {
+        "/console/tasks/{id}": {"id": tasks[0]["id"]},
         "/console/incidents/{id}": {"id": failed["id"]},
         "/console/incidents/groups/{fingerprint}": {"fingerprint": failed["fingerprint"]},
         "/console/workers/{worker}": {"worker": member["id"]},

@@ -68,7 +68,7 @@ class ActionForms:
             call = action.build(fields)
             key = form.require(KEY_FIELD)
         except InvalidField as invalid:
-            return self._show_invalid(request, invalid, origin)
+            return await self._show_form_again(action, request, fields, invalid, origin)
         headers: Mapping[str, str] = dict(call.headers) | {"Idempotency-Key": key}
         reply = await request.call_one(replace(call, headers=tuple(headers.items())))
         if action.show is not None and (view := await action.show(request, fields, reply)) is not None:
@@ -89,6 +89,19 @@ class ActionForms:
         detail = "You are read only." if request.viewer.is_read_only else f"It needs the permission {action.role}."
         problem = Problem(status=403, title="You may not see or do this", detail=detail)
         return self._frame.show_problem(request, problem, origin)
+
+    async def _show_form_again(
+        self, action: Action, request: ConsoleRequest, fields: Form, invalid: InvalidField, origin: str
+    ) -> ConsoleResponse:
+        if action.show_invalid is None:
+            return self._show_invalid(request, invalid, origin)
+        try:
+            view = await action.show_invalid(request, fields, invalid)
+        except CallFailed as failed:
+            return self._frame.show_problem(request, build_problem(failed.reply), origin)
+        except InvalidField:  # the form itself cannot be found by what was sent
+            return self._show_invalid(request, invalid, origin)
+        return self._frame.render_page(request, view.template or f"pages/{action.name}.html", view, origin)
 
     def _show_invalid(self, request: ConsoleRequest, invalid: InvalidField, origin: str) -> ConsoleResponse:
         problem = Problem(status=400, title=f"«{invalid.field}» cannot be used", detail=invalid.reason)

@@ -6,7 +6,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 
 from statewright.console.calls import ApiCall, Reply
-from statewright.console.request import ConsoleRequest, Form
+from statewright.console.request import ConsoleRequest, Form, InvalidField
 from statewright.console.views.page import Confirmation, View
 
 Group = Literal["Data", "Processes", "Work", "System"]
@@ -72,6 +72,8 @@ class Action(Struct, frozen=True, kw_only=True):
     """Makes a page of the reply in place of following it, whether the call succeeded or not: a check, a secret that is
     shown once. Its template is ``pages/<name>.html``; None: as without.
     """
+    show_invalid: Callable[[ConsoleRequest, Form, InvalidField], Awaitable[View]] | None = None
+    """Makes the page of the form again, with the message at the field that cannot be used; ``template`` is needed."""
     role: str | None = None
     """Who may: one role of the API, or None for whoever may read."""
     is_dangerous: bool = False

@@ -18,6 +18,7 @@ from statewright.console.pages import (
     model,
     model_acts,
     models,
+    tasks,
     workers,
     workflow_acts,
     workflows,
@@ -38,6 +39,7 @@ ROUTES: Final[Routes] = (
     *model_acts.ROUTES,
     *models.ROUTES,
     *workflow_acts.ROUTES,
+    *tasks.ROUTES,
     *workers.ROUTES,
     *workflows.ROUTES,
 )

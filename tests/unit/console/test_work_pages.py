@@ -2,11 +2,12 @@
 
 import pytest
 
-from statewright.console.pages import incident, workers
+from statewright.console.pages import incident, tasks, workers
 from statewright.console.pages.incident import IncidentView, view_incident
 from statewright.console.pages.incidents import build_incident_row, format_badge
+from statewright.console.pages.tasks import TasksView, view_tasks
 from statewright.console.pages.workers import QueueView, WorkersView, view_queue, view_worker, view_workers
-from statewright.console.request import Form, InvalidField
+from statewright.console.request import Form, InvalidField, Query
 from statewright.console.route import OPERATOR, Action
 from statewright.jsonval.values import JsonObject
 from tests.unit.console.recorded import a_problem, a_reply
@@ -133,6 +134,27 @@ def test_an_act_of_an_operator_is_one_call(action: str, fields: dict[str, str], 
     call = ACTIONS[action].build(Form(tuple(given.items())))
     assert (call.method, call.get_target("/api"), call.body) == expected
     assert ACTIONS[action].role == OPERATOR
+
+
+def test_a_task_is_completed_with_the_digits_that_were_typed():
+    [complete] = [each for each in tasks.ROUTES if isinstance(each, Action)]
+    form = Form((("task", "a/b"), ("variables", '{"rate": 0.10}'), ("completedBy", 'ada"')))
+    call = complete.build(form)
+    expected = b'{"variables":{"rate": 0.10},"completedBy":"ada\\""}'
+    assert (call.get_target("/api"), call.body) == ("/v1/user-tasks/a%2Fb/complete", expected)
+
+
+@pytest.mark.parametrize("page", ["-1", "1.5", "x", "9" * 5000])
+def test_a_page_of_the_inbox_that_is_no_small_number_is_refused(page: str):
+    with pytest.raises(InvalidField):
+        view_tasks(Query((("page", page),)), EMPTY, "/console/tasks")
+
+
+def test_the_inbox_says_that_more_tasks_follow():
+    found = a_reply({"items": [{"id": "1"}], "total": 21})
+    data = view_tasks(Query((("size", "20"),)), found, "/console/tasks").data
+    assert isinstance(data, TasksView)
+    assert (data.next, data.first) == ("?size=20&page=1", None)
 
 
 def test_edited_data_that_are_no_object_are_refused_with_the_name_of_the_field():

@@ -1,0 +1,228 @@
+"""Tasks of people: what is open, one of them, and completing it (docs/console.md#pages)."""
+
+from typing import Final
+
+from msgspec import Struct
+
+from statewright.console.calls import ApiCall, Reply, build_path, build_root_call
+from statewright.console.pages.incidents import BadgeView, format_badge
+from statewright.console.pages.model_acts import read_json
+from statewright.console.problems import build_problem
+from statewright.console.request import ConsoleRequest, Form, InvalidField, Query
+from statewright.console.route import Action, Navigation, Page, Routes, build_part
+from statewright.console.values import get_int, get_text
+from statewright.console.views.documents import TreeNode, build_tree
+from statewright.console.views.page import Crumb, Problem, View
+from statewright.jsonval.codec import decode, encode
+from statewright.jsonval.values import JsonObject, JsonValue
+
+ROOT: Final = "/console/tasks"
+NEXT: Final = f"{ROOT}/next"
+CRUMB: Final = Crumb("Tasks", ROOT)
+MAX_PAGE: Final = 10_000
+MAX_DIGITS: Final = 5
+MAX_SEARCHED: Final = 1_000
+"""Open tasks among which one is looked for: the API reads no single one."""
+AGES: Final = (("", "any"), ("3600", "an hour"), ("86400", "a day"), ("604800", "a week"))
+FILTERS: Final = ("definition", "jobType", "age")
+
+
+class TaskRow(Struct, frozen=True, kw_only=True):
+    """An open task in the list."""
+
+    id: str
+    href: str
+    step: str
+    definition: str
+    key: str
+    job_type: str
+    instance: str
+    created: str
+
+
+class TasksView(Struct, frozen=True, kw_only=True):
+    """The open tasks, those that have waited longest first."""
+
+    rows: tuple[TaskRow, ...]
+    total: int
+    next: str | None
+    first: str | None
+    definition: str
+    job_type: str
+    age: str
+    is_filtered: bool
+    problem: Problem | None
+
+
+class TaskView(Struct, frozen=True, kw_only=True):
+    """One task with its form; ``row`` is None where it is not open any more."""
+
+    id: str
+    row: TaskRow | None
+    payload: TreeNode | None
+    later: str | None
+    """The address of the task after it."""
+    kept: tuple[tuple[str, str], ...]
+    """The filters of the list that it is one of: the next task is one of the same."""
+    call: ApiCall
+    typed: str = "{}"
+    error: str = ""
+    problem: Problem | None = None
+
+
+async def show_tasks(request: ConsoleRequest) -> View:
+    """A page of the inbox."""
+    [found] = await request.call(_list_tasks(request.query, _read_page(request.query), request.query.size()))
+    return view_tasks(request.query, found, request.path)
+
+
+def view_tasks(query: Query, found: Reply, path: str) -> View:
+    """The inbox from the answer of the API."""
+    page, size = _read_page(query), query.size()
+    total = get_int(found.document, "total")
+    data = TasksView(
+        rows=tuple(_build_task_row(item, query) for item in found.items),
+        total=total,
+        next=query.change(page=str(page + 1), done=None) if (page + 1) * size < total else None,
+        first=query.change(page=None, done=None) if page else None,
+        definition=query.get("definition"),
+        job_type=query.get("jobType"),
+        age=query.get("age"),
+        is_filtered=any(query.get(name) for name in FILTERS),
+        problem=None if found.is_ok else build_problem(found, retry=path + query.change()),
+    )
+    return View(title="Tasks", data=data, status=200 if found.is_ok else found.status)
+
+
+async def show_task(request: ConsoleRequest) -> View:
+    """One open task."""
+    [found] = await request.call(_list_tasks(request.query, 0, MAX_SEARCHED))
+    return view_task(request.params["id"], request.query, found.require())
+
+
+def view_task(id_: str, query: Query, found: Reply, *, typed: str = "{}", error: str = "") -> View:
+    """One task, from the list that it is in."""
+    items = found.items
+    place = next((place for place, item in enumerate(items) if get_text(item, "id") == id_), None)
+    item = {} if place is None else items[place]
+    later = None if place is None or place + 1 >= len(items) else _build_task_row(items[place + 1], query).href
+    data = TaskView(
+        id=id_,
+        row=None if place is None else _build_task_row(item, query),
+        payload=build_tree(item.get("payload")) if "payload" in item else None,
+        later=later,
+        kept=_keep(query),
+        call=build_completion(id_, "{}", ""),
+        typed=typed,
+        error=error,
+    )
+    status = 404 if place is None else 400 if error else 200
+    return View(title=f"Task {get_text(item, 'stepId') or id_}", data=data, crumbs=(CRUMB,), status=status)
+
+
+async def open_next_task(request: ConsoleRequest) -> View:
+    """The address of the task that has waited longest, else of the list, which says that there is none."""
+    [found] = await request.call(_list_tasks(request.query, 0, 1))
+    rows = [_build_task_row(item, request.query) for item in found.items]
+    done = request.query.get("done") or None
+    target = rows[0].href if rows else ROOT + Query(_keep(request.query)).change()
+    separator = "&" if "?" in target else "?"
+    return View(redirect=f"{target.rstrip('?')}{separator}done={done}" if done == "complete_user_task" else target)
+
+
+async def show_task_badge(request: ConsoleRequest) -> View:
+    """How many tasks are open, for the navigation."""
+    [found] = await request.call(build_root_call("v1", "user-tasks", query={"pageSize": 1}))
+    return View(data=BadgeView(format_badge(get_int(found.require().document, "total"))), template="parts/badge.html")
+
+
+def _list_tasks(query: Query, page: int, size: int) -> ApiCall:
+    age = query.get_choice("age", tuple(value for value, _ in AGES))
+    return build_root_call(
+        "v1",
+        "user-tasks",
+        query={
+            "definitionId": query.get("definition") or None,
+            "jobType": query.get("jobType") or None,
+            "olderThanSeconds": age or None,
+            "page": page,
+            "pageSize": size,
+        },
+    )
+
+
+def _read_page(query: Query) -> int:
+    text = query.get("page", "0")
+    if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS) or int(text) > MAX_PAGE:
+        raise InvalidField("page", f"a number from 0 to {MAX_PAGE}")
+    return int(text)
+
+
+def _keep(query: Query) -> tuple[tuple[str, str], ...]:
+    return tuple((name, query.get(name)) for name in FILTERS if query.get(name))
+
+
+def _build_task_row(item: JsonObject, query: Query) -> TaskRow:
+    id_ = get_text(item, "id")
+    kept = _keep(query)
+    return TaskRow(
+        id=id_,
+        href=f"{ROOT}{build_path(id_)}{Query(kept).change() if kept else ''}",
+        step=get_text(item, "stepId"),
+        definition=get_text(item, "definitionId"),
+        key=get_text(item, "businessKey"),
+        job_type=get_text(item, "jobType"),
+        instance=get_text(item, "instanceId"),
+        created=get_text(item, "createdAt"),
+    )
+
+
+def build_completion(id_: str, variables: str, by: str) -> ApiCall:
+    """The call that completes a task with variables as they were typed, so that numbers keep their digits."""
+    body = f'{{"variables":{variables},"completedBy":{_quote(by)}}}'
+    return build_root_call("v1", "user-tasks", id_, "complete", method="POST", body=body.encode())
+
+
+def _quote(text: JsonValue) -> str:
+    return encode(text).decode()
+
+
+def _build_complete(form: Form) -> ApiCall:
+    raw = read_json(form, "variables")
+    if not isinstance(decode(raw), dict):
+        raise InvalidField("variables", "is no JSON object")
+    return build_completion(form.require("task"), raw.decode(), form.get("completedBy"))
+
+
+def _follow_next(form: Form, _reply: Reply) -> str:
+    kept = _keep(Query(form.pairs))
+    return NEXT + (Query(kept).change() if kept else "")
+
+
+async def _show_again(request: ConsoleRequest, form: Form, invalid: InvalidField) -> View:
+    """The form with what was typed, and the message at its field."""
+    query = Query(form.pairs)
+    [found] = await request.call(_list_tasks(query, 0, MAX_SEARCHED))
+    error = f"This {invalid.reason}."
+    view = view_task(form.require("task"), query, found.require(), typed=form.get("variables"), error=error)
+    return View(title=view.title, data=view.data, crumbs=view.crumbs, status=view.status, template="pages/task.html")
+
+
+ROUTES: Final[Routes] = (
+    Page(
+        name="tasks",
+        path=ROOT,
+        show=show_tasks,
+        navigation=Navigation("Work", "Tasks", "t", badge="/console/part/tasks/count"),
+    ),
+    Page(name="next_task", path=NEXT, show=open_next_task, is_file=True),
+    Page(name="task", path=f"{ROOT}/{{id}}", show=show_task),
+    build_part("task_badge", "/tasks/count", show_task_badge),
+    Action(
+        name="complete_user_task",
+        label="Complete",
+        build=_build_complete,
+        follow=_follow_next,
+        show_invalid=_show_again,
+    ),
+)
