@@ -66,11 +66,14 @@ def fill_work(installation: Installation) -> None:
     eventually(lambda: len(list_open_incidents(root)) > 1)
     [failed] = list_open_incidents(root, "?kind=RUN_FAILED")
     tasks = done(root.get("/v1/user-tasks"))["items"]
-    [member] = done(root.get("/ops/v1/members"))["items"]
+    send(root, "/v1/definitions", a_job("archive"))
+    start(root, "do::archive")
+    holding = {"workerId": "w-0", "jobTypes": ["archive"], "waitSeconds": 10, "leaseSeconds": 3600}
+    assert send(root, "/v1/jobs/poll", holding)["jobs"]  # who holds a job is listed, also when it polls no more
     installation.own_parameters |= {
         "/console/tasks/{id}": {"id": tasks[0]["id"]},
         "/console/incidents/{id}": {"id": failed["id"]},
         "/console/incidents/groups/{fingerprint}": {"fingerprint": failed["fingerprint"]},
-        "/console/workers/{worker}": {"worker": member["id"]},
+        "/console/workers/{worker}": {"worker": "w-0"},
         "/console/queues/{kind}/{queue}": {"kind": "JOB_TYPE", "queue": "payment"},
     }
