@@ -18,8 +18,9 @@ run at all. The completion is
     {"status": "error", "error": {"kind": …}, "patches": […], "results": {…}, "log": […]}
 
 ``log`` has the events of the run in order, ``{"event": "step.started"}`` or ``loop.iteration.started``, and of its
-tasks, each ``{"event": "task.started", "task": label, "attempt": 1, …}`` as the event log names them. Patches have been
-made in this order, each with the place in the log at which it was made (``at``: how many entries were before it). While
+tasks, each ``{"event": "task.attempt.started", "task": label, "visit": 1, "attempt": 1, …}`` as the event log names
+them; ``visit`` counts how often the task was next, attempts apart (1 where it is left out). Patches have been made in
+this order, each with the place in the log at which it was made (``at``: how many entries were before it). While
 the pipeline runs, a worker may report those it has made by a *progress* report, ``{"patches": [only new ones], "from":
 n, "log": [only new entries], "logFrom": m}`` with how many the service has acknowledged before: its answer is
 ``{"patches": n, "log": m}``. The completion has them all, and as ``logged`` how many entries of the log were

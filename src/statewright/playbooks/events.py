@@ -52,6 +52,8 @@ class LogEvent(Struct, frozen=True, kw_only=True):
     source: Literal["server", "worker"] = "server"
     step: str | None = None
     step_run_id: str | None = None
+    task_run_id: str | None = None
+    """All attempts of a task until another one is next; the same when the pipeline begins again."""
     iteration: int | None = None
     attempt: int | None = None
     duration_ms: int | None = None
@@ -71,6 +73,7 @@ def store_event(event: LogEvent) -> JsonObject:
     optional: JsonObject = {
         "step": event.step,
         "step_run_id": event.step_run_id,
+        "task_run_id": event.task_run_id,
         "iteration": event.iteration,
         "attempt": event.attempt,
         "duration_ms": event.duration_ms,
@@ -320,6 +323,7 @@ def _write_task(trace: Trace) -> Iterator[LogEvent]:
         status="success" if is_ok else "error",
         step=trace.node,
         step_run_id=trace.token,
+        task_run_id=_name_task_run(trace.token, task, 1),
         payload={"task": task},
     )
     yield LogEvent(
@@ -328,6 +332,7 @@ def _write_task(trace: Trace) -> Iterator[LogEvent]:
         entity_id=str(task),
         step=trace.node,
         step_run_id=trace.token,
+        task_run_id=_name_task_run(trace.token, task, 1),
         payload={"task": task, "rule": trace.details.get("rule"), "action": trace.details.get("action")},
     )
 
@@ -336,6 +341,7 @@ def _write_worker_event(trace: Trace) -> LogEvent:
     known = dict(trace.details)
     event_type, task = str(known.pop("event", "")), known.pop("task", None)
     iteration, attempt = known.pop("iteration", None), known.pop("attempt", None)
+    visit = known.pop("visit", None)
     entity_type = _WORKER_ENTITIES.get(event_type, "task")
     return LogEvent(
         type=event_type,
@@ -345,11 +351,20 @@ def _write_worker_event(trace: Trace) -> LogEvent:
         source="worker",
         step=trace.node,
         step_run_id=trace.token,
+        task_run_id=_name_task_run(trace.token, task, visit),
         iteration=iteration if isinstance(iteration, int) else None,
         attempt=attempt if isinstance(attempt, int) else None,
         duration_ms=_find_duration_ms(known.get("outcome")),
         payload=known if task is None else {"task": task, **known},
     )
+
+
+def _name_task_run(run: str | None, task: JsonValue, visit: JsonValue) -> str | None:
+    """Workers count how often a task has been next (``visit``); those that do not have one run of each task."""
+    if not isinstance(task, str):
+        return None
+    count = visit if isinstance(visit, int) and not isinstance(visit, bool) else 1
+    return f"{run}/{task}/{count}"
 
 
 _WORKER_ENTITIES: Final[Mapping[str, EntityType]] = {

@@ -2,6 +2,7 @@
 and in the end its completion. Secrets of the keychain are masked in all of it.
 """
 
+from collections import Counter
 from typing import Final
 
 from msgspec.structs import replace
@@ -30,6 +31,7 @@ class RunRecord:
         ]
         self._left_out = 0
         self._patches: list[JsonValue] = []
+        self._visits: Counter[str] = Counter()
         self._taken = {"patches": 0, "log": 0}
         """What the service has acknowledged."""
         self._is_refused = False
@@ -38,6 +40,7 @@ class RunRecord:
         """The task that is next is about to be executed."""
         label = self._get_label(state)
         if state.attempts == 0:
+            self._visits[label] += 1
             self._note("task.started", label)
         self._note("task.attempt.started", label, attempt=state.attempts + 1)
 
@@ -95,7 +98,7 @@ class RunRecord:
 
     def _note(self, event: str, label: str, **known: JsonValue) -> None:
         if len(self._log) < MAX_LOG_ENTRIES:
-            self._log.append({"event": event, "task": label, **known})
+            self._log.append({"event": event, "task": label, "visit": self._visits[label], **known})
         else:
             self._left_out += 1
 

@@ -13,6 +13,7 @@ COMPUTE: Final = "compute"
 """The kind of tasks that say which calculation members do them; one without ``tags`` is as those of other kinds."""
 PLAYBOOK: Final = "playbook"
 """The kind of tasks that are other playbooks."""
+_WITHOUT_CREDENTIALS: Final = frozenset(("noop", PLAYBOOK, "wait"))
 
 
 def list_worker_kinds(tasks: Sequence[Task]) -> tuple[str, ...]:
@@ -28,3 +29,8 @@ def is_run_here(task: Task) -> bool:
 def is_for_members(task: Task) -> bool:
     """Whether a task says which calculation members do it."""
     return task.kind == COMPUTE and "tags" in task.source
+
+
+def needs_credentials(tasks: Sequence[Task]) -> bool:
+    """Whether the service runs a pipeline itself, with tasks whose fields may name the keychain."""
+    return not list_worker_kinds(tasks) and any(task.kind not in _WITHOUT_CREDENTIALS for task in tasks)

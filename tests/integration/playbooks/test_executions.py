@@ -341,6 +341,32 @@ def test_the_log_says_who_changed_an_execution_and_why(playbooks: Playbooks):
     }
 
 
+def test_runs_of_a_task_are_told_apart(playbooks: Playbooks):
+    """Attempts are of one run; a task that is jumped to is run again."""
+    text = """
+workflow:
+- step: only
+  tool:
+  - {name: a, kind: compute, spec: {policy: {rules: [{when: _attempt == 1, then: {do: retry}}]}}}
+  - name: b
+    kind: compute
+    spec: {policy: {rules: [{when: not iter.seen, then: {do: jump, to: a, set_iter: {seen: true}}}]}}
+"""
+    execution = playbooks.run(text)
+    playbooks.work()
+    events = playbooks.events(execution)
+    begun = [event for event in events if event["event_type"] == "task.attempt.started"]
+    run = begun[0]["step_run_id"]
+    assert [(event["task_run_id"], event["attempt"]) for event in begun] == [
+        (f"{run}/{label}/{number}", attempt)
+        for label, number, attempt in [("a", 1, 1), ("a", 1, 2), ("b", 1, 1), ("a", 2, 1), ("a", 2, 2), ("b", 2, 1)]
+    ]
+    assert all("visit" not in event["payload"] for event in events)
+    instant = playbooks.run("workflow: [{step: only, tool: {kind: noop}}]")
+    [done_at_once] = [event for event in playbooks.events(instant) if event["event_type"] == "task.done"]
+    assert done_at_once["task_run_id"] == f"{done_at_once['step_run_id']}/only_task/1"
+
+
 def test_entries_name_what_they_are_part_of(playbooks: Playbooks):
     text = "workflow: [{step: only, loop: {in: [7], iterator: i}, tool: {kind: compute}}]"
     execution = playbooks.run(text)
@@ -352,4 +378,6 @@ def test_entries_name_what_they_are_part_of(playbooks: Playbooks):
     assert found["loop.iteration.started"]["entity_id"] == element["entity_id"]
     for type_ in ("task.started", "task.attempt.done", "policy.task.evaluated"):
         assert found[type_]["parent_id"] == element["entity_id"]
+        assert found[type_]["task_run_id"] == f"{element['entity_id']}/only_task/1"
+    assert "task_run_id" not in found["loop.iteration.started"]
     assert found["task.attempt.done"]["duration_ms"] == 0

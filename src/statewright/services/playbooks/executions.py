@@ -27,9 +27,11 @@ from statewright.playbooks.operations import (
     restart_execution,
 )
 from statewright.playbooks.process import PlaybookProcess
+from statewright.playbooks.task_kinds import needs_credentials
 from statewright.processes.changes import ExecutionStatus
 from statewright.processes.language import Rejection
 from statewright.services.playbooks import definitions, find_playbooks
+from statewright.services.playbooks.resources import PipelineResources
 from statewright.services.processes import advancing, event_log
 from statewright.services.processes import instances as hosted
 from statewright.services.processes.advancing import parse_instance_id
@@ -68,7 +70,8 @@ class ExecutionStart(Struct, frozen=True, kw_only=True):
 async def start(runtime: Runtime, caller: Caller, request: ExecutionStart) -> Execution:
     """Start an execution; it is durable, and as far as it comes without any worker.
 
-    Raises ``ProcessBadRequest``, ``ProcessNotFound``, ``BusinessKeyInUse``.
+    Raises ``ProcessBadRequest``, also for a credential that the service lacks, ``ProcessNotFound``,
+    ``BusinessKeyInUse``.
     """
     if not request.path:
         raise ProcessBadRequest("path is required")
@@ -81,7 +84,18 @@ async def start(runtime: Runtime, caller: Caller, request: ExecutionStart) -> Ex
             variables={WORKLOAD: request.workload, CTX: request.ctx, ARGS: request.args},
             business_key=request.business_key,
         ),
+        check=partial(_refuse_lacking_credentials, runtime, caller),
     )
+
+
+async def _refuse_lacking_credentials(runtime: Runtime, caller: Caller, process: PlaybookProcess) -> None:
+    """Those of a playbook that workers do alone are the workers' business."""
+    playbook = process.playbook
+    if not playbook.keychain or not any(needs_credentials(step.tasks) for step in playbook.steps):
+        return
+    found = await runtime.extensions.get(PipelineResources).keychain.resolve(caller.tenant, playbook.keychain)
+    if isinstance(found, str):
+        raise ProcessBadRequest(f"start: keychain: {found}")
 
 
 async def get_execution(runtime: Runtime, caller: Caller, execution_id: str) -> Execution:

@@ -1,6 +1,6 @@
 """Instances: start, read, list, history."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import Final, Generic, cast
 from uuid import UUID
@@ -41,8 +41,15 @@ class StartRequest(Struct, frozen=True, kw_only=True):
     business_key: str = ""
 
 
-async def start(host: ProcessHost[P, I], caller: Caller, request: StartRequest) -> I:
-    """Start an instance; it is durable, and as it stands after all the steps that wait for nothing.
+async def start(
+    host: ProcessHost[P, I],
+    caller: Caller,
+    request: StartRequest,
+    *,
+    check: "Callable[[P], Awaitable[None]] | None" = None,
+) -> I:
+    """Start an instance; it is durable, and as it stands after all the steps that wait for nothing. ``check`` may
+    refuse the definition.
 
     Raises ``ProcessBadRequest`` without a definition id, for a business key
     that is too long and variables that cannot be stored, ``ProcessNotFound`` for an unknown definition and
@@ -60,6 +67,8 @@ async def start(host: ProcessHost[P, I], caller: Caller, request: StartRequest) 
     published = await definitions.find_version(host, caller.tenant, request.definition_id, request.definition_version)
     if published is None:
         raise ProcessNotFound(f"start: load definition {quote(request.definition_id)}: {definitions.NOT_FOUND}")
+    if check is not None:
+        await check(published.process)
     moment = host.shared.next_moment()
     new = NewInstance(id=format_ulid(moment.first_id), variables=request.variables, business_key=request.business_key)
     inner = Moment(at=moment.at, first_id=moment.first_id + 1)

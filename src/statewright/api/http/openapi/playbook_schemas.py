@@ -161,6 +161,7 @@ PLAYBOOK_SCHEMAS: Final[Document] = {
         },
         step=TEXT,
         step_run_id=TEXT,
+        task_run_id=TEXT,
         iteration=INT32,
         attempt=INT32,
         duration_ms=INT32,
