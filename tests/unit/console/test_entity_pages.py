@@ -10,8 +10,10 @@ from statewright.console.calls import Reply, build_entity_call
 from statewright.console.diagrams.workflow import read_workflow
 from statewright.console.pages.entity import describe_actor, find_path, view_entity
 from statewright.console.pages.entity_acts import ROUTES
+from statewright.console.rendering import Renderer
 from statewright.console.request import Form, InvalidField
 from statewright.console.route import Action
+from statewright.console.viewer import Viewer
 from statewright.console.views.differences import MAX_ROWS, list_differences
 from statewright.console.views.documents import MAX_TREE_NODES, build_tree, write_text
 from statewright.console.views.explained import judge, view_explanation
@@ -184,3 +186,30 @@ def test_a_tree_is_cut_where_it_is_deep_or_large():
     wide = build_tree(list(range(MAX_TREE_NODES * 2)))
     assert len(wide.children) + wide.left_out == MAX_TREE_NODES * 2
     assert len(wide.children) < MAX_TREE_NODES
+
+
+# Who may act
+
+EXPLAINED: Any = {
+    "verdict": "WAITS_FOR_MANUAL",
+    "transitions": [{"name": "STAY", "next": "NEW", "kind": "MANUAL", "wouldFire": True, "blockedBy": []}],
+}
+
+
+def render_now(viewer: Viewer, *, at: str | None = None) -> str:
+    view = a_view(a_reply(EXPLAINED), at=at).data
+    return Renderer(lambda: 0).render("parts/entity_now.html", view=view, viewer=viewer)
+
+
+def test_acts_are_offered_to_those_who_may():
+    writer, operator = Viewer(roles=frozenset({"ROLE_USER"})), Viewer(roles=frozenset({"ROLE_OPERATOR"}))
+    assert "/console/confirm/fire" in render_now(writer)
+    assert "/console/confirm/suspend_entity" not in render_now(writer)
+    assert "/console/confirm/suspend_entity" in render_now(operator)
+
+
+@pytest.mark.parametrize(
+    ("roles", "at"), [({"ROLE_ADMIN", "ROLE_READ_ONLY"}, None), ({"ROLE_ADMIN"}, "2031-01-01T00:00:00Z")]
+)
+def test_nothing_can_be_done_by_readers_nor_in_the_past(roles: set[str], at: str | None):
+    assert "<form" not in render_now(Viewer(roles=frozenset(roles)), at=at)
