@@ -36,6 +36,9 @@ test: $(VENV)/.dev ## install what the tests need and run them all
 browser: $(VENV)/.dev ## run the tests of the console; needs Chromium
 	$(BIN)/pytest tests/browser -q -n 0
 
+pictures: $(VENV)/.dev ## write pictures of the pages of the console to build/pictures
+	STATEWRIGHT_TEST_PICTURES=build/pictures $(BIN)/pytest tests/browser/test_pictures.py -q -n 0
+
 unit: $(VENV)/.dev ## run the unit tests only
 	$(BIN)/pytest tests/unit -q -n $(WORKERS)
 
@@ -100,4 +103,4 @@ clean: ## remove what the targets made, the data of `make run` excepted
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup run test browser unit demo demo-flows demo-steps bench bench-flows bench-modes bench-search bench-steps lint fmt types mypy pyright check openapi proto clean
+.PHONY: help setup run test browser pictures unit demo demo-flows demo-steps bench bench-flows bench-modes bench-search bench-steps lint fmt types mypy pyright check openapi proto clean
