@@ -1,4 +1,4 @@
-"""Pictures of every page, for people to look at before a release: ``make pictures`` writes them to ``build/pictures``."""
+"""Pictures of every page, for people to look at before a release: ``make pictures`` fills ``build/pictures``."""
 
 import os
 import re
@@ -8,7 +8,7 @@ import pytest
 
 from tests.browser.conftest import OpenTab
 from tests.browser.installation import Installation
-from tests.browser.test_routes import list_addresses
+from tests.browser.test_routes import iterate_addresses
 
 DIRECTORY = os.environ.get("STATEWRIGHT_TEST_PICTURES", "")
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not DIRECTORY, reason="STATEWRIGHT_TEST_PICTURES
 def test_pictures_of_every_page(open_tab: OpenTab, console: Installation, width: int, dark: bool):
     tab = open_tab(console, width=width, dark=dark)
     theme = "dark" if dark else "light"
-    for path in list_addresses(console):
+    for path in iterate_addresses(console):
         tab.open(path)
         tab.page.wait_for_timeout(1_500)  # diagrams are drawn, and parts loaded
         name = re.sub(r"[^a-z0-9]+", "-", path.removeprefix("/console").lower()).strip("-")[:60] or "home"

@@ -1,6 +1,7 @@
 """Every page opens, on an empty and on a filled installation, in light and dark, wide and narrow."""
 
 import re
+from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
@@ -9,26 +10,27 @@ from statewright.console.route import Page
 from statewright.console.routes import ROUTES
 from tests.browser.conftest import OpenTab
 from tests.browser.installation import Installation
+from tests.browser.work import show_worker
 
 PAGES = [
     route for route in ROUTES if isinstance(route, Page) and not (route.is_part or route.is_file or route.is_public)
 ]
 
 
-def list_addresses(console: Installation) -> list[str]:
+def iterate_addresses(console: Installation) -> Iterator[str]:
     """An address of every page: its parameters are those of what the installation has."""
-    paths = []
     for page in PAGES:
         values = console.parameters | console.own_parameters.get(page.path, {})
-        paths.append(re.sub(r"\{(\w+)\}", lambda found, values=values: quote(values[found[1]], safe=""), page.path))
-    return [path for path in paths if "None" not in path]
+        if "{worker}" in page.path:
+            show_worker(console, values["worker"])
+        yield re.sub(r"\{(\w+)\}", lambda found, values=values: quote(values[found[1]], safe=""), page.path)
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1440, False), (390, True)], ids=["wide-light", "narrow-dark"])
 def test_every_page_opens_without_a_violation(open_tab: OpenTab, console: Installation, width: int, dark: bool):
     tab = open_tab(console, width=width, dark=dark)
     faults = {}
-    for path in list_addresses(console):
+    for path in iterate_addresses(console):
         response = tab.open(path)
         tab.page.locator("main h1").first.wait_for()
         found = [] if response.status == 200 else [f"status {response.status}"]
@@ -70,6 +72,6 @@ def test_opened_sections_have_no_violation(open_tab: OpenTab, console: Installat
 
 def test_every_page_reads_without_a_script(open_tab: OpenTab, console: Installation):
     tab = open_tab(console, script=False)
-    for path in list_addresses(console):
+    for path in iterate_addresses(console):
         assert tab.open(path).status == 200, path
         assert tab.page.locator("main h1").inner_text() != ""

@@ -44,6 +44,13 @@ def fail_job(root: Api, job_type: str, error: str) -> None:
     send(root, f"/v1/jobs/{job['id']}/fail", {"workerId": "w-1", "errorMessage": error})
 
 
+def show_worker(installation: Installation, worker: str) -> None:
+    """A worker that polls is listed for a while; it polls again, and is listed."""
+    root = installation.program.api(context_path="")
+    send(root, "/v1/jobs/poll", {"workerId": worker, "jobTypes": ["charge"], "waitSeconds": 0})
+    eventually(lambda: worker in {each["id"] for each in done(root.get("/ops/v1/members"))["items"]})
+
+
 def list_open_incidents(root: Api, query: str = "") -> list[Json]:
     """The open incidents, the last one first."""
     items: list[Json] = done(root.get(f"/ops/v1/incidents{query}"))["items"]
