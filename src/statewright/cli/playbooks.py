@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from statewright.playbooks.pipeline import ToolCall
     from statewright.playbooks.running import Tool
     from statewright.sdk import Client
+    from statewright.sdk.operations.playbooks import PlaybookEvent
 
 KINDS: Final = "KINDS"
 """The mapping of a file of functions, for names that no function can have."""
@@ -156,21 +157,35 @@ def events(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Wait for what comes, until the execution has ended.")
     ] = False,
+    values: Annotated[
+        bool, typer.Option("--values", help="Fetch values of more than 64 KiB, which are null in the log.")
+    ] = False,
 ) -> None:
     """Print the event log of an execution, one JSON object a line.
 
     With `--follow` a service that restarts is waited for. An execution that has failed does not fail the command.
     """
-    from statewright.jsonval.codec import encode
     from statewright.sdk import RetryPolicy
 
     for event in client.playbooks.events(execution, after=after):
-        typer.echo(encode(event.details))
+        _print_event(client, execution, event, with_values=values)
         after = event.number
     if follow:
         patient = client.with_retry(RetryPolicy(deadline_s=PATIENCE_S))
         for event in patient.playbooks.follow(execution, after=after):
-            typer.echo(encode(event.details))
+            _print_event(patient, execution, event, with_values=values)
+
+
+def _print_event(client: "Client", execution: str, event: "PlaybookEvent", *, with_values: bool) -> None:
+    from statewright.jsonval.codec import encode
+
+    details = event.details
+    if with_values and event.references:
+        names = sorted(set(event.references.values()))
+        found = {name: client.playbooks.get_value(execution, name) for name in names}
+        large = {member: found[name] for member, name in event.references.items()}
+        details = {**details, "payload": {**event.payload, **large}}
+    typer.echo(encode(details))
 
 
 def _build_error(told: "JsonValue") -> "Outcome":

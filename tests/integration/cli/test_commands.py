@@ -247,12 +247,16 @@ def test_an_event_is_sent_to_the_flows_that_wait_for_it(run: Run) -> None:
 def test_the_log_of_an_execution_is_printed_and_followed(run: Run, tenant: str, service: RunningService) -> None:
     with Client(service.root, token=a_token(tenant)) as client:
         client.playbooks.upload("metadata: {name: logged}\nworkflow: [{step: only, tool: {kind: python}}]")
-        begun = client.playbooks.start("logged").id
+        begun = client.playbooks.start("logged", ctx={"large": "x" * 70_000}).id
         lines = [json.loads(line) for line in run("playbooks", "events", begun).stdout.splitlines()]
         assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))
         client.playbooks.cancel(begun)
     more = run("playbooks", "events", begun, "--after", str(len(lines)), "--follow").stdout.splitlines()
     assert json.loads(more[0])["seq"] == len(lines) + 1
     assert json.loads(more[-1])["event_type"] == "execution.cancelled"
+    [large] = [line for line in lines if "references" in line]
+    assert large["payload"]["data"] is None
+    whole = [json.loads(line) for line in run("playbooks", "events", begun, "--values").stdout.splitlines()]
+    assert whole[large["seq"] - 1]["payload"]["data"]["ctx"] == {"large": "x" * 70_000}
     assert "01JABC3V9E6K8M2Q4S6T8W0Y2Z" in run("playbooks", "events", "01JABC3V9E6K8M2Q4S6T8W0Y2Z", code=1).stderr
     run("playbooks", "events", begun, "--after", "-1", code=2)

@@ -234,6 +234,19 @@ def test_a_playbook_runs_from_its_upload_to_its_end(client: Client) -> None:
     assert [one.id for one in client.playbooks.executions(path=path, state="COMPLETED")] == [begun.id]
 
 
+def test_a_large_value_of_the_log_is_fetched_on_demand(client: Client) -> None:
+    path = f"large-{uuid4().hex[:8]}"
+    client.playbooks.upload(GATED.replace("NAME", path))
+    begun = client.playbooks.start(path, ctx={"large": "x" * 70_000})
+    [event] = [event for event in client.playbooks.events(begun.id) if event.references]
+    assert (event.type, event.payload["data"]) == ("playbook.started", None)
+    data = client.playbooks.get_value(begun.id, event.references["data"])
+    assert isinstance(data, dict)
+    assert data["ctx"] == {"large": "x" * 70_000}
+    with pytest.raises(Missing):
+        client.playbooks.get_value(begun.id, "0" * 32)
+
+
 def test_the_events_of_an_execution_are_listed_and_followed(client: Client) -> None:
     path = f"logs-{uuid4().hex[:8]}"
     client.playbooks.upload(GATED.replace("NAME", path))

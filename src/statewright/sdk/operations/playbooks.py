@@ -108,6 +108,8 @@ class PlaybookEvent(Struct, frozen=True, kw_only=True):
     step: str
     payload: JsonObject
     details: JsonObject
+    references: Mapping[str, str] = {}
+    """Of members of the payload that are null since they are large, the names of their values (``get_value``)."""
 
 
 def upload(text: str) -> Operation[PlaybookDefinition]:
@@ -227,6 +229,12 @@ def events(execution_id: str, *, after: int = 0, size: int = MAX_PAGE_SIZE) -> S
     if not found.items:
         return Page(())
     return Page(_to_events(found), partial(events, execution_id, after=found.next, size=size))
+
+
+def get_value(execution_id: str, name: str) -> Operation[JsonValue]:
+    """A large value of the event log, by its name (``PlaybookEvent.references``)."""
+    path = f"{_locate(execution_id)}/values/{quote_segment(name)}"
+    return Operation(_get("execution_value", path, target=(execution_id, name)), _read_value)
 
 
 def follow(execution_id: str, *, after: int = 0, size: int = MAX_PAGE_SIZE) -> Script[Page[PlaybookEvent]]:
@@ -350,12 +358,21 @@ class _Events(Struct, frozen=True):
     ended: bool
 
 
+class _Reference(Struct, frozen=True):
+    value: str
+
+
 class _Event(Struct, frozen=True):
     seq: int
     event_type: str
     timestamp: str
     step: str = ""
     payload: msgspec.Raw = msgspec.Raw()
+    references: dict[str, _Reference] = {}
+
+
+class _Value(Struct, frozen=True):
+    value: msgspec.Raw
 
 
 class _Checked(Struct, frozen=True):
@@ -369,6 +386,7 @@ _decode_executions = msgspec.json.Decoder(_Executions).decode
 _decode_runs = msgspec.json.Decoder(_Runs).decode
 _decode_events = msgspec.json.Decoder(_Events).decode
 _decode_event = msgspec.json.Decoder(_Event).decode
+_decode_value = msgspec.json.Decoder(_Value).decode
 _decode_checked = msgspec.json.Decoder(_Checked).decode
 
 
@@ -429,7 +447,12 @@ def _to_event(item: msgspec.Raw) -> PlaybookEvent:
         step=known.step,
         payload=to_object(known.payload),
         details=to_object(item),
+        references={member: reference.value for member, reference in known.references.items()},
     )
+
+
+def _read_value(body: bytes) -> JsonValue:
+    return _to_value(_decode_value(body).value)
 
 
 def _to_value(text: msgspec.Raw) -> JsonValue:
