@@ -72,12 +72,19 @@ def fill_work(installation: Installation) -> None:
     api.put(f"/entity/JSON/{parcel.id}/SEND", PARCEL | {"weight": 2.50})
     eventually(lambda: len(list_open_incidents(root)) > 1)
     [failed] = list_open_incidents(root, "?kind=RUN_FAILED")
+    stored = done(
+        api.post(
+            "/message/new/orders", {"payload": {"text": HOSTILE}, "meta-data": {}}, content_type="application/json"
+        )
+    )
+    message = stored[0]["entityIds"][0]
     tasks = done(root.get("/v1/user-tasks"))["items"]
     send(root, "/v1/definitions", a_job("archive"))
     start(root, "do::archive")
     holding = {"workerId": "w-0", "jobTypes": ["archive"], "waitSeconds": 10, "leaseSeconds": 3600}
     assert send(root, "/v1/jobs/poll", holding)["jobs"]  # who holds a job is listed, also when it polls no more
     installation.own_parameters |= {
+        "/console/messages/{id}": {"id": message},
         "/console/tasks/{id}": {"id": tasks[0]["id"]},
         "/console/incidents/{id}": {"id": failed["id"]},
         "/console/incidents/groups/{fingerprint}": {"fingerprint": failed["fingerprint"]},

@@ -1,0 +1,134 @@
+"""Edge messages: the list, one of them, and deleting it (docs/console.md#pages)."""
+
+import asyncio
+from typing import Final
+
+from msgspec import Struct
+
+from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call, build_path
+from statewright.console.pages.incidents import find_first, find_next
+from statewright.console.request import ConsoleRequest, Form
+from statewright.console.route import Action, Navigation, Page, Routes
+from statewright.console.values import get_int, get_object, get_text
+from statewright.console.views.documents import TreeNode, build_tree, fits_page, write_text
+from statewright.console.views.page import Confirmation, Crumb, View
+from statewright.console.views.text import format_bytes
+from statewright.jsonval.codec import encode
+from statewright.jsonval.values import JsonObject
+
+ROOT: Final = "/console/messages"
+
+
+class MessageRow(Struct, frozen=True, kw_only=True):
+    """A message in the list."""
+
+    id: str
+    subject: str
+    media_type: str
+    size: str
+    created: str
+
+
+class MessagesView(Struct, frozen=True, kw_only=True):
+    """Messages, newest first."""
+
+    rows: tuple[MessageRow, ...]
+    next: str | None
+    first: str | None
+
+
+class MessageView(Struct, frozen=True, kw_only=True):
+    """One message. ``text`` is None where the payload is too large for a page."""
+
+    id: str
+    subject: str
+    header: tuple[tuple[str, str], ...]
+    metadata: TreeNode
+    tree: TreeNode
+    text: str | None
+
+
+async def show_messages(request: ConsoleRequest) -> View:
+    """A page of the list."""
+    query = {"limit": request.query.size(), "cursor": request.query.get("after") or None}
+    [found] = await request.call(build_ops_call("messages", query=query))
+    data = MessagesView(
+        rows=tuple(read_message(item) for item in found.require().items),
+        next=find_next(request, found),
+        first=find_first(request),
+    )
+    return View(title="Messages", data=data)
+
+
+def read_message(item: JsonObject) -> MessageRow:
+    """A line of the list."""
+    header = get_object(item, "header")
+    return MessageRow(
+        id=get_text(item, "id"),
+        subject=get_text(header, "subject"),
+        media_type=get_text(header, "contentType"),
+        size=format_bytes(get_int(header, "contentLength")),
+        created=get_text(item, "createdAt"),
+    )
+
+
+async def show_message(request: ConsoleRequest) -> View:
+    """One message with its payload."""
+    id_ = request.params["id"]
+    [found] = await request.call(build_entity_call("message", id_))
+    return await asyncio.to_thread(view_message, id_, found.require())
+
+
+def view_message(id_: str, found: Reply) -> View:
+    """One message from the answer of the API."""
+    header, content = get_object(found.document, "header"), found.document.get("content")
+    data = MessageView(
+        id=id_,
+        subject=get_text(header, "subject"),
+        header=tuple(
+            (name, value if isinstance(value, str) else encode(value).decode())
+            for name, value in header.items()
+            if name != "subject"
+        ),
+        metadata=build_tree(found.document.get("metaData")),
+        tree=build_tree(content),
+        text=write_text(content) if fits_page(content) else None,
+    )
+    return View(title=f"Message {id_}", data=data, crumbs=(Crumb("Messages", ROOT),))
+
+
+def _build_deletion(form: Form) -> ApiCall:
+    return build_entity_call("message", form.require("message"), method="DELETE")
+
+
+async def _confirm_deletion(_request: ConsoleRequest, form: Form) -> Confirmation:
+    id_ = form.require("message")
+    return Confirmation(
+        question=f"Delete message {id_}?",
+        details=("Its payload is gone for good.",),
+        back=f"{ROOT}{build_path(id_)}",
+    )
+
+
+def _follow_messages(_form: Form, _reply: Reply) -> str:
+    return ROOT
+
+
+ROUTES: Final[Routes] = (
+    Page(
+        name="messages",
+        path=ROOT,
+        show=show_messages,
+        navigation=Navigation("Data", "Messages"),
+        feature="messages",
+    ),
+    Page(name="message", path=f"{ROOT}/{{id}}", show=show_message),
+    Action(
+        name="delete_message",
+        label="Delete message",
+        build=_build_deletion,
+        follow=_follow_messages,
+        confirm=_confirm_deletion,
+        is_dangerous=True,
+    ),
+)
