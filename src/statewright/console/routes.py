@@ -6,6 +6,9 @@ Each area has its rows in a module of ``pages``; here is one line for each.
 from typing import Final
 
 from statewright.console.pages import (
+    admin,
+    admin_acts,
+    audit,
     entities,
     entity,
     entity_acts,
@@ -27,6 +30,9 @@ from statewright.console.pages import (
 from statewright.console.route import Routes
 
 ROUTES: Final[Routes] = (
+    *admin.ROUTES,
+    *admin_acts.ROUTES,
+    *audit.ROUTES,
     *entities.ROUTES,
     *find.ROUTES,
     *entity.ROUTES,
