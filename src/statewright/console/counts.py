@@ -17,8 +17,10 @@ from statewright.console.values import get_int, get_text
 
 MIN_KEPT_S: Final = 10.0
 KEPT_PER_SECOND: Final = 20
-PATIENT_S: Final = 5.0
-"""How long a page waits for a count; it asks again."""
+PATIENT_S: Final = 0.5
+"""How long a part waits for a count, and then asks again: it must not hold up pages that are made meanwhile."""
+CONFIRMATION_PATIENT_S: Final = 5.0
+"""How long a question that names the number waits for it."""
 GIVEN_UP_S: Final = 30.0
 MAX_KEPT: Final = 500
 
@@ -71,14 +73,16 @@ class KeptCounts:
     def __init__(self) -> None:
         self._kept: dict[Key, _Kept] = {}
 
-    async def count(self, client: ApiClient, tenant: str, name: str, version: int) -> ModelCounts:
-        """The counts of a model, kept or new."""
+    async def count(
+        self, client: ApiClient, tenant: str, name: str, version: int, *, patience_s: float = PATIENT_S
+    ) -> ModelCounts:
+        """The counts of a model, kept or new; without an answer after ``patience_s`` they are still being made."""
         key = (tenant, name, version)
         kept = self._kept.get(key)
         if kept is None or not kept.is_fresh:
             kept = self._begin(key, client)
         with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENT_S):
+            async with asyncio.timeout(patience_s):
                 await asyncio.shield(kept.task)
         if not kept.task.done():
             return ModelCounts(is_counting=True)

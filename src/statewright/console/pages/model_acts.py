@@ -6,6 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from statewright.console.calls import ApiCall, Method, Reply, build_entity_call, build_ops_call
+from statewright.console.counts import CONFIRMATION_PATIENT_S
 from statewright.console.pages.model import CHANGE_LEVELS, build_model_path, parse_version
 from statewright.console.problems import build_problem
 from statewright.console.request import ConsoleRequest, Form, InvalidField
@@ -118,7 +119,9 @@ async def _show_validation(_request: ConsoleRequest, form: Form, reply: Reply) -
 
 async def _count_in_words(request: ConsoleRequest, name: str, version: int) -> str:
     """The entities of a model for a confirmation, with the age of the number."""
-    counts = await request.counts.count(request.client, request.viewer.tenant, name, version)
+    counts = await request.counts.count(
+        request.client, request.viewer.tenant, name, version, patience_s=CONFIRMATION_PATIENT_S
+    )
     if counts.failed is not None or counts.is_counting:
         return "its entities (too many to count quickly)"
     return f"{format_count(counts.total)} entities (counted {counts.age_s:.0f} s ago)"

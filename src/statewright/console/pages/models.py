@@ -3,14 +3,16 @@
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from statewright.console.calls import Reply, build_entity_call
+from statewright.console.calls import Reply, build_entity_call, build_ops_call
 from statewright.console.request import ConsoleRequest
 from statewright.console.route import Navigation, Page, Routes
-from statewright.console.values import get_int, get_text
-from statewright.console.views.page import View
+from statewright.console.values import get_int, get_object, get_text
+from statewright.console.views.page import Crumb, View
 
 MAX_LISTED: Final = 500
+MAX_SUSPENSIONS: Final = 1000
 
 
 class ModelRow(Struct, frozen=True, kw_only=True):
@@ -20,6 +22,7 @@ class ModelRow(Struct, frozen=True, kw_only=True):
     version: int
     state: str
     updated: str
+    is_suspended: bool = False
 
 
 class ModelsView(Struct, frozen=True, kw_only=True):
@@ -31,18 +34,41 @@ class ModelsView(Struct, frozen=True, kw_only=True):
     is_cut: bool
 
 
+class NewModelView(Struct, frozen=True):
+    """The form of a new model."""
+
+    example: str = '{"customer": "Ada", "amount": 120.50}'
+
+
 async def show_models(request: ConsoleRequest) -> View:
     """Models by name, those that contain a text."""
-    [reply] = await request.call(build_entity_call("model", ""))
-    return view_models(reply.require(), request.query.get("filter"))
+    calls = [build_entity_call("model", "")]
+    if "suspensions" in request.viewer.features:
+        calls.append(build_ops_call("suspensions", query={"scope": "MODEL", "active": True, "limit": MAX_SUSPENSIONS}))
+    models, *suspensions = await request.call(*calls)
+    return view_models(models.require(), suspensions[0] if suspensions else None, request.query.get("filter"))
 
 
-def view_models(reply: Reply, wanted: str) -> View:
-    """The list from the answer of the API."""
+def view_models(reply: Reply, suspensions: Reply | None, wanted: str) -> View:
+    """The list from the answers of the API."""
+    listed = suspensions.items if suspensions is not None and suspensions.is_ok else []
+    suspended = {
+        (get_text(model, "name"), get_int(model, "version")) for model in (get_object(item, "model") for item in listed)
+    }
     rows = list_models(reply)
-    matching = tuple(row for row in rows if wanted.lower() in row.name.lower())
-    data = ModelsView(rows=matching[:MAX_LISTED], filter=wanted, total=len(rows), is_cut=len(matching) > MAX_LISTED)
+    matching = [row for row in rows if wanted.lower() in row.name.lower()]
+    data = ModelsView(
+        rows=tuple(replace(row, is_suspended=(row.name, row.version) in suspended) for row in matching[:MAX_LISTED]),
+        filter=wanted,
+        total=len(rows),
+        is_cut=len(matching) > MAX_LISTED,
+    )
     return View(title="Models", data=data)
+
+
+async def show_new_model(_request: ConsoleRequest) -> View:
+    """The form of a new model."""
+    return View(title="New model", data=NewModelView(), crumbs=(Crumb("Models", "/console/models"),))
 
 
 def list_models(reply: Reply) -> list[ModelRow]:
@@ -61,4 +87,5 @@ def list_models(reply: Reply) -> list[ModelRow]:
 
 ROUTES: Final[Routes] = (
     Page(name="models", path="/console/models", show=show_models, navigation=Navigation("Data", "Models", "m")),
+    Page(name="new_model", path="/console/models/new", show=show_new_model),
 )

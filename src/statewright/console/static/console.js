@@ -197,6 +197,7 @@ function noteFailure(part) {
   failures += 1;
   quietUntil = Date.now() + Math.min(60_000, 2000 * 2 ** failures);
   part.classList?.add("stale");
+  if (part.matches?.("[hx-get]:not([data-live])")) setTimeout(() => window.htmx.trigger(part, "again"), quietUntil - Date.now());
   if (stale) { stale.hidden = false; stale.textContent = `The service does not answer; last good at ${clock(lastGood)}`; }
 }
 
