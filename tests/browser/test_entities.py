@@ -63,13 +63,13 @@ def test_hostile_text_is_text(tab: Tab):
 
 
 def test_a_second_click_creates_no_second_entity(tab: Tab, console: Installation):
-    console.api.a_model(model="parcel/1", sample={"n": LARGE})
+    console.api.a_model(model="box/1", sample={"n": LARGE})
     page = tab.page
-    tab.open("/console/models/parcel/1/entities/new")
+    tab.open("/console/models/box/1/entities/new")
     page.get_by_label("The document as JSON").fill(f'{{"n": {LARGE}}}')
     page.get_by_role("button", name="Create entity").dblclick()
     page.wait_for_url("**/entities?q=**")
-    tab.open("/console/models/parcel/1/entities?count=1")
+    tab.open("/console/models/box/1/entities?count=1")
     assert "1 match" in page.locator(".paging").inner_text()
     assert page.locator("td.value").inner_text() == str(LARGE)
 

@@ -32,11 +32,11 @@ def test_a_job_type_is_suspended_and_resumed_with_a_reason(tab: Tab, console: In
     tab.open("/console/queues/JOB_TYPE/suspended-work")
     page.get_by_role("button", name="Suspend").click()
     page.get_by_label("Reason").fill(HOSTILE)
-    page.get_by_role("button", name="Suspend").click()
+    page.locator(".confirm").get_by_role("button", name="Suspend").click()
     expect(page.locator(".part .notice.warn")).to_contain_text("<script>alert(1)</script>")
     page.get_by_role("button", name="Resume").click()
     page.get_by_label("Reason").fill("repaired")
-    page.get_by_role("button", name="Resume").click()
+    page.locator(".confirm").get_by_role("button", name="Resume").click()
     expect(page.locator(".part .notice.warn")).to_have_count(0)
     [suspension] = [
         each
@@ -59,7 +59,7 @@ def test_a_retry_that_fails_again_is_no_success_and_one_with_a_mended_cause_clos
     tab.expect("503")
     tab.open(f"/console/incidents/{incident['id']}")
     page.get_by_role("button", name="Retry", exact=True).click()
-    page.get_by_role("button", name="Retry", exact=True).click()
+    page.locator(".confirm").get_by_role("button", name="Retry", exact=True).click()
     expect(page.locator(".problem")).to_contain_text("NO_COMPUTE_MEMBER_FOR_TAG")
     page.get_by_role("link", name="Back to where you were").click()
     expect(page.locator(".badge").first).to_contain_text("open")
@@ -71,7 +71,7 @@ def test_a_retry_that_fails_again_is_no_success_and_one_with_a_mended_cause_clos
     }
     api.import_workflows(mended, model="crate/1")
     page.get_by_role("button", name="Retry", exact=True).click()
-    page.get_by_role("button", name="Retry", exact=True).click()
+    page.locator(".confirm").get_by_role("button", name="Retry", exact=True).click()
     expect(page.locator(".notice.ok")).to_contain_text("retried")
     assert api.state(crate.id) == "SENT"
 
@@ -87,7 +87,7 @@ def test_a_retry_of_what_was_written_since_shows_the_change_and_offers_force(tab
     tab.expect("409", "503")
     tab.open(f"/console/incidents/{incident['id']}")
     page.get_by_role("button", name="Retry", exact=True).click()
-    page.get_by_role("button", name="Retry", exact=True).click()
+    page.locator(".confirm").get_by_role("button", name="Retry", exact=True).click()
     expect(page.locator("h1")).to_have_text("It was written since")
     expect(page.locator(".changes")).to_contain_text("Grace")
     page.get_by_role("button", name="Retry and overwrite").click()
@@ -117,7 +117,7 @@ def test_an_incident_is_closed_with_a_reason(tab: Tab, console: Installation):
     tab.open(f"/console/incidents/{incident['id']}")
     page.get_by_role("button", name="Resolve").click()
     page.get_by_label("Reason").fill("done by hand")
-    page.get_by_role("button", name="Resolve").click()
+    page.locator(".confirm").get_by_role("button", name="Resolve").click()
     expect(page.locator(".notice.ok")).to_contain_text("done by hand")
 
 
