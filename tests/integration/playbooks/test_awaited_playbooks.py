@@ -1,0 +1,41 @@
+"""Playbooks that nobody awaits any more are cancelled, by whichever node (docs/reference/executions.md#children)."""
+
+from uuid import uuid4
+
+from statewright.playbooks.source import PlaybookSource
+from statewright.services.playbooks import definitions, executions
+from tests.integration.playbooks.node import PlaybookNode
+from tests.integration.steps.conftest import a_node
+
+CHILD = "metadata: {name: child}\nworkflow: [{step: work, tool: {kind: compute}}]"
+PARENT = (
+    "workflow: [{step: all, loop: {in: [1, 2, 3], iterator: n, spec: {mode: parallel, max_in_flight: 2}},"
+    " tool: {kind: playbook, path: child}}]"
+)
+
+
+async def list_children(node: PlaybookNode) -> list[str]:
+    """The statuses of the executions of the child."""
+    found = await executions.list_executions(node.host.runtime, node.host.caller, path="child")
+    return sorted([(await node.read(one.id)).outcome for one in found.items])
+
+
+async def test_elements_that_are_playbooks_are_cancelled_by_the_node_that_comes_after(database: str):
+    """One child runs, one is not started, and one element has not begun when the execution is cancelled."""
+    tenant = f"tenant-{uuid4().hex[:8]}"
+    async with a_node(database, tenant) as host:
+        first = PlaybookNode(host)
+        await definitions.upload(host.runtime, host.caller, PlaybookSource(text=CHILD))
+        parent = await first.run(PARENT)
+        assert await host.chain() == 2
+        assert await list_children(first) == ["running"] * 2
+        [job] = await host.claim("playbook:compute", most=1)
+        await first.complete(job, {"status": "ok"})
+        await executions.cancel(host.runtime, host.caller, parent)
+    async with a_node(database, tenant) as host:
+        second = PlaybookNode(host)
+        assert await host.chain() >= 1
+        assert await list_children(second) == ["cancelled", "success"]
+        assert await host.claim("playbook:compute") == ()
+        assert (await second.read(parent)).outcome == "cancelled"
+        assert await host.chain() == 0, "nothing is left to be done"
