@@ -56,3 +56,11 @@ def test_controls_and_focus_can_be_seen(theme: str):
 
 def test_the_dark_theme_is_the_same_by_preference_and_by_choice():
     assert read_tokens(':root:not([data-theme="light"]) {') == THEMES["dark"]
+
+
+def test_every_block_is_closed_and_sections_begin_outside_of_blocks():
+    depth = 0
+    for line in STYLES.splitlines():
+        assert not (line.startswith("/*") and depth), line
+        depth += line.count("{") - line.count("}")
+    assert depth == 0

@@ -30,6 +30,11 @@ _SHAPES: Final[dict[Shape, str]] = {
     "end": "shape=doublecircle margin=0.02",
     "place": "shape=circle margin=0.02 width=0.4",
 }
+_SECOND_LINES: Final[dict[Shape, str]] = {
+    **dict.fromkeys(("state", "final", "box"), PLACEHOLDER),
+    **dict.fromkeys(("bar", "circle"), "0 000"),
+}
+"""Of nodes that have a label; what has none is too small for a mark."""
 _HEADER: Final = (
     "digraph {",
     '  graph [bgcolor=transparent pad=0.1 nodesep=0.35 ranksep=0.5 fontname="Helvetica" fontsize=12]',
@@ -89,8 +94,8 @@ def _write_lines(node: Node, drawing: Drawing) -> str:
     label = quote_label(node.label)
     if node.shape == "place":
         return f'label="{TOKENS}"'
-    if drawing.has_marks and node.shape in ("state", "final", "box"):
-        label = f'{label[:-1]}\\n{PLACEHOLDER}"'
+    if drawing.has_marks and node.label and (line := _SECOND_LINES.get(node.shape)):
+        label = f'{label[:-1]}\\n{line}"'
     return f"label={label}"
 
 

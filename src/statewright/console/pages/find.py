@@ -19,6 +19,7 @@ MAX_CHARS: Final = 500
 MAX_HITS: Final = 50
 NOT_FOUND: Final = frozenset({400, 404, 410})
 
+_PARAMETER: Final = re.compile(r"\{\w+\}")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}")
 _ULID: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{25}")
 
@@ -83,19 +84,19 @@ PLACES: Final = (
     ),
     Place(
         kind="instance",
-        page="/console/instances/{id}",
+        page="/console/instances/{instance}",
         build=lambda text: build_root_call("v1", "instances", text),
         tell=_tell_status,
     ),
     Place(
         kind="instance of a flow",
-        page="/console/instances/{id}",
+        page="/console/instances/{instance}",
         build=lambda text: build_root_call("v1", "flows", "instances", text),
         tell=_tell_status,
     ),
     Place(
         kind="execution",
-        page="/console/instances/{id}",
+        page="/console/instances/{instance}",
         build=lambda text: build_root_call("v1", "executions", text),
         tell=_tell_status,
     ),
@@ -155,7 +156,7 @@ def view_ids(text: str, answers: tuple[tuple[Place, Reply], ...]) -> FindView:
     for place, reply in answers:
         detail = place.tell(reply) if reply.is_ok else None
         if detail is not None:
-            href = place.page.replace("{id}", quote(text, safe=""))
+            href = _PARAMETER.sub(lambda _: quote(text, safe=""), place.page)
             hits.append(Hit(kind=place.kind, text=text, detail=detail, href=href))
         elif not reply.is_ok and reply.status not in NOT_FOUND:
             problems.append((place.kind, build_problem(reply)))
@@ -164,7 +165,7 @@ def view_ids(text: str, answers: tuple[tuple[Place, Reply], ...]) -> FindView:
 
 
 async def _find_name(request: ConsoleRequest, text: str) -> FindView:
-    has_definitions = "/console/definitions/{id}" in request.page_paths
+    has_definitions = "/console/definitions/{definition}" in request.page_paths
     definition = (build_root_call("v1", "definitions", text),) if has_definitions else ()
     models, *others = await request.call(build_entity_call("model", ""), *definition)
     return view_names(text, models, others[0] if others else None)
