@@ -54,7 +54,9 @@ class PlaybookChildren:
         return operations.end_child(process, instance, execution, outcome, moment)
 
     def cancel(self, process: PlaybookProcess, instance: Execution, moment: Moment) -> Applied[Execution] | Rejection:
-        """No step waits for a playbook any more."""
+        """No step waits for a playbook any more. One that has failed stays so."""
+        if instance.status == "FAILED":
+            return Rejection("conflict", "the execution has failed")
         return operations.cancel_execution(process, instance, "the execution that started it does not wait", moment)
 
 

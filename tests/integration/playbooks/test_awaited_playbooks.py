@@ -2,6 +2,9 @@
 
 from uuid import uuid4
 
+import pytest
+
+from statewright.jsonval.values import JsonObject
 from statewright.playbooks.source import PlaybookSource
 from statewright.services.playbooks import definitions, executions
 from tests.integration.playbooks.node import PlaybookNode
@@ -20,8 +23,15 @@ async def list_children(node: PlaybookNode) -> list[str]:
     return sorted([(await node.read(one.id)).outcome for one in found.items])
 
 
-async def test_elements_that_are_playbooks_are_cancelled_by_the_node_that_comes_after(database: str):
-    """One child runs, one is not started, and one element has not begun when the execution is cancelled."""
+@pytest.mark.parametrize(
+    ("completion", "status"),
+    [({"status": "ok"}, "success"), ({"status": "error", "error": {"kind": "x"}}, "failed")],
+    ids=["success", "failed"],
+)
+async def test_elements_that_are_playbooks_are_cancelled_by_the_node_that_comes_after(
+    database: str, completion: JsonObject, status: str
+):
+    """One child runs, one has ended and stays as it is, and one element has not begun at the cancellation."""
     tenant = f"tenant-{uuid4().hex[:8]}"
     async with a_node(database, tenant) as host:
         first = PlaybookNode(host)
@@ -30,12 +40,12 @@ async def test_elements_that_are_playbooks_are_cancelled_by_the_node_that_comes_
         assert await host.chain() == 2
         assert await list_children(first) == ["running"] * 2
         [job] = await host.claim("playbook:compute", most=1)
-        await first.complete(job, {"status": "ok"})
+        await first.complete(job, completion)
         await executions.cancel(host.runtime, host.caller, parent)
     async with a_node(database, tenant) as host:
         second = PlaybookNode(host)
         assert await host.chain() >= 1
-        assert await list_children(second) == ["cancelled", "success"]
+        assert await list_children(second) == ["cancelled", status]
         assert await host.claim("playbook:compute") == ()
         assert (await second.read(parent)).outcome == "cancelled"
         assert await host.chain() == 0, "nothing is left to be done"
