@@ -34,7 +34,7 @@ test: $(VENV)/.dev ## install what the tests need and run them all
 	$(BIN)/pytest tests/e2e tests/integration -q -n $(WAITING_WORKERS) --dist loadfile --no-loadscope-reorder --reruns 1
 
 browser: $(VENV)/.dev ## run the tests of the console; needs Chromium
-	$(BIN)/pytest tests/browser -q -n 0
+	$(BIN)/pytest tests/browser -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --reruns 1
 
 pictures: $(VENV)/.dev ## write pictures of all pages of the console to build/pictures
 	STATEWRIGHT_TEST_PICTURES=build/pictures $(BIN)/pytest tests/browser/test_pictures.py -q -n 0

@@ -99,6 +99,7 @@ def fill(installation: Installation) -> None:
     """Orders in three states, a model without a workflow, and one with hostile names and values."""
     api = installation.api
     api.a_model(FULFILMENT, model="order/1", sample=ORDER)
+    api.a_model(FULFILMENT, model="sale/1", sample=ORDER)  # for tests that write: those of orders are counted
     installation.orders = [api.create(ORDER | {"amount": 100 + n}, model="order/1").id for n in range(ORDERS)]
     for order in installation.orders[:5]:
         api.update(order, ORDER, fire="PAY")

@@ -18,7 +18,7 @@ DIGITS = '{"small": 0.10, "long": 1234567890123456789012345678901234567890, "hug
 
 def an_order(console: Installation, **members: object) -> str:
     """A new order; the id."""
-    return str(console.api.create(ORDER | members, model="order/1").id)
+    return str(console.api.create(ORDER | members, model="sale/1").id)
 
 
 def open_entity(tab: Tab, entity_id: str, *more: str) -> None:
@@ -85,7 +85,7 @@ def test_a_transition_that_cannot_fire_says_why_and_is_refused_all_the_same(tab:
     assert line.get_by_role("button").count() == 0
     seen = list_versions(console, order)[0]["transactionId"]
     tab.expect("400")
-    tab.open(f"/console/confirm/fire?id={order}&seen={seen}&model=order/1&transition=APPROVE")
+    tab.open(f"/console/confirm/fire?id={order}&seen={seen}&model=sale/1&transition=APPROVE")
     tab.page.locator(".confirm").get_by_role("button", name="Fire", exact=True).click()
     tab.page.get_by_text("criterion not matched").wait_for()
     assert count_versions(console, order) == 1
@@ -110,7 +110,7 @@ def test_an_entity_that_was_changed_since_is_not_overwritten(tab: Tab, console: 
 def test_a_form_that_is_sent_twice_acts_once(tab: Tab, console: Installation):
     order = an_order(console)
     seen = list_versions(console, order)[0]["transactionId"]
-    tab.open(f"/console/confirm/fire?id={order}&seen={seen}&model=order/1&transition=PAY")
+    tab.open(f"/console/confirm/fire?id={order}&seen={seen}&model=sale/1&transition=PAY")
     fields = tab.page.evaluate(
         "() => Object.fromEntries(new FormData(document.querySelector('main form[method=post]')))"
     )

@@ -6,7 +6,7 @@ import pytest
 from statewright.console.route import Action
 from statewright.console.routes import ROUTES
 from tests.browser.installation import Installation
-from tests.browser.test_routes import list_addresses
+from tests.browser.test_routes import iterate_addresses
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
@@ -36,7 +36,7 @@ def get_form_token(client: httpx.Client) -> str:
 
 
 def test_every_page_has_every_header(client: httpx.Client, console: Installation):
-    for path in [*list_addresses(console), "/console/nowhere", "/console/part/status", "/console/models/none/1"]:
+    for path in [*iterate_addresses(console), "/console/nowhere", "/console/part/status", "/console/models/none/1"]:
         headers = client.get(path).headers
         assert {name: headers.get(name) for name in EXPECTED} == EXPECTED, path
         assert "access-control-allow-origin" not in headers
@@ -92,7 +92,7 @@ def test_a_stream_of_something_else_is_refused(client: httpx.Client):
 
 
 def test_a_change_is_told_to_a_page_that_is_open(client: httpx.Client, console: Installation):
-    saved = console.api.create(console.api.read(console.orders[0])["data"], model="order/1")
+    saved = console.api.create(console.api.read(console.orders[0])["data"], model="sale/1")
     with client.stream("GET", f"/console/live?topic=entity-{saved.id}", timeout=30) as stream:
         lines = stream.iter_lines()
         assert next(lines) == "retry: 2000"

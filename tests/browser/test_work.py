@@ -63,6 +63,8 @@ def test_a_retry_that_fails_again_is_no_success_and_one_with_a_mended_cause_clos
     expect(page.locator(".problem")).to_contain_text("NO_COMPUTE_MEMBER_FOR_TAG")
     page.get_by_role("link", name="Back to where you were").click()
     expect(page.locator(".badge").first).to_contain_text("open")
+    eventually(lambda: [each["occurrences"] for each in list_open_incidents(root, f"?entityId={crate.id}")] == [2])
+    page.reload()
     expect(page.locator("main")).to_contain_text("2 times")
 
     mended = {
@@ -78,8 +80,8 @@ def test_a_retry_that_fails_again_is_no_success_and_one_with_a_mended_cause_clos
 
 def test_a_retry_of_what_was_written_since_shows_the_change_and_offers_force(tab: Tab, console: Installation):
     api, root, page = console.api, console.program.api(context_path=""), tab.page
-    api.a_model(SENDING, model="box/1", sample=PARCEL)
-    box = api.create(PARCEL, model="box/1")
+    api.a_model(SENDING, model="casket/1", sample=PARCEL)
+    box = api.create(PARCEL, model="casket/1")
     api.put(f"/entity/JSON/{box.id}/SEND", PARCEL | {"weight": 2.50})
     eventually(lambda: bool(list_open_incidents(root, f"?entityId={box.id}")))
     [incident] = list_open_incidents(root, f"?entityId={box.id}")
