@@ -1,4 +1,4 @@
-"""Pictures of every page, for people to look at before a release: ``make pictures`` fills ``build/pictures``."""
+"""Pictures of every page, to look at before a release: ``make pictures`` fills ``build/pictures``."""
 
 import os
 import re
@@ -32,3 +32,10 @@ def test_pictures_of_an_empty_installation(open_tab: OpenTab, empty_console: Ins
     tab = open_tab(empty_console, dark=dark)
     tab.open("/console/")
     tab.page.screenshot(path=Path(DIRECTORY, f"empty-home-{'dark' if dark else 'light'}.png"), full_page=True)
+
+
+def test_the_picture_of_the_readme(open_tab: OpenTab, console: Installation):
+    tab = open_tab(console)
+    tab.open(f"/console/entities/{console.orders[0]}")
+    tab.page.locator("svg g.node").first.wait_for()
+    tab.page.screenshot(path=Path(DIRECTORY, "console.png"))  # docs/images/console.png
