@@ -83,7 +83,11 @@ def fill_work(installation: Installation) -> None:
     start(root, "do::archive")
     holding = {"workerId": "w-0", "jobTypes": ["archive"], "waitSeconds": 10, "leaseSeconds": 3600}
     assert send(root, "/v1/jobs/poll", holding)["jobs"]  # who holds a job is listed, also when it polls no more
+    search = api.post("/search/async/parcel/1", {"type": "group", "operator": "AND", "conditions": []}).json()
+    eventually(lambda: done(api.get(f"/search/async/{search}/status"))["searchJobStatus"] == "SUCCESSFUL")
     installation.own_parameters |= {
+        "/console/searches/{id}": {"id": search},
+        "/console/help/{topic}": {"topic": "workflows"},
         "/console/messages/{id}": {"id": message},
         "/console/tasks/{id}": {"id": tasks[0]["id"]},
         "/console/incidents/{id}": {"id": failed["id"]},

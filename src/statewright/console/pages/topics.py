@@ -1,0 +1,117 @@
+"""Help: the pages of ``GET /help``, the keys, and what others wrote (docs/console.md#pages)."""
+
+import asyncio
+import tomllib
+from functools import cache
+from typing import Final
+
+from msgspec import Struct
+
+from statewright.console.calls import Reply, build_entity_call
+from statewright.console.request import ConsoleRequest
+from statewright.console.route import Navigation, Page, Routes
+from statewright.console.static_files import ROOT as STATIC
+from statewright.console.values import get_objects, get_text, get_texts
+from statewright.console.views.page import Crumb, View
+
+ROOT: Final = "/console/help"
+
+KEYS: Final = (
+    ("/", "find"),
+    ("g h", "home"),
+    ("g m", "models"),
+    ("g t", "tasks"),
+    ("g i", "incidents"),
+    ("j, k", "next and previous row"),
+    ("Enter", "open"),
+    ("Esc", "close"),
+    ("?", "the list of keys, where they can be switched off"),
+)
+
+
+class TopicRow(Struct, frozen=True):
+    """A page of help in the list."""
+
+    id: str
+    title: str
+    synopsis: str
+
+
+class Vendored(Struct, frozen=True):
+    """What somebody else wrote, and its licence with its text."""
+
+    name: str
+    version: str
+    licence: str
+    text: str
+
+
+class HelpView(Struct, frozen=True, kw_only=True):
+    """All pages of help, the keys, and what others wrote."""
+
+    version: str
+    topics: tuple[TopicRow, ...]
+    keys: tuple[tuple[str, str], ...]
+    vendored: tuple[Vendored, ...]
+
+
+class TopicView(Struct, frozen=True, kw_only=True):
+    """One page of help, as text, and those beside and below it."""
+
+    id: str
+    title: str
+    body: str
+    related: tuple[str, ...]
+
+
+async def show_help(request: ConsoleRequest) -> View:
+    """All pages of help."""
+    [found] = await request.call(build_entity_call("help"))
+    return view_help(found.require(), await asyncio.to_thread(load_vendored))
+
+
+def view_help(found: Reply, vendored: tuple[Vendored, ...]) -> View:
+    """The list from the answer of the API."""
+    topics = tuple(
+        TopicRow(get_text(each, "topic"), get_text(each, "title"), get_text(each, "synopsis"))
+        for each in get_objects(found.document, "topics")
+    )
+    data = HelpView(version=get_text(found.document, "version"), topics=topics, keys=KEYS, vendored=vendored)
+    return View(title="Help", data=data)
+
+
+@cache
+def load_vendored() -> tuple[Vendored, ...]:
+    """What others wrote, from the table beside their files."""
+    directory = STATIC / "vendor"
+    table = tomllib.loads((directory / "vendor.toml").read_text())
+    parts = [part for archive in table["archive"] for part in (archive, *archive.get("component", ()))]
+    return tuple(
+        Vendored(part["name"], part["version"], part["licence"], (directory / part["licence_text"]).read_text())
+        for part in parts
+    )
+
+
+async def show_topic(request: ConsoleRequest) -> View:
+    """One page of help."""
+    [found] = await request.call(build_entity_call("help", request.params["topic"]))
+    return view_topic(found.require())
+
+
+def view_topic(found: Reply) -> View:
+    """One page from the answer of the API."""
+    document = found.document
+    title = get_text(document, "title")
+    data = TopicView(
+        id=get_text(document, "topic"),
+        title=title,
+        body=get_text(document, "body"),
+        related=tuple(dict.fromkeys((*get_texts(document, "children"), *get_texts(document, "see_also")))),
+    )
+    return View(title=title, data=data, crumbs=(Crumb("Help", ROOT),))
+
+
+ROUTES: Final[Routes] = (
+    Page(name="help", path=ROOT, show=show_help, navigation=Navigation("System", "Help")),
+    Page(name="help_topic", path=f"{ROOT}/{{topic}}", show=show_topic),
+)
