@@ -103,4 +103,4 @@ clean: ## remove what the targets made, the data of `make run` excepted
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup run test browser pictures unit demo demo-flows demo-steps bench bench-flows bench-modes bench-search bench-steps lint fmt types mypy pyright check openapi proto clean
+.PHONY: help setup run test browser pictures unit demo demo-flows demo-playbooks demo-steps bench bench-flows bench-playbooks bench-modes bench-search bench-steps lint fmt types mypy pyright check openapi proto clean

@@ -1,7 +1,7 @@
 """Search jobs and help, from answers of the API to what templates see."""
 
 from statewright.console.calls import Reply, build_root_call
-from statewright.console.pages.searches import view_search
+from statewright.console.pages.searches import find_search, read_search, view_search
 from statewright.console.pages.topics import load_vendored, view_help
 from statewright.jsonval.values import JsonObject
 
@@ -25,6 +25,14 @@ def test_results_are_read_page_by_page():
     assert (first.next, first.first, first.found[0].id, first.row.mark) == ("?page=1", None, "e", "ok")
     second = view("SUCCESSFUL", Reply(call=CALL, status=200, value=document), 1)
     assert (second.next, second.first) == (None, "?")
+
+
+def test_a_job_that_is_no_longer_among_the_newest_is_told_by_its_status():
+    status: JsonObject = {"searchJobStatus": "SUCCESSFUL", "entitiesCount": 3, "createTime": "2026-03-04T09:00:00Z"}
+    listed = Reply(call=CALL, status=200, value={"items": [{"id": "newer", "status": "RUNNING"}]})
+    row = read_search(find_search("s", Reply(call=CALL, status=200, value=status), listed))
+    assert (row.id, row.model, row.status, row.mark, row.hits) == ("s", "", "successful", "ok", 3)
+    assert row.created == "2026-03-04T09:00:00Z"
 
 
 def test_what_a_job_without_results_answers_is_a_problem_only_when_it_succeeded():

@@ -18,6 +18,8 @@ from statewright.jsonval.values import JsonObject
 ROOT: Final = "/console/searches"
 
 PAGE_SIZE: Final = 50
+MAX_LISTED: Final = 200
+"""Jobs, the newest ones, among which the model and the condition of one are looked for."""
 
 MARKS: Final = {"RUNNING": "info", "SUCCESSFUL": "ok", "FAILED": "bad", "CANCELLED": "off"}
 
@@ -80,7 +82,7 @@ def read_search(item: JsonObject) -> SearchRow:
     model, status = get_object(item, "model"), get_text(item, "status")
     return SearchRow(
         id=get_text(item, "id"),
-        model=f"{get_text(model, 'name')}/{get_int(model, 'version')}",
+        model=f"{get_text(model, 'name')}/{get_int(model, 'version')}" if model else "",
         status=status.lower(),
         mark=MARKS.get(status, "off"),
         hits=get_int(item, "hits"),
@@ -94,14 +96,29 @@ def read_search(item: JsonObject) -> SearchRow:
 async def show_search(request: ConsoleRequest) -> View:
     """One job with a page of what it found."""
     id_, number = request.params["id"], _read_page(request.query.get("page"))
-    job, results = await request.call(
+    job, results, listed = await request.call(
         build_entity_call("search", "async", id_, "status"),
         build_entity_call("search", "async", id_, query={"pageSize": PAGE_SIZE, "pageNumber": number}),
+        build_ops_call("search-jobs", query={"limit": MAX_LISTED}),
     )
-    listed = await request.call_one(build_ops_call("search-jobs", query={"limit": 1000}))
-    job.require()
-    item = next((each for each in listed.items if get_text(each, "id") == id_), job.document | {"id": id_})
+    item = find_search(id_, job.require(), listed)
     return view_search(item, results, number, request.query.change)
+
+
+def find_search(id_: str, job: Reply, listed: Reply) -> JsonObject:
+    """A job as the list has it, with model and condition; of an older one what its status says."""
+    found = next((item for item in listed.items if get_text(item, "id") == id_), None)
+    if found is not None:
+        return found
+    status = job.document
+    return {
+        "id": id_,
+        "status": status.get("searchJobStatus"),
+        "hits": status.get("entitiesCount"),
+        "createdAt": status.get("createTime"),
+        "finishedAt": status.get("finishTime"),
+        "expiresAt": status.get("expirationDate"),
+    }
 
 
 def _read_page(text: str) -> int:
