@@ -100,7 +100,7 @@ class Stage(Struct, frozen=True, kw_only=True):
         async with AsyncExitStack() as stack:
             files = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="statewright-bench-")))
             database = await stack.enter_async_context(run_embedded_server(files / "data"))
-            server = next(child for child in psutil.Process().children(recursive=True) if child.name() == "postgres")
+            server = psutil.Process(int(next((files / "data").rglob("postmaster.pid")).read_text().split()[0]))
             start = Starter(stack, log_directory)
             http, grpc, admin, naive = free_ports(4)
             service = await start(

@@ -1,8 +1,9 @@
 """Two installations in turns on one machine: ``python -m benchmarks.versions /path/of/another/bin/statewright``.
 
 Both services run all the time, each with a database of its own, and take turns in every round, so that the drift of the
-machine meets both alike. Rates are what counts; processor time is split into that of the event loop's thread and that of
-the server's own threads, because only the first is what one process cannot have more of on a larger machine.
+machine meets both alike. Two processes of one program differ by up to a fifth for as long as they live, so both are
+started several times. Rates are what counts; processor time is split into that of the event loop's thread, that of the server's own
+threads, because only the first is what one process cannot have more of on a larger machine, and that of PostgreSQL.
 """
 
 import argparse
@@ -31,6 +32,7 @@ class Turn(Struct, frozen=True):
     rate: float
     loop_us: float
     threads_us: float
+    database_us: float
     p99: float
 
 
@@ -50,14 +52,19 @@ class ThreadTimes(Struct, frozen=True):
 async def take_turn(stage: Stage, operation: Operation, *, clients: int, seconds: float) -> Turn:
     """Load one installation with one operation."""
     before = ThreadTimes.read(stage.service_pid)
+    database_before = stage.database_cpu()
     job = Job(operation=operation, clients=clients, seconds=seconds, warm_up=seconds / 5)
     outcome = await stage.loads["statewright"].do(job)
-    after = ThreadTimes.read(stage.service_pid)
+    after, database_after = ThreadTimes.read(stage.service_pid), stage.database_cpu()
     if outcome.failed:
         raise RuntimeError(f"{outcome.failed} requests failed: {outcome.first_failure}")
     each = 1e6 / max(outcome.succeeded, 1)
     return Turn(
-        outcome.rate, (after.loop - before.loop) * each, (after.others - before.others) * each, outcome.p99 or 0.0
+        rate=outcome.rate,
+        loop_us=(after.loop - before.loop) * each,
+        threads_us=(after.others - before.others) * each,
+        database_us=(database_after - database_before) * each,
+        p99=outcome.p99 or 0.0,
     )
 
 
@@ -65,24 +72,30 @@ async def compare(options: argparse.Namespace, console: Console) -> None:
     """Run all rounds and print the table."""
     disturbance = Disturbance()
     turns: dict[tuple[Operation, str], list[Turn]] = {}
-    async with AsyncExitStack() as stack:
-        stages = dict[str, Stage]()
-        for name, command in {"other": (options.other, "serve"), "this": ()}.items():
-            logs = Path(tempfile.mkdtemp(prefix=f"statewright-bench-{name}-"))
-            stages[name] = await stack.enter_async_context(Stage.set(log_directory=logs, command=command))
-            await stages[name].loads["statewright"].do(Job(operation="create", clients=64, limit=PRELOADED))
-        for number in range(options.rounds):
-            for operation in options.only:
-                for name in sorted(stages, reverse=number % 2 == 1):
-                    turn = await take_turn(stages[name], operation, clients=options.clients, seconds=options.seconds)
-                    turns.setdefault((operation, name), []).append(turn)
+    commands: dict[str, tuple[str, ...]] = {"other": (options.other, "serve"), "this": ()}
+    for start in range(options.starts):
+        async with AsyncExitStack() as stack:
+            stages = dict[str, Stage]()
+            for name in sorted(commands, reverse=start % 2 == 1):
+                logs = Path(tempfile.mkdtemp(prefix=f"statewright-bench-{name}-"))
+                stages[name] = await stack.enter_async_context(Stage.set(log_directory=logs, command=commands[name]))
+                await stages[name].loads["statewright"].do(Job(operation="create", clients=64, limit=PRELOADED))
+            for number in range(options.rounds):
+                for operation in options.only:
+                    for name in sorted(stages, reverse=number % 2 == 1):
+                        turn = await take_turn(
+                            stages[name], operation, clients=options.clients, seconds=options.seconds
+                        )
+                        turns.setdefault((operation, name), []).append(turn)
     show(console, turns, options.only)
     console.print(f"Other programs used {disturbance.share():.0%} of the machine meanwhile.")
 
 
 def show(console: Console, turns: dict[tuple[Operation, str], list[Turn]], only: list[Operation]) -> None:
     """Medians, and the median of the ratios of single rounds with the lowest and the highest."""
-    table = Table("operation", "installation", "ops/s", "p99 ms", "loop µs", "other threads µs", "rate / other")
+    table = Table(
+        "operation", "installation", "ops/s", "p99 ms", "loop µs", "other threads µs", "PostgreSQL µs", "rate / other"
+    )
     for operation in only:
         ratios = sorted(
             this.rate / other.rate
@@ -97,6 +110,7 @@ def show(console: Console, turns: dict[tuple[Operation, str], list[Turn]], only:
                 f"{median(turn.p99 for turn in figures):.1f}",
                 f"{median(turn.loop_us for turn in figures):.0f}",
                 f"{median(turn.threads_us for turn in figures):.0f}",
+                f"{median(turn.database_us for turn in figures):.0f}",
                 f"{median(ratios):.2f} ({ratios[0]:.2f}–{ratios[-1]:.2f})" if name == "this" else "",
             )
     console.print(table)
@@ -106,7 +120,8 @@ def parse_options(arguments: list[str]) -> argparse.Namespace:
     """What the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("other", help="the program of another installation")
-    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--starts", type=int, default=4, help="how often both are started")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each operation after each start")
     parser.add_argument("--seconds", type=float, default=1.5)
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument(
