@@ -52,7 +52,7 @@ def browser(databases: list[str]) -> Iterator[object]:
 def start_installation(url: str, home: Path, ports: Mapping[str, int] | None = None) -> Iterator[Installation]:
     """A program in mock mode while the block runs."""
     with started(home, "serve", ports=ports, POSTGRES_URL=url, LOG_LEVEL="warn") as program:
-        yield Installation(program.ready())
+        yield Installation(program.ready(), url)
 
 
 @pytest.fixture(scope="session")

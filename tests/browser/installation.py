@@ -1,5 +1,10 @@
 """A running program, and what there is to look at in it."""
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import asyncpg
+
 from tests.builders import Json, a_workflow, automated, manual, when
 from tests.e2e.program import Program
 from tests.service import Api
@@ -58,11 +63,15 @@ workflow:
 """A playbook whose second step admits no token until the context says so."""
 
 
+DATE_BACK = "UPDATE entity SET valid_from = valid_from - $2 WHERE id = $1::uuid"
+
+
 class Installation:
     """A program in mock mode. ``orders`` are the ids of its orders, oldest first; ``instance`` is one of a process."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, database: str) -> None:
         self.program = program
+        self._database = database
         self.orders: list[str] = []
         self.own_parameters: dict[str, dict[str, str]] = {}
         """By the path of a page, the parameters that are others than those of all pages."""
@@ -80,6 +89,19 @@ class Installation:
             | PROCESSES
             | {"instance": self.instance}
         )
+
+    def date_back(self, entity: str, days: int) -> None:
+        """Have the present version of an entity be that much older."""
+
+        async def change() -> None:
+            connection = await asyncpg.connect(self._database)
+            try:
+                await connection.execute(DATE_BACK, entity, days * 86_400_000_000)
+            finally:
+                await connection.close()
+
+        with ThreadPoolExecutor(1) as pool:  # Playwright keeps an event loop running in this thread
+            pool.submit(asyncio.run, change()).result()
 
     @property
     def api(self) -> Api:

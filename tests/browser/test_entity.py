@@ -272,19 +272,3 @@ def test_an_incident_is_shown_where_it_happened_and_leads_to_its_retry(tab: Tab,
     assert incident.get_by_role("button", name="Retry").is_visible()
     incident.get_by_role("link").click()
     tab.page.wait_for_url("**/console/incidents/*")
-
-
-def test_a_wrong_edit_is_undone_within_four_clicks_from_home(tab: Tab, console: Installation):
-    order = an_order(console, customer="right")
-    console.api.update(order, ORDER | {"customer": "wrong"})
-    tab.open("/console/")
-    tab.page.keyboard.press("/")
-    tab.page.locator("#find").fill(order)
-    tab.page.keyboard.press("Enter")  # 1
-    tab.page.get_by_role("heading", name="Why is it here").wait_for()
-    tab.page.get_by_role("link", name="Versions", exact=True).click()  # 2
-    tab.page.get_by_role("button", name="Restore this version").click()  # 3
-    tab.page.get_by_label("Reason").fill("wrong edit")
-    tab.page.get_by_role("button", name="Restore", exact=True).click()  # 4
-    tab.page.get_by_text("Done: Restore").wait_for()
-    assert console.api.read(order)["data"]["customer"] == "right"

@@ -5,9 +5,15 @@ from tests.builders import Json, a_processor, a_workflow, manual
 from tests.service import Api, done, eventually
 
 PARCEL = {"to": "Ada", "weight": 1.50}
-SENDING = a_workflow(
-    "sending", NEW=[manual("SEND", to="SENT", processors=[a_processor("book", tags="carrier")])], SENT=[]
-)
+
+
+def a_sending(tags: str) -> Json:
+    """A workflow whose only transition asks a member with the tags."""
+    send_it = manual("SEND", to="SENT", processors=[a_processor("book", tags=tags)])
+    return a_workflow("sending", NEW=[send_it], SENT=[])
+
+
+SENDING = a_sending("carrier")
 
 
 def send(root: Api, path: str, body: Json) -> Json:
@@ -55,6 +61,13 @@ def list_open_incidents(root: Api, query: str = "") -> list[Json]:
     """The open incidents, the last one first."""
     items: list[Json] = done(root.get(f"/ops/v1/incidents{query}"))["items"]
     return items
+
+
+def wait_for_incident(root: Api, query: str) -> Json:
+    """The one open incident that a query finds, once there is one."""
+    eventually(lambda: bool(list_open_incidents(root, query)))
+    [incident] = list_open_incidents(root, query)
+    return incident
 
 
 def fill_work(installation: Installation) -> None:

@@ -297,7 +297,7 @@ async def _show_stale(request: ConsoleRequest, form: Form, reply: Reply) -> View
         changes=changes,
         is_cut=is_cut,
         comparison=None if compared.is_ok else build_problem(compared),
-        fields=tuple(pair for pair in form.pairs if pair[0] in {"incident", *EDITED}),
+        fields=tuple(pair for pair in form.pairs if pair[0] in {"incident", "group", *EDITED}),
     )
     crumbs = (CRUMB, Crumb("Incident", build_incident_path(id_)))
     return View(
@@ -310,8 +310,14 @@ def build_incident_path(id_: str) -> str:
     return ROOT + build_path(id_)
 
 
+def _find_way_back(form: Form) -> str:
+    """The page of the incident, or of its cause where that is where the button stood."""
+    group = form.get("group")
+    return f"{ROOT}/groups{build_path(group)}" if group else build_incident_path(form.require("incident"))
+
+
 def _follow_incident(form: Form, _reply: Reply) -> str:
-    return build_incident_path(form.require("incident"))
+    return _find_way_back(form)
 
 
 async def _confirm_retry(request: ConsoleRequest, form: Form) -> Confirmation:
@@ -320,7 +326,7 @@ async def _confirm_retry(request: ConsoleRequest, form: Form) -> Confirmation:
     return Confirmation(
         question="Do again what failed?",
         details=(get_text(item, "title"), effect, "The incident stays open until that has succeeded."),
-        back=build_incident_path(form.require("incident")),
+        back=_find_way_back(form),
     )
 
 
