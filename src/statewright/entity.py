@@ -17,6 +17,10 @@ LOOPBACK: Final = "loopback"
 """
 
 
+READ_ONLY_ROLE: Final = "ROLE_READ_ONLY"
+"""Takes away: who has it changes nothing (docs/reference/authentication.md#roles)."""
+
+
 class Principal(Struct, frozen=True, kw_only=True):
     """For whom a request acts (docs/reference/authentication.md#principals)."""
 
@@ -27,6 +31,11 @@ class Principal(Struct, frozen=True, kw_only=True):
     tenant_name: str = ""
     """For display; empty when the credentials have no name but the id."""
     roles: tuple[str, ...] = ()
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether every change is refused, whatever its other roles allow."""
+        return READ_ONLY_ROLE in self.roles
 
 
 class Actor(Struct, frozen=True):

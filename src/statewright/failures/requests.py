@@ -86,6 +86,15 @@ class Forbidden(Failure):
         super().__init__(message)
 
 
+class ReadOnly(Failure):
+    """The caller may read, and wants to change something (docs/reference/authentication.md#roles)."""
+
+    code, status = "READ_ONLY", 403
+
+    def __init__(self) -> None:
+        super().__init__("the caller has ROLE_READ_ONLY, which allows no change")
+
+
 class HostNotAllowed(Failure):
     """The request came by a name that is none of the service's, where it counts without credentials (decision A5)."""
 

@@ -32,6 +32,7 @@ PRODUCED = {
     ),
     "UNAUTHORIZED": "integration/administration/test_log_level.py::test_nobody_but_an_administrator_may",
     "FORBIDDEN": "integration/administration/test_log_level.py::test_nobody_but_an_administrator_may",
+    "READ_ONLY": "integration/http/test_read_only.py::test_every_operation_that_may_change_something_is_refused",
     "HOST_NOT_ALLOWED": "integration/http/test_web_pages.py::test_the_answers_say_what_kind_of_refusal_it_is",
     "ORIGIN_NOT_ALLOWED": "integration/http/test_web_pages.py::test_the_answers_say_what_kind_of_refusal_it_is",
     "NOT_IMPLEMENTED": f"{HERE}::test_what_is_known_and_not_offered_says_so",

@@ -27,7 +27,7 @@ from statewright.api.grpc.payloads import InvalidPayload, make_decoder, read, re
 from statewright.api.grpc.responses import CorrelatedResponse, Error, Outcome, Response
 from statewright.auth import Authenticator
 from statewright.background import run_by_size
-from statewright.failures import Failure
+from statewright.failures import Failure, ReadOnly
 from statewright.idempotency import Recording, StoredAnswer
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.services.idempotency.execution import execute_for
@@ -193,6 +193,10 @@ class RequestHandler:
                     yield _encode_response(unjoined_id, _mark_failed(rpc.unjoined, error))
                     return
             prepared = await _prepare(rpc, event)
+            if principal.is_read_only and prepared.recording != "nothing":
+                error = to_client_error(ReadOnly(), method, event.type)
+                yield _encode_response(event.id, _mark_failed(prepared.blank, error))
+                return
             if idempotency.KEY_ATTRIBUTE in event.attributes and prepared.recording != "nothing":
                 for response in await self._answer_keyed(prepared, caller, method, event):
                     yield response

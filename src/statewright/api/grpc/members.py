@@ -38,7 +38,7 @@ from statewright.api.grpc.envelope import (
 from statewright.auth import Authenticator
 from statewright.background import run_by_size, wait_at_most
 from statewright.compute.members import Member, Members, PendingCallout
-from statewright.entity import Principal
+from statewright.entity import READ_ONLY_ROLE, Principal
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.rpc.context import CallContext
 from statewright.rpc.headers import CallRefused
@@ -79,6 +79,7 @@ DRAINED: Final = StreamStatus(grpc.StatusCode.OK, "drained")
 """Upon ``OK`` known members stop for good (docs/reference/grpc.md#members-in-the-field)."""
 CLOSING: Final = StreamStatus(grpc.StatusCode.UNAVAILABLE, "server is shutting down")
 ROLE_MISSING: Final = StreamStatus(grpc.StatusCode.PERMISSION_DENIED, f"{COMPUTE_ROLE} required for streaming")
+READ_ONLY: Final = StreamStatus(grpc.StatusCode.PERMISSION_DENIED, f"{READ_ONLY_ROLE} allows no streaming")
 OTHER_TENANT: Final = StreamStatus(grpc.StatusCode.PERMISSION_DENIED, "tenant mismatch")
 
 
@@ -106,6 +107,8 @@ class MemberStreams:
         principal = await authenticate_call(context, self._authenticator)
         if COMPUTE_ROLE not in principal.roles:
             await context.abort(ROLE_MISSING.code, ROLE_MISSING.text)
+        if principal.is_read_only:
+            await context.abort(READ_ONLY.code, READ_ONLY.text)
         ending = await wait_first_status(self._run_session(principal, events, context), self._wait_closing())
         if ending is DRAINED:
             context.set_trailing_metadata(((DRAINED_TRAILER, "true"),))

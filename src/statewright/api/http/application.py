@@ -37,6 +37,7 @@ from statewright.failures import (
     Forbidden,
     MethodNotAllowed,
     PathNotFound,
+    ReadOnly,
     StorageUnavailable,
     TransactionNodeUnavailable,
 )
@@ -337,6 +338,7 @@ class _Call:
         try:
             with cancel_on_disconnect(self._receive):
                 request = self._build_request(found)
+                self._require_change_allowed(route)
                 if idempotency.HEADER in self._headers and self._scope["method"] not in idempotency.SAFE_METHODS:
                     request, response = await self._answer_keyed(request, route)
                 else:
@@ -414,6 +416,13 @@ class _Call:
         allowed, principal = route.allowed_roles, self._principal
         if allowed and (principal is None or allowed.isdisjoint(principal.roles)):
             raise Forbidden(f"one of these roles is required: {', '.join(sorted(allowed))}")
+
+    def _require_change_allowed(self, route: Operation) -> None:
+        """Raises ``ReadOnly`` for who may only read, and wants more."""
+        if self._scope["method"] in idempotency.SAFE_METHODS or route.is_read:
+            return
+        if self._principal is not None and self._principal.is_read_only:
+            raise ReadOnly
 
     async def forward(self, owner: NodeId, send: Send) -> int:
         """Let the node answer that owns the transaction which the request joins; the status."""

@@ -153,6 +153,7 @@ MODELS: tuple[Route, ...] = (
         path="/model/validate/{entityName}/{modelVersion}",
         endpoint=validate_document,
         recording="nothing",
+        is_read=True,
         id="validateEntityModel",
         tag="Models",
         summary="Check a document against a model",

@@ -61,6 +61,8 @@ class Operation(Struct, frozen=True, kw_only=True):
     recording: Recording = "commit"
     answers_secret: bool = False
     """Whether an answer must not be readable where it is stored."""
+    is_read: bool = False
+    """Whether it changes nothing, though its method might."""
     hold: Hold | None = None
     """How the response waits for what becomes of a write, where its client asks for it."""
     is_ours: bool = False

@@ -136,6 +136,7 @@ STATISTICS: tuple[Route, ...] = (
         path="/entity/stats/{entityName}/{modelVersion}/query",
         endpoint=group_entities,
         recording="nothing",
+        is_read=True,
         id="queryEntityStatistics",
         tag="Statistics",
         summary="Group the entities of a model and work out numbers for each group",

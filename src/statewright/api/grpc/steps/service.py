@@ -43,7 +43,7 @@ from statewright.api.grpc.steps.messages import (
 )
 from statewright.api.grpc.steps.values import to_timestamp
 from statewright.auth import Authenticator
-from statewright.failures import Failure, ProcessBadRequest
+from statewright.failures import Failure, ProcessBadRequest, ReadOnly
 from statewright.idempotency import StoredAnswer
 from statewright.processes.retries import MAX_RETRY_AFTER_S, FailureReport
 from statewright.proto.workflow.v1 import engine_pb2 as pb
@@ -70,6 +70,9 @@ WAIT_METADATA_KEY: Final = "wait-seconds"
 """The metadata that asks a poll to wait."""
 RESPONSE_MARGIN_S: Final = 0.25
 """Time before the deadline of a poll at which it answers, so that the response arrives in time."""
+
+READS: Final = frozenset({"GetDefinition", "ListDefinitions", "GetInstance", "GetInstanceHistory", "ListInstances"})
+"""The methods that change nothing."""
 
 
 class WorkflowEngineService(WorkflowEngineServicer):
@@ -373,6 +376,8 @@ class WorkflowEngineService(WorkflowEngineServicer):
             span = begin_call_span(self._runtime.tracer, method, caller.principal, context)
             code = StatusCode.CANCELLED
             try:
+                if caller.principal.is_read_only and method not in READS:
+                    raise ReadOnly  # noqa: TRY301 - as what the work raises
                 refuse_nul(request)
                 key = None if records is None else get_first_value(context, KEY_METADATA)
                 if key is None or records is None:

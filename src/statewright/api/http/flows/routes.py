@@ -36,6 +36,7 @@ FLOW_ROUTES: Final[tuple[ProcessRoute, ...]] = (
         path="/v1/flows/validate",
         endpoint=definitions.validate,
         recording="nothing",
+        is_read=True,
         id="validateFlow",
         tag="Flow definitions",
         summary="Compile a flow, and store nothing",

@@ -225,6 +225,7 @@ SIMULATIONS: Final = (
         method="POST",
         path="/ops/v1/models/{entityName}/{modelVersion}/workflow/simulate",
         endpoint=simulate_workflows,
+        is_read=True,
         id="simulateWorkflows",
         summary="What would become of an entity, with stubs for members and a clock that jumps",
         body="OpsScenario",

@@ -76,6 +76,7 @@ WORKFLOW_CHECKS: Final = (
         method="POST",
         path="/ops/v1/models/{entityName}/{modelVersion}/workflow/check",
         endpoint=check_workflows,
+        is_read=True,
         id="checkWorkflows",
         summary="What an import of workflows would come to; nothing is saved",
         body="WorkflowImport",

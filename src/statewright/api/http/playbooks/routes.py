@@ -31,6 +31,7 @@ PLAYBOOK_ROUTES: Final[tuple[ProcessRoute, ...]] = (
         path="/v1/playbooks/validate",
         endpoint=definitions.validate,
         recording="nothing",
+        is_read=True,
         id="validatePlaybook",
         tag="Playbook definitions",
         summary="Check a playbook, and store nothing",
