@@ -30,7 +30,6 @@ from statewright.cli import (
     providers,
     retention,
     steps,
-    workflow_checks,
     workflows,
 )
 from statewright.cli import help as help_pages
@@ -64,7 +63,6 @@ program.add_typer(clients.clients, name="clients")
 program.add_typer(keys.keys, name="keys")
 program.add_typer(providers.providers, name="providers")
 program.add_typer(ops.ops, name="ops")
-ops.ops.add_typer(workflow_checks.workflow, name="workflow")
 program.command(name="help")(help_pages.show_help)
 program.command(name="init")(init.init)
 program.command(name="explain-search", cls=ModelCommand)(index.explain_search)

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace as replaced
 from typer.testing import CliRunner
 
-from statewright.cli import ops as commands
 from statewright.cli.main import program
+from statewright.cli.ops import queues as commands
 from statewright.compute.members import Members
 from statewright.ids import TenantId
 from statewright.services.ops.presence import WorkPresence
