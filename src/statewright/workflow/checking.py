@@ -3,8 +3,8 @@
 The rules are those of the import (``import_checks``), so what is called importable here is imported there.
 """
 
-import re
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final
 
 from msgspec import Struct
@@ -17,13 +17,12 @@ from statewright.workflow.definition import Workflow
 from statewright.workflow.import_checks import find_merged_violations, find_violations
 from statewright.workflow.import_modes import IMPORT_MODES
 from statewright.workflow.import_request import read_import
+from statewright.workflow.members import UnreadableMember
 from statewright.workflow.review import CheckFinding, Surroundings, list_findings
-from statewright.workflow.violations import Violation, point_below
+from statewright.workflow.structure import find_long_names
+from statewright.workflow.violations import Violation
 
 MAX_VIOLATIONS: Final = 1_000
-
-_LOCATION: Final = re.compile(r" at ([^;]+)")
-_STEP: Final = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
 class CheckResult(Struct, frozen=True, kw_only=True):
@@ -45,29 +44,19 @@ def check_import(document: JsonValue, key: ModelKey, stored: Sequence[Workflow],
         request = read_import(document)
         request.require_model(key)
     except BadRequest as unreadable:
-        violation = Violation("INVALID_STRUCTURE", _locate(unreadable.message), unreadable.message)
+        at = unreadable.pointer if isinstance(unreadable, UnreadableMember) else ""
+        violation = Violation("INVALID_STRUCTURE", at, unreadable.message)
         return CheckResult(findings=list_findings([violation], None, None, around), merged=None, changes=None)
-    violations = list(find_violations(request))
+    if violations := list(islice(find_long_names(request.workflows), MAX_VIOLATIONS)):
+        return CheckResult(findings=list_findings(violations, None, None, around), merged=None, changes=None)
+    violations = list(islice(find_violations(request), MAX_VIOLATIONS))
     merged: tuple[Workflow, ...] | None = None
     if not violations:
         merged = IMPORT_MODES[request.mode](stored, request.workflows)
         places = {workflow.name: index for index, workflow in enumerate(request.workflows)}
-        violations = list(find_merged_violations(merged, allow_cycles=request.allow_cycles, places=places))
-    findings = list_findings(violations[:MAX_VIOLATIONS], request, None if violations else merged, around)
+        found = find_merged_violations(merged, allow_cycles=request.allow_cycles, places=places)
+        violations = list(islice(found, MAX_VIOLATIONS))
+    findings = list_findings(violations, request, None if violations else merged, around)
     if violations or merged is None:
         return CheckResult(findings=findings, merged=None, changes=None)
     return CheckResult(findings=findings, merged=merged, changes=compare_workflows(stored, merged))
-
-
-def _locate(message: str) -> str:
-    """The JSON pointer to the place that a message about an unreadable document names; the document where none is."""
-    if message.startswith("unknown importMode"):
-        return "/importMode"
-    member = message.partition(" ")[0]
-    if member in {"entityName", "modelVersion"}:
-        return f"/{member}"
-    found = _LOCATION.search(message)
-    if found is None:
-        return ""
-    steps = (match[1] or int(match[2]) for match in _STEP.finditer(found[1]))
-    return point_below("", *steps)

@@ -25,7 +25,7 @@ from statewright.jsonval.quoting import quote_name
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.workflow.contracts import Contract, choose_contract, explain_newer_version
 from statewright.workflow.definition import Workflow
-from statewright.workflow.members import WorkflowMembers
+from statewright.workflow.members import UnreadableMember, WorkflowMembers
 from statewright.workflow.reading import read_workflow
 from statewright.workflow.sizes import refuse_many_elements
 from statewright.workflow.structure import locate_workflow
@@ -56,9 +56,11 @@ class ImportRequest(Struct, frozen=True, kw_only=True):
     def require_model(self, key: ModelKey) -> None:
         """Refuse the export of another model than that of the path (decision W15). Raises ``BadRequest``."""
         if self.entity_name is not None and self.entity_name != key.name:
-            raise BadRequest(f"entityName is {quote_name(self.entity_name)}, but the path names {quote_name(key.name)}")
+            message = f"entityName is {quote_name(self.entity_name)}, but the path names {quote_name(key.name)}"
+            raise UnreadableMember(message, "/entityName")
         if self.model_version is not None and self.model_version != key.version:
-            raise BadRequest(f"modelVersion is {self.model_version}, but the path names {key.version}")
+            message = f"modelVersion is {self.model_version}, but the path names {key.version}"
+            raise UnreadableMember(message, "/modelVersion")
 
 
 class _Body(Struct, frozen=True, kw_only=True):
@@ -88,7 +90,7 @@ def read_import(document: JsonValue) -> ImportRequest:
     body = members.read_by(_read_body)
     mode = _MODES.get(body.mode.upper())
     if mode is None:
-        raise BadRequest(f"unknown importMode: {body.mode.upper()}")
+        raise UnreadableMember(f"unknown importMode: {body.mode.upper()}", "/importMode")
     return ImportRequest(
         mode=mode,
         allow_cycles=body.allow_cycles,

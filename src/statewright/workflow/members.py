@@ -16,6 +16,15 @@ from statewright.workflow.violations import point_below
 
 T = TypeVar("T")
 
+
+class UnreadableMember(BadRequest):
+    """A part of the document cannot be read; ``pointer`` is the JSON pointer to it."""
+
+    def __init__(self, message: str, pointer: str) -> None:
+        super().__init__(message)
+        self.pointer = pointer
+
+
 MAX_IGNORED: Final = 1_000
 """Unknown members that are remembered, give or take those of one object."""
 
@@ -30,7 +39,7 @@ class WorkflowMembers(MemberReader):
     def __init__(self, value: JsonValue, path: str, pointer: str = "", ignored: list[str] | None = None) -> None:
         """``pointer`` says the same as ``path``, as a JSON pointer; ``ignored`` is the list to add to."""
         if not isinstance(value, dict):
-            raise _build_type_error(path, "object", value)
+            raise _build_type_error(path, pointer, "object", value)
         self.path = path
         self.ignored: list[str] = [] if ignored is None else ignored
         """JSON pointers to the unknown members that were ignored, :data:`MAX_IGNORED` at most."""
@@ -53,7 +62,8 @@ class WorkflowMembers(MemberReader):
         return self._values.get(name)
 
     def build_type_error(self, name: str, value: JsonValue, wanted: WantedType) -> BadRequest:
-        return _build_type_error(member_path(self.path, name), wanted, value)
+        pointer = point_below(self._pointer, name)
+        return _build_type_error(member_path(self.path, name), pointer, wanted, value)
 
     def one(self, name: str, read: Callable[["WorkflowMembers"], T]) -> T | None:
         """An object, as ``read`` makes it; ``None`` when absent."""
@@ -89,7 +99,8 @@ class WorkflowMembers(MemberReader):
         unknown = next((name for name in self._values if name not in self._asked), None)
         if self._closed and unknown is not None:
             known = f"known: {', '.join(sorted(self._asked))}"
-            raise BadRequest(f'invalid JSON: unknown field "{unknown}"{_format_location(self.path)}; {known}')
+            message = f'invalid JSON: unknown field "{unknown}"{_format_location(self.path)}; {known}'
+            raise UnreadableMember(message, point_below(self._pointer, unknown))
         if unknown is not None and len(self.ignored) < MAX_IGNORED:
             self.ignored += (point_below(self._pointer, name) for name in self._values if name not in self._asked)
         return result
@@ -108,8 +119,9 @@ _TYPES: Final[dict[WantedType, str]] = {
 }
 
 
-def _build_type_error(path: str, wanted: WantedType, value: JsonValue) -> BadRequest:
-    return BadRequest(f"invalid JSON: expected {_TYPES[wanted]}, got {_describe_kind(value)}{_format_location(path)}")
+def _build_type_error(path: str, pointer: str, wanted: WantedType, value: JsonValue) -> BadRequest:
+    message = f"invalid JSON: expected {_TYPES[wanted]}, got {_describe_kind(value)}{_format_location(path)}"
+    return UnreadableMember(message, pointer)
 
 
 def _format_location(path: str) -> str:

@@ -12,16 +12,41 @@ from msgspec import Struct
 
 from statewright.conditions import Function, KnownFields
 from statewright.conditions.checks import find_criterion_defects, find_field_doubts
+from statewright.jsonval.codec import encode
 from statewright.jsonval.quoting import quote_name
 from statewright.jsonval.values import JsonValue
 from statewright.workflow.contracts import Contract
 from statewright.workflow.definition import Criterion, State, Transition, Workflow
 from statewright.workflow.import_request import ImportRequest
 from statewright.workflow.selection import find_governing, list_candidates
-from statewright.workflow.violations import Violation, point_at_workflow, point_below
+from statewright.workflow.violations import Violation, ViolationCode, point_at_workflow, point_below
 from statewright.workflow.witnesses import find_common_witness, is_never_true
 
 Severity: TypeAlias = Literal["ERROR", "WARNING", "INFO"]
+
+Doubt: TypeAlias = Literal[
+    "UNREACHABLE_STATE",
+    "DEAD_END",
+    "SHADOWED_TRANSITION",
+    "OVERLAPPING_CRITERIA",
+    "NEVER_TRUE",
+    "PATH_NOT_IN_MODEL",
+    "TYPE_MISMATCH",
+    "TAG_WITHOUT_MEMBER",
+    "TAG_NEVER_SEEN",
+    "TIMER_SHORTER_THAN_SCAN",
+    "TIMEOUT_SHORTER_THAN_SCAN",
+    "REMOVED_STATE_IN_USE",
+    "REMOVED_TRANSITION_WITH_TIMER",
+    "SELECTION_GAP",
+    "FIELD_IGNORED",
+    "SUSPENDED_TARGET",
+    "INVALID_CRITERION",
+]
+"""The codes of warnings."""
+
+Note: TypeAlias = Literal["NO_TERMINAL_STATE", "DISABLED_TRANSITION", "INACTIVE_WORKFLOW", "RETRY_REPEATS_EFFECTS"]
+"""The codes of what is only worth knowing."""
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("ERROR", "WARNING", "INFO")
 """In the order in which findings are listed."""
@@ -32,13 +57,17 @@ MAX_PAIRS: Final = 2_000
 """Pairs of criteria of one check for which a document is looked for that both take."""
 
 
+MAX_WITNESS_BYTES: Final = 10_000
+"""Largest witness that is shown, as JSON: a thousand findings may each have one."""
+
+
 class CheckFinding(Struct, frozen=True, kw_only=True):
     """One thing to be told. ``path`` is a JSON pointer into the document of the import; ``witness`` is a document that
-    shows it.
+    shows it, if there is one that is not too large.
     """
 
     severity: Severity
-    code: str
+    code: ViolationCode | Doubt | Note
     path: str
     message: str
     hint: str | None = None
@@ -94,11 +123,11 @@ def list_findings(
     return tuple(found[:MAX_FINDINGS])
 
 
-def _warn(code: str, path: str, message: str, hint: str | None = None, witness: JsonValue = None) -> CheckFinding:
+def _warn(code: Doubt, path: str, message: str, hint: str | None = None, witness: JsonValue = None) -> CheckFinding:
     return CheckFinding(severity="WARNING", code=code, path=path, message=message, hint=hint, witness=witness)
 
 
-def _inform(code: str, path: str, message: str, hint: str | None = None) -> CheckFinding:
+def _inform(code: Note, path: str, message: str, hint: str | None = None) -> CheckFinding:
     return CheckFinding(severity="INFO", code=code, path=path, message=message, hint=hint)
 
 
@@ -207,7 +236,8 @@ def _review_overlaps(workflow: Workflow, at: str, around: Surroundings, pairs: I
             if witness is not None:
                 place = point_below(at, "states", state.name, "transitions", index, "criterion")
                 message = f"{quote_name(first)} stands before it, and both take some documents"
-                yield _warn("OVERLAPPING_CRITERIA", place, message, "the first one wins for such a document", witness)
+                shown = witness if len(encode(witness)) <= MAX_WITNESS_BYTES else None
+                yield _warn("OVERLAPPING_CRITERIA", place, message, "the first one wins for such a document", shown)
 
 
 # What can be told of timers and of what members do.

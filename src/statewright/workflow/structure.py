@@ -44,6 +44,28 @@ def find_structural_violations(workflows: Iterable[Workflow]) -> Iterator[Violat
             yield from _check_state(workflow, state, point_below(at, "states", state.name))
 
 
+def find_long_names(workflows: Iterable[Workflow]) -> Iterator[Violation]:
+    """The names that are too long. What is below them cannot be told with its place: the answer to a document could be
+    thousands of times as long as the document.
+    """
+    for index, workflow in enumerate(workflows):
+        for what, at, name in _list_names(workflow, point_at_workflow(index)):
+            if len(name) > MAX_NAME_BYTES or len(name.encode()) > MAX_NAME_BYTES:
+                yield from _check_name(name, "", f"{what} name", at)
+
+
+def _list_names(workflow: Workflow, at: str) -> Iterator[tuple[str, str, str]]:
+    yield "workflow", f"{at}/name", workflow.name
+    for state in workflow.states.values():
+        below = point_below(at, "states", state.name)
+        yield "state", below, state.name
+        for index, transition in enumerate(state.transitions):
+            yield "transition", point_below(below, "transitions", index, "name"), transition.name
+            for number, processor in enumerate(transition.processors):
+                place = point_below(below, "transitions", index, "processors", number, "name")
+                yield "processor", place, processor.name
+
+
 def _check_name(name: str, when_empty: str, what: str, at: str) -> Iterator[Violation]:
     if not name:
         yield Violation("INVALID_STRUCTURE", at, when_empty)

@@ -3,7 +3,7 @@
 """
 
 from collections.abc import Iterable
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -29,9 +29,15 @@ class Violation(Struct, frozen=True):
     message: str
 
 
+MAX_STEP_CHARS: Final = 1_000
+"""Characters of a name in a pointer: a name may be as long as the document, and have thousands of things below it."""
+
+
 def point_below(pointer: str, *steps: str | int) -> str:
-    """A JSON pointer (RFC 6901) to something further down."""
-    tokens = (str(step).replace("~", "~0").replace("/", "~1") for step in steps)
+    """A JSON pointer (RFC 6901) to something further down; very long names are cut."""
+    names = (str(step) for step in steps)
+    cut = (name if len(name) <= MAX_STEP_CHARS else f"{name[:MAX_STEP_CHARS]}…" for name in names)
+    tokens = (name.replace("~", "~0").replace("/", "~1") for name in cut)
     return "".join([pointer, *(f"/{token}" for token in tokens)])
 
 

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import asyncpg
+
 from tests.builders import Json
 from tests.service import Api, RunningService, done
 
@@ -22,3 +24,15 @@ def walk(ops: Api, path: str, *, limit: int) -> list[Json]:
             return items
         assert len(page["items"]) == limit
         query = f"limit={limit}&cursor={page['nextCursor']}"
+
+
+async def list_rows(connection: asyncpg.Connection, tenant: str) -> dict[str, list[Json]]:
+    """The versions of all rows of the tenant."""
+    tables = await connection.fetch(
+        "SELECT table_name FROM information_schema.columns JOIN information_schema.tables USING (table_name)"
+        " WHERE column_name = 'tenant' AND table_type = 'BASE TABLE' AND columns.table_schema = 'public'"
+    )
+    return {
+        name: await connection.fetch(f"SELECT xmin::text, ctid::text FROM {name} WHERE tenant = $1", tenant)
+        for (name,) in tables
+    }

@@ -10,7 +10,7 @@ import pytest
 
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, judged_by, manual, when
 from tests.integration.node import a_node
-from tests.integration.ops.builders import ops_api
+from tests.integration.ops.builders import list_rows, ops_api
 from tests.service import PATIENCE_S, Api, RunningService, done, eventually, refused
 
 UNKNOWN = "00000000-0000-1000-8000-000000000000"
@@ -200,18 +200,6 @@ async def test_explaining_changes_nothing(api: Api, ops: Api, service: RunningSe
         assert await list_rows(connection, tenant) == before
     finally:
         await connection.close()
-
-
-async def list_rows(connection: asyncpg.Connection, tenant: str) -> dict[str, list[Json]]:
-    """The versions of all rows of the tenant."""
-    tables = await connection.fetch(
-        "SELECT table_name FROM information_schema.columns JOIN information_schema.tables USING (table_name)"
-        " WHERE column_name = 'tenant' AND table_type = 'BASE TABLE' AND columns.table_schema = 'public'"
-    )
-    return {
-        name: await connection.fetch(f"SELECT xmin::text, ctid::text FROM {name} WHERE tenant = $1", tenant)
-        for (name,) in tables
-    }
 
 
 # The law: what is said of each transition is what firing it does.

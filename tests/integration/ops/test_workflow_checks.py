@@ -1,18 +1,25 @@
 """Checks of workflows at a running service (docs/reference/operations.md#checking-workflows)."""
 
 import json
+import os
+import random
 from pathlib import Path
 
 import pytest
+from hypothesis import Phase, given, settings
 from typer.testing import CliRunner
 
 from statewright.cli.main import program
+from statewright.jsonval.codec import encode
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, manual, when
+from tests.database import connected
 from tests.integration.node import a_node
-from tests.integration.ops.builders import ops_api
+from tests.integration.ops.builders import list_rows, ops_api
 from tests.service import Api, RunningService, a_token, done, eventually, refused
+from tests.unit.workflow.import_documents import DOCUMENTS
 
 CHECK = "/models/prize/1/workflow/check"
+DOCUMENTS_CHECKED = int(os.environ.get("STATEWRIGHT_TEST_CHECKS", "30"))
 LATE = {"name": "LATE", "next": "B", "manual": False, "schedule": {"delayMs": 3_600_000}}
 
 
@@ -49,6 +56,65 @@ def test_a_check_says_whom_an_import_would_affect_and_changes_nothing(api: Api, 
     assert [each["change"] for each in found["diff"]["workflows"]] == ["CHANGED"]
     assert [(each["state"], each["change"]) for each in found["diff"]["timers"]] == [("A", "REMOVED")]
     assert api.get("/model/prize/1/workflow/export").content == before
+
+
+async def test_whom_an_import_would_affect_is_counted_as_the_database_does(
+    service: RunningService, api: Api, ops: Api, tenant: str
+) -> None:
+    ways = [manual(f"GO{number}", to=f"S{number}") for number in range(3)]
+    states = {f"S{number}": [] for number in range(3)}
+    small = a_workflow("small", criterion=when("$.year", "LESS_THAN", 100), A=[*ways, LATE], B=[], **states)
+    api.a_model(small, a_workflow("large", A=ways, **states))
+    choose = random.Random(7)
+    for _ in range(15):
+        made = api.create({**SAMPLE, "year": choose.choice([1, 2024])})
+        if (number := choose.randrange(5)) < 3:
+            api.update(made.id, api.read(made.id)["data"], fire=f"GO{number}")
+    affected = check(ops, small)["affected"]
+    async with connected(service.database) as database:
+        counts = await database.fetch(
+            "SELECT workflow, state, count(*) FROM entity WHERE tenant = $1 GROUP BY 1, 2 ORDER BY 1, 2", tenant
+        )
+        timers = await database.fetchval("SELECT count(*) FROM scheduled_task WHERE tenant = $1", tenant)
+    assert sorted((each["workflow"], each["state"], each["count"]) for each in affected["byState"]) == [
+        *map(tuple, counts)
+    ]
+    assert (affected["total"], affected["armedTimers"]) == (15, timers)
+
+
+async def test_checks_and_dry_runs_leave_every_row_of_the_tenant_as_it_is(
+    service: RunningService, api: Api, ops: Api, tenant: str
+) -> None:
+    api.a_model(a_workflow(A=[manual("GO", to="B"), LATE], B=[]))
+    entity = api.create().id
+    async with connected(service.database) as database:
+        before = await list_rows(database, tenant)
+        check(ops, a_workflow(X=[]), importMode="REPLACE")
+        done(api.post("/model/prize/1/workflow/import?dryRun=true", {"workflows": [a_workflow(B=[], X=[])]}))
+        assert await list_rows(database, tenant) == before
+    assert api.update(entity, fire="GO")  # by the workflow that is remembered in memory, too
+    assert api.state(entity) == "B"
+
+
+def test_what_is_called_importable_is_what_is_imported(api: Api, ops: Api) -> None:
+    """Random documents, one after the other, each on top of what those before have left."""
+    api.a_model()
+    verdicts = {True: 0, False: 0}
+
+    @settings(max_examples=DOCUMENTS_CHECKED, deadline=None, database=None, phases=[Phase.generate])
+    @given(DOCUMENTS)
+    def compare(document: Json) -> None:
+        body = encode(document)
+        found = done(ops.post(CHECK, body))
+        answer = api.post("/model/prize/1/workflow/import", body)
+        assert answer.status_code in {200, 400}, answer.text
+        errors = [each["message"] for each in found["findings"] if each["severity"] == "ERROR"]
+        assert found["importable"] is (answer.status_code == 200) is (not errors), (document, answer.text)
+        assert not errors or any(message in answer.json()["detail"] for message in errors), (errors, answer.text)
+        verdicts[found["importable"]] += 1
+
+    compare()
+    assert min(verdicts.values()) > DOCUMENTS_CHECKED // 20, verdicts
 
 
 def test_errors_are_findings_and_the_import_says_the_same(api: Api, ops: Api) -> None:

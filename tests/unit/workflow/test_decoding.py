@@ -26,7 +26,8 @@ def refusal_of(raw: bytes) -> Failure:
 
 def bad_request(raw: bytes) -> str:
     failure = refusal_of(raw)
-    assert type(failure) is BadRequest
+    assert isinstance(failure, BadRequest)
+    assert failure.code == "BAD_REQUEST"
     return failure.message
 
 
