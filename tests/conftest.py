@@ -1,6 +1,7 @@
 """Fixtures for all tests. Nothing here starts a server before a test asks for a database."""
 
 import asyncio
+import gc
 import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -20,6 +21,10 @@ hypothesis.settings.load_profile("statewright")
 
 RUN = pytest.StashKey[Run]()
 
+# Collected tests are a million objects that stay. With the usual thresholds a quarter of the time that it takes to
+# import them goes into looking for garbage among them.
+gc.set_threshold(20_000, 20, 100)
+
 # A test of real processes can meet a moment of the machine that it does not allow for, and is tried again (see the
 # Makefile). Such a test is to be mended: the summary names it, and more of them than this fail the run.
 MAX_SECOND_TRIES = 5
@@ -30,6 +35,11 @@ def pytest_configure(config: pytest.Config) -> None:
     joined: dict[str, str] | None = getattr(config, "workerinput", None)
     config.pluginmanager.register(SecondTries(), "second-tries")
     config.stash[RUN] = Run(Path(joined["database_run"])) if joined else Run.begin()
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays for as long as the process, and no collection of garbage need look at it."""
+    gc.freeze()
 
 
 class SecondTries:

@@ -61,7 +61,6 @@ def collections_as_in_production() -> Iterator[None]:
     gc.set_threshold(*THRESHOLDS)
     yield
     gc.set_threshold(*before)
-    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")
