@@ -3,7 +3,7 @@
 import asyncio
 import gzip
 from collections.abc import Awaitable, Callable, Mapping
-from time import perf_counter, time_ns
+from time import perf_counter, thread_time, time_ns
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
@@ -22,7 +22,7 @@ from statewright.console.login import HOME, LOGIN, Login, LoginView, Visitor
 from statewright.console.navigation import is_offered
 from statewright.console.problems import build_problem
 from statewright.console.request import ConsoleRequest, Form, InvalidField, Query, ReadBody, parse_form, parse_query
-from statewright.console.response import TEXT, ConsoleResponse, build_download, build_redirect
+from statewright.console.response import TEXT, ConsoleResponse, add_timing, build_download, build_redirect
 from statewright.console.route import Action, Page
 from statewright.console.routes import ROUTES
 from statewright.console.session import Session, Sessions, SessionsUnavailable, check_form_token, read_cookies
@@ -317,6 +317,7 @@ class Console:
         if not is_offered(page, request.viewer):
             problem = Problem(status=404, title="This service does not have this", detail=f"It lacks «{page.feature}».")
             return self._compress(browser, self._frame.show_problem(request, problem, browser.origin, page))
+        begun = perf_counter()
         try:
             view = await page.show(request)
         except CallFailed as failed:
@@ -331,7 +332,10 @@ class Console:
             return build_redirect(view.redirect)
         if view.download is not None:
             return build_download(view.download)
-        return self._compress(browser, self._frame.show(request, page, view, browser))
+        shown, began_rendering = perf_counter(), thread_time()
+        response = self._frame.show(request, page, view, browser)
+        took = {"calls_s": shown - begun, "template_s": thread_time() - began_rendering}
+        return self._compress(browser, add_timing(response, calls=len(request.client.made), **took))
 
     def _ask_for_login(self, browser: BrowserRequest) -> ConsoleResponse:
         target = _build_login_target(browser)

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from statewright.console.guard import NO_STORE, SECURITY_HEADERS, Headers
 from statewright.console.views.page import Download
@@ -33,3 +34,11 @@ def build_download(file: Download) -> ConsoleResponse:
     return ConsoleResponse(
         file.body, 200, file.media_type, (*SECURITY_HEADERS, NO_STORE, (b"content-disposition", disposition))
     )
+
+
+def add_timing(response: ConsoleResponse, *, calls: int, calls_s: float, template_s: float) -> ConsoleResponse:
+    """Say in ``Server-Timing`` how many calls a page was made from, how long they took, and the processor time of the
+    template. Browsers show it with the request.
+    """
+    text = f'calls;desc="{calls}";dur={calls_s * 1000:.1f}, template;dur={template_s * 1000:.1f}'
+    return replace(response, headers=(*response.headers, (b"server-timing", text.encode())))

@@ -172,10 +172,17 @@ _MATCHING: Final = """
 """
 
 LIST: Final = f"""
-    SELECT {_LISTED} {_MATCHING} AND ($14::bigint IS NULL OR (last_at, id) < ($14, $15::uuid))
+    -- The newest of each status come from incident_latest in order; of several statuses at once it has none.
+    SELECT newest.*
+      FROM (SELECT DISTINCT unnest(coalesce($2::text[], ARRAY['OPEN', 'RESOLVED']))) AS chosen (status)
+     CROSS JOIN LATERAL (
+            SELECT {_LISTED} {_MATCHING} AND status = chosen.status
+               AND ($14::bigint IS NULL OR (last_at, id) < ($14, $15::uuid))
+             ORDER BY last_at DESC, id DESC
+             LIMIT $16) AS newest
      ORDER BY last_at DESC, id DESC
      LIMIT $16
-"""
+"""  # noqa: S608 - constants
 
 COUNT: Final = f"SELECT count(*) FROM (SELECT {_MATCHING} LIMIT $14) AS counted"  # noqa: S608 - constants
 
