@@ -36,8 +36,8 @@ test: $(VENV)/.dev ## install what the tests need and run them all
 browser: $(VENV)/.dev ## run the tests of the console; needs Chromium
 	$(BIN)/pytest tests/browser -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --reruns 1
 
-pictures: $(VENV)/.dev ## write pictures of all pages of the console to build/pictures
-	STATEWRIGHT_TEST_PICTURES=build/pictures $(BIN)/pytest tests/browser/test_pictures.py -q -n 0
+pictures: $(VENV)/.dev ## write pictures of the console to build/pictures; OF="home task": of these only
+	STATEWRIGHT_TEST_PICTURES=build/pictures STATEWRIGHT_TEST_PICTURES_OF="$(OF)" $(BIN)/pytest tests/browser/test_pictures.py -q -n 0
 
 unit: $(VENV)/.dev ## run the unit tests only
 	$(BIN)/pytest tests/unit -q -n $(WORKERS)

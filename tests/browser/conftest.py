@@ -49,9 +49,11 @@ def browser(databases: list[str]) -> Iterator[object]:
 
 
 @contextmanager
-def start_installation(url: str, home: Path, ports: Mapping[str, int] | None = None) -> Iterator[Installation]:
+def start_installation(
+    url: str, home: Path, ports: Mapping[str, int] | None = None, *, settings: Mapping[str, str] | None = None
+) -> Iterator[Installation]:
     """A program in mock mode while the block runs."""
-    with started(home, "serve", ports=ports, POSTGRES_URL=url, LOG_LEVEL="warn") as program:
+    with started(home, "serve", ports=ports, POSTGRES_URL=url, LOG_LEVEL="warn", **(settings or {})) as program:
         yield Installation(program.ready(), url)
 
 

@@ -18,6 +18,8 @@ class Tab:
     ) -> None:  # Any: Playwright may not be installed
         self.root = root
         self.expected: list[str] = []
+        self.held: list[Any] = []
+        """Requests that a test lets wait until the end."""
         self._faults: list[str] = []
         self.context = browser.new_context(
             base_url=root,
@@ -57,6 +59,9 @@ class Tab:
 
     def close(self) -> list[str]:
         """The faults that nobody expected."""
+        for route in self.held:
+            route.abort("aborted")
+        self.held.clear()
         self.context.close()
         return [fault for fault in self._faults if not any(re.search(pattern, fault) for pattern in self.expected)]
 

@@ -15,6 +15,25 @@ from statewright.console.response import TEXT, ConsoleResponse
 
 ROOT: Final = files("statewright.console") / "static"
 
+STYLES: Final = (
+    "tokens",
+    "base",
+    "layout",
+    "controls",
+    "marks",
+    "tables",
+    "messages",
+    "conditions",
+    "diagrams",
+    "home",
+    "entities",
+    "processes",
+    "work",
+)
+"""The files of ``styles`` in their order: where two rules weigh the same, the later file wins."""
+STYLE_SHEET: Final = "console.css"
+"""All of them as one file, which a browser asks for once."""
+
 MEDIA_TYPES: Final = {
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
@@ -49,7 +68,8 @@ class StaticFile(Struct, frozen=True):
 @cache
 def load_static_files() -> Mapping[str, StaticFile]:
     """All files by their names."""
-    return {file.name: file for file in _list_files(ROOT, "")}
+    styles = b"".join((ROOT / "styles" / f"{name}.css").read_bytes() for name in STYLES)
+    return {file.name: file for file in (_build_file(STYLE_SHEET, styles), *_list_files(ROOT, ""))}
 
 
 def get_static_path(name: str) -> str:
@@ -75,10 +95,13 @@ def _index_by_path() -> Mapping[str, StaticFile]:
 def _list_files(directory: Traversable, prefix: str) -> Iterator[StaticFile]:
     for entry in directory.iterdir():
         if entry.is_dir():
-            yield from _list_files(entry, f"{prefix}{entry.name}/")
-        elif (media_type := MEDIA_TYPES.get(entry.name.rpartition(".")[2])) is not None:
-            body = entry.read_bytes()
-            mark = hashlib.sha256(body).hexdigest()[:HASH_CHARS]
-            name = prefix + entry.name
-            path = f"/console/static/{mark}/{name}"
-            yield StaticFile(name, path, media_type, body, gzip.compress(body, 9, mtime=0))
+            if entry.name != "styles":
+                yield from _list_files(entry, f"{prefix}{entry.name}/")
+        elif entry.name.rpartition(".")[2] in MEDIA_TYPES:
+            yield _build_file(prefix + entry.name, entry.read_bytes())
+
+
+def _build_file(name: str, body: bytes) -> StaticFile:
+    mark = hashlib.sha256(body).hexdigest()[:HASH_CHARS]
+    media_type = MEDIA_TYPES[name.rpartition(".")[2]]
+    return StaticFile(name, f"/console/static/{mark}/{name}", media_type, body, gzip.compress(body, 9, mtime=0))

@@ -1,19 +1,19 @@
 """Text and marks can be read in both themes: the contrasts of the tokens, computed from the style sheet (WCAG 2.2)."""
 
 import re
-from pathlib import Path
 
 import pytest
 
-STYLES = (
-    Path(__file__).resolve().parents[3] / "src" / "statewright" / "console" / "static" / "console.css"
-).read_text()
+from statewright.console.static_files import ROOT, STYLE_SHEET, STYLES, load_static_files
+
+SHEET = load_static_files()[STYLE_SHEET]
+MAX_COMPRESSED_BYTES = 12_000
 WORDS = ("text", "muted", "link", "info", "ok", "warn", "bad", "wait", "off")
 KINDS = ("ok", "warn", "bad", "info", "wait", "off")
 
 
 def read_tokens(selector: str) -> dict[str, str]:
-    block = STYLES.split(selector, 1)[1].split("}", 1)[0]
+    block = SHEET.body.decode().split(selector, 1)[1].split("}", 1)[0]
     return dict(re.findall(r"--([a-z-]+):\s*(#[0-9a-f]{6})", block))
 
 
@@ -60,7 +60,18 @@ def test_the_dark_theme_is_the_same_by_preference_and_by_choice():
 
 def test_every_block_is_closed_and_sections_begin_outside_of_blocks():
     depth = 0
-    for line in STYLES.splitlines():
+    for line in SHEET.body.decode().splitlines():
         assert not (line.startswith("/*") and depth), line
         depth += line.count("{") - line.count("}")
     assert depth == 0
+
+
+def test_every_file_of_styles_is_in_the_sheet_once_and_no_other_is_served():
+    assert sorted(STYLES) == sorted(entry.name.removesuffix(".css") for entry in (ROOT / "styles").iterdir())
+    assert [name for name in load_static_files() if name.endswith(".css")] == [STYLE_SHEET]
+    for name in STYLES:
+        assert (ROOT / "styles" / f"{name}.css").read_text() in SHEET.body.decode()
+
+
+def test_the_sheet_is_small():
+    assert len(SHEET.compressed) <= MAX_COMPRESSED_BYTES
