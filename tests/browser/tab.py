@@ -6,6 +6,16 @@ from typing import Any
 HEIGHTS = {390: 844, 1440: 900, 320: 640}
 
 
+FIND_CUT = """() => [...document.querySelectorAll("body *")].filter((each) => {
+    const style = getComputedStyle(each);
+    const hides = (overflow) => overflow === "hidden" || overflow === "clip";
+    if (each.closest("svg") || style.clipPath !== "none" || !each.checkVisibility()) return false;
+    return (hides(style.overflowX) && each.scrollWidth > each.clientWidth + 1)
+        || (hides(style.overflowY) && each.scrollHeight > each.clientHeight + 1);
+}).map((each) => `cut off: ${each.outerHTML.slice(0, 150)}`)"""
+"""Elements that hide a part of what they hold."""
+
+
 class Tab:
     """A page in a context of its own. ``page`` is that of Playwright.
 
@@ -56,6 +66,19 @@ class Tab:
         """Pixels by which the page is wider than the window."""
         width: int = self.page.evaluate("() => document.documentElement.scrollWidth - window.innerWidth")
         return width
+
+    def find_losses(self) -> list[str]:
+        """What cannot be read or reached at 320 pixels, nor with text of twice its size; the window stays so."""
+        self.page.set_viewport_size({"width": 320, "height": HEIGHTS[320]})
+        losses = [f"at 320 pixels: {each}" for each in self._find_cut()]
+        self.page.set_viewport_size({"width": 1280, "height": 900})
+        self.page.evaluate("() => { document.documentElement.style.fontSize = '200%'; }")
+        return losses + [f"with large text: {each}" for each in self._find_cut()]
+
+    def _find_cut(self) -> list[str]:
+        over = self.measure_overflow()
+        cut: list[str] = self.page.evaluate(FIND_CUT)
+        return ([f"{over} pixels too wide"] if over > 0 else []) + cut
 
     def close(self) -> list[str]:
         """The faults that nobody expected."""

@@ -63,16 +63,6 @@ def test_the_name_of_a_model_is_found_by_the_keyboard(tab: Tab, console: Install
     assert "Nothing is called nobody-knows" in page.locator(".empty").inner_text()
 
 
-def test_keys_that_are_switched_off_do_nothing(tab: Tab):
-    page = tab.page
-    tab.open("/console/")
-    page.keyboard.press("?")
-    page.get_by_label("Single keys do something").uncheck()
-    page.keyboard.press("Escape")
-    page.keyboard.press("/")
-    assert page.evaluate("() => document.activeElement.id") != "find"
-
-
 def test_a_model_is_suspended_and_resumed(tab: Tab, console: Installation):
     console.api.a_model(BEFORE, model="claim/1", sample={"n": 1})
     saved = console.api.create({"n": 1}, model="claim/1")

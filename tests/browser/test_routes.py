@@ -10,6 +10,7 @@ from statewright.console.route import Page
 from statewright.console.routes import ROUTES
 from tests.browser.conftest import OpenTab
 from tests.browser.installation import Installation
+from tests.browser.tab import HEIGHTS
 from tests.browser.work import show_worker
 
 PAGES = [
@@ -36,6 +37,9 @@ def test_every_page_opens_without_a_violation(open_tab: OpenTab, console: Instal
         found = [] if response.status == 200 else [f"status {response.status}"]
         found += tab.find_violations()
         found += [f"{tab.measure_overflow()} pixels too wide"] if tab.measure_overflow() > 0 else []
+        if dark:  # once is enough
+            found += tab.find_losses()
+            tab.page.set_viewport_size({"width": width, "height": HEIGHTS[width]})
         if found:
             faults[path] = found
     assert faults == {}
