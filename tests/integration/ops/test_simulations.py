@@ -1,7 +1,10 @@
 """Simulations of workflows, compared with what happens (docs/reference/operations.md#simulating-workflows)."""
 
 import json
-from collections.abc import Sequence
+import os
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 import pytest
 from typer.testing import CliRunner
@@ -187,3 +190,85 @@ def test_workflows_that_could_not_be_imported_and_foreign_entities_are_refused(
     foreign.a_model()
     entity = foreign.create().id
     refused(ops.post(SIMULATE, {"start": {"entityId": entity}}), 404, "ENTITY_NOT_FOUND")
+
+
+# The law: what is simulated is what happens.
+
+SEEDS = range(int(os.environ.get("STATEWRIGHT_TEST_SIMULATIONS", "10")))
+"""Of random workflows."""
+
+STUBS = {
+    "criteria": {"yes": True, "no": False},
+    "processors": {
+        "small": {"mergePatch": {"year": 7}},
+        "large": {"mergePatch": {"year": 2024}},
+        "down": {"error": "down"},
+    },
+}
+GUARDS = [when("$.year", "GREATER_THAN", 100), when("$.year", "LESS_THAN", 100), judged_by("yes"), judged_by("no")]
+
+
+def a_random_workflow(choose: random.Random) -> Json:
+    """T0 and T1 lead out of three states by name, T2 and T3 out of two of them by themselves, if a criterion holds."""
+
+    def a_way(number: int, *, by_itself: bool) -> Json:
+        names = choose.choices(["small", "large", "down"], [6, 6, 1], k=choose.randint(0, 2))
+        members: Json = {"processors": [a_processor(name, mode=choose.choice(MODES)) for name in names]}
+        if by_itself or choose.random() < 0.15:
+            members["criterion"] = choose.choice(GUARDS)
+        return (automated if by_itself else manual)(f"T{number}", to=choose.choice("ABC"), **members)
+
+    return a_workflow(
+        A=[a_way(number, by_itself=False) for number in range(2)],
+        **{state: [a_way(number, by_itself=number > 1) for number in range(4)] for state in "BC"},
+    )
+
+
+def test_whatever_is_simulated_is_what_happens(service: RunningService, api: Api, ops: Api, tenant: str) -> None:
+    node = Node(tags=["node"])
+    node.criterion("yes")(lambda _prize: True)
+    node.criterion("no")(lambda _prize: False)
+    node.processor("small")(lambda prize: prize | {"year": 7})
+    node.processor("large")(lambda prize: prize | {"year": 2024})
+
+    @node.processor("down")
+    def fail(_prize: Json) -> Json:
+        raise LookupError("down")
+
+    api.a_model()
+    outcomes: Counter[str] = Counter()
+    with connected(service, tenant, node):
+        for seed in SEEDS:
+            choose = random.Random(seed)
+            workflow = a_random_workflow(choose)
+            fired = [f"T{choose.randrange(2)}" for _ in range(4)]
+            api.import_workflows(workflow)
+            simulated = simulate(ops, *({"fire": name} for name in fired), stubs=STUBS)
+            entity = api.create().id
+            statuses = list(fire_until_refused(api, entity, fired))
+            real = api.read(entity)
+            assert (simulated["state"], simulated["document"]) == (real["meta"]["state"], real["data"]), (
+                seed,
+                workflow,
+            )
+            assert (simulated["outcome"] == "SETTLED") is (statuses[-1] == 200), (seed, statuses, simulated)
+            if statuses[-1] == 200:  # what failed is rolled back with its audit, but for its segments
+                told = [f'Transition "{name}": {source} → {target}' for source, name, target in taken(simulated)]
+                assert told == list_moves(api, entity), (seed, workflow)
+            outcomes[simulated["outcome"]] += 1
+    assert len(outcomes) == 2 or len(SEEDS) < 10, outcomes
+
+
+def list_moves(api: Api, entity: str) -> list[str]:
+    """The transitions of an entity as its audit tells them, oldest first."""
+    found = done(api.get(f"/audit/entity/{entity}?eventType=StateMachine&limit=1000"))["items"]
+    return [each["details"] for each in reversed(found) if each["eventType"] == "TRANSITION_MAKE"]
+
+
+def fire_until_refused(api: Api, entity: str, names: Sequence[str]) -> Iterator[int]:
+    """The status of each answer; the last one is that of the first refusal."""
+    for name in names:
+        answer = api.put(f"/platform-api/entity/transition?entityId={entity}&transitionName={name}")
+        yield answer.status_code
+        if answer.status_code != 200:
+            return

@@ -52,7 +52,8 @@ async def hash_request(scope: Scope, headers: Mapping[bytes, bytes], body: bytes
     """What makes two requests the same: method, path, query, precondition, media type and body."""
     named: list[str] = []
     if scope["query_string"]:
-        query = sorted(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        query.sort(key=_get_name)  # the values of a parameter that is repeated keep their order
         named = [f"{name}={value}" for name, value in query if name not in IGNORED_PARAMETERS]
     path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").partition("?")[0]
     if "%" in path:
@@ -61,6 +62,10 @@ async def hash_request(scope: Scope, headers: Mapping[bytes, bytes], body: bytes
     parts = [text.encode() for text in head]
     parts += [headers.get(b"if-match", b"-"), headers.get(b"content-type", b"-"), body]
     return hash_parts(parts) if len(body) <= MAX_INLINE_BYTES else await run_in_thread(partial(hash_parts, parts))
+
+
+def _get_name(parameter: tuple[str, str]) -> str:
+    return parameter[0]
 
 
 def hash_parts(parts: list[bytes]) -> bytes:
