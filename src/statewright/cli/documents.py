@@ -87,3 +87,15 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 UNBOUNDED_WIDTH: Final = 10_000
 """Characters of a line."""
+
+
+def shorten_document(data: "JsonValue") -> str:
+    """A document as a cell of a table."""
+    from statewright.jsonval.codec import encode
+
+    text = encode(data).decode()
+    return text if len(text) <= MAX_SHOWN_CHARS else f"{text[: MAX_SHOWN_CHARS - 1]}…"
+
+
+MAX_SHOWN_CHARS: Final = 80
+"""Characters of a document in a table."""

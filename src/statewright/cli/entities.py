@@ -1,15 +1,22 @@
 """``statewright entities …``, ``transitions …`` and ``audit`` (docs/reference/entities.md)."""
 
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from statewright.cli.client import Model, ModelCommand, split_model, with_client
-from statewright.cli.documents import AsJson, DocumentFile, print_document, print_table, read_document, read_object
+from statewright.cli.documents import (
+    AsJson,
+    DocumentFile,
+    print_document,
+    print_table,
+    read_document,
+    read_object,
+    shorten_document,
+)
 
 if TYPE_CHECKING:
-    from statewright.jsonval.values import JsonValue
     from statewright.sdk import Client
     from statewright.sdk.operations import Entity
 
@@ -185,16 +192,5 @@ def _show(found: "list[Entity]", *, as_json: bool) -> None:
     if as_json:
         print_document(found)
         return
-    rows = ((entity.id, entity.state, entity.updated, _shorten(entity.data)) for entity in found)
+    rows = ((entity.id, entity.state, entity.updated, shorten_document(entity.data)) for entity in found)
     print_table(("id", "state", "updated", "document"), rows)
-
-
-MAX_SHOWN_CHARS: Final = 80
-"""Characters of a document in a table."""
-
-
-def _shorten(data: "JsonValue") -> str:
-    from statewright.jsonval.codec import encode
-
-    text = encode(data).decode()
-    return text if len(text) <= MAX_SHOWN_CHARS else f"{text[: MAX_SHOWN_CHARS - 1]}…"

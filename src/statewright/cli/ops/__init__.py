@@ -4,6 +4,7 @@ subject, and the commands in the order in which help lists them.
 
 import typer
 
+from statewright.cli.client import ModelCommand
 from statewright.cli.ops import (
     audit,
     explain,
@@ -11,7 +12,9 @@ from statewright.cli.ops import (
     listings,
     nodes,
     queues,
+    searches,
     suspensions,
+    transactions,
     versions,
     wait,
     workflow_checks,
@@ -27,14 +30,20 @@ for command in (
     explain.explain,
     queues.members,
     queues.drain,
-    listings.idle,
     nodes.nodes,
     nodes.rates,
+    nodes.settings,
     queues.queues,
+    listings.idle,
+    searches.instances,
+    searches.models,
+    listings.messages,
     versions.versions,
     versions.diff,
     versions.restore,
     wait.wait,
+    transactions.transaction,
+    transactions.events,
     audit.idempotency,
     audit.audit,
     suspensions.suspend,
@@ -42,3 +51,6 @@ for command in (
     suspensions.suspensions,
 ):
     ops.command()(command)
+ops.command(cls=ModelCommand)(searches.search)
+ops.command(cls=ModelCommand)(searches.count)
+ops.command("search-jobs")(listings.search_jobs)

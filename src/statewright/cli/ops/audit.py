@@ -7,7 +7,7 @@ import typer
 
 from statewright.cli.client import with_client
 from statewright.cli.documents import AsJson, print_document, print_table
-from statewright.cli.ops.requests import get
+from statewright.cli.ops.requests import Limit, get
 
 if TYPE_CHECKING:
     from statewright.sdk import Client
@@ -18,7 +18,7 @@ def audit(
     client: "Client",
     action: Annotated[str | None, typer.Option(help="Such as `entity.restore`.", show_default=False)] = None,
     target: Annotated[str | None, typer.Option(help="Id of what it was done to.", show_default=False)] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")] = 50,
+    limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
     """List what operators have done, newest first."""

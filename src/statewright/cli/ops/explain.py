@@ -7,7 +7,7 @@ import typer
 
 from statewright.cli.client import with_client
 from statewright.cli.documents import AsJson, format_document, print_document, print_table
-from statewright.cli.ops.requests import EntityId, Json, get
+from statewright.cli.ops.requests import At, EntityId, Json, get
 
 if TYPE_CHECKING:
     from statewright.sdk import Client
@@ -19,15 +19,12 @@ SIGNS: Final = {True: "yes", False: "no", None: "unknown"}
 def explain(
     client: "Client",
     entity: EntityId,
-    at: Annotated[
-        str | None,
-        typer.Option("--at", help="The instant to look at; now when absent.", metavar="RFC3339", show_default=False),
-    ] = None,
+    at: At = None,
     ask: Annotated[bool, typer.Option("--ask", help="Have members judge the criteria that are theirs.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Say why an entity is where it is, and what would move it; of an instance, what it waits for."""
-    if "-" not in entity:  # a ULID
+    if is_instance(entity):
         _explain_instance(get(client, f"/instances/{quote(entity, safe='')}/explain", {}), as_json)
         return
     query = {"pointInTime": at, "evaluateFunctions": "true" if ask else None}
@@ -47,6 +44,11 @@ def explain(
         if each["criterion"] is not None and each["criterion"]["result"] is not True:
             typer.echo(f"{each['name']}:")
             _print_criterion(each["criterion"], "  ")
+
+
+def is_instance(id_: str) -> bool:
+    """Whether an id is that of an instance: a ULID, which has no dashes."""
+    return "-" not in id_
 
 
 def _explain_instance(found: Json, as_json: bool) -> None:

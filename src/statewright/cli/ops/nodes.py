@@ -1,4 +1,4 @@
-"""``statewright ops nodes`` and ``rates``: the processes of the service, and how much they write
+"""``statewright ops nodes``, ``rates`` and ``settings``: the processes of the service, and how much they write
 (docs/reference/operations.md#nodes).
 """
 
@@ -33,3 +33,14 @@ def rates(client: "Client", as_json: AsJson = False) -> None:
         return
     names = ("at", "transactions", "versions")
     print_table(("minute", "transactions", "versions"), [[each[name] for name in names] for each in told["minutes"]])
+
+
+@with_client
+def settings(client: "Client", as_json: AsJson = False) -> None:
+    """List the settings of the node that answers; secrets are not shown. For administrators."""
+    listed = get(client, "/settings", {})["items"]
+    if as_json:
+        print_document(listed)
+        return
+    rows = [[each["name"], each["value"] or "", each["variable"] or "(default)"] for each in listed]
+    print_table(("setting", "value", "from"), rows)
