@@ -125,6 +125,7 @@ class ActiveSuspensions:
         self.on_late_end: Callable[[], None] | None = None
         """Called when a run ends that began under an older revision."""
         self._held_processes: dict[TenantId, HeldProcesses] = {}
+        self._with_job_types: frozenset[TenantId] = frozenset()
         self._moving: dict[MovingUnit, _Moving] = {}
 
     def replace_all(self, suspensions: Iterable[Suspension], revision: int) -> None:
@@ -134,6 +135,9 @@ class ActiveSuspensions:
             found.setdefault(suspension.tenant, {})[_build_key(suspension)] = suspension
         self._by_tenant = found
         self._held_processes = {tenant: held for tenant, of in found.items() if (held := _list_held_processes(of))}
+        self._with_job_types = frozenset(
+            tenant for tenant, of in found.items() if any(key[0] == "JOB_TYPE" for key in of)
+        )
         self._held_timers = list_held_timers([each for of in found.values() for each in of.values()]) if found else None
         self.revision = revision
         for notify in self.on_change:
@@ -141,7 +145,12 @@ class ActiveSuspensions:
 
     async def ensure_current(self) -> None:
         """Load them anew if this node counts as dead for the others, who do not wait for it."""
-        if not self.is_current() and self.refresh is not None:
+        if not self.is_current():
+            await self.load_anew()
+
+    async def load_anew(self) -> None:
+        """Learn of what changed a moment ago. Raises ``StorageUnavailable``."""
+        if self.refresh is not None:
             await self.refresh()
 
     @property
@@ -205,6 +214,10 @@ class ActiveSuspensions:
         if tenant not in self._by_tenant:
             return None
         return next(iter(self._list(tenant, (("JOB_TYPE", job_type, 0, "", ""), _TENANT))), None)
+
+    def has_job_types(self, tenant: TenantId) -> bool:
+        """Whether jobs of some type are suspended."""
+        return tenant in self._with_job_types
 
     def find_process(self, tenant: TenantId, instance: str, definition: str) -> Suspension | None:
         """The one that keeps clients from moving an instance, the narrowest first."""

@@ -16,7 +16,7 @@ from statewright.storage.ops.instances import ObservedExecution, ObservedInstanc
 from statewright.suspensions import Suspension
 
 WaitsFor: TypeAlias = Literal["JOB", "USER_TASK", "SIGNAL", "JOIN", "NOTHING"]
-Phase: TypeAlias = Literal["QUEUED", "LEASED", "DELAYED", "HELD"]
+Phase: TypeAlias = Literal["QUEUED", "LEASED", "DELAYED", "HELD", "REPORTED"]
 
 ENDED: Final = frozenset({"COMPLETED", "CANCELLED", "TERMINATED"})
 
@@ -97,6 +97,8 @@ async def _find_place(runtime: Runtime, caller: Caller, execution: ObservedExecu
 
 
 def _find_phase(job: ObservedJob) -> Phase:
+    if job.kept:
+        return "REPORTED"
     if job.held:
         return "HELD"
     if job.lock_expires_at is None:

@@ -53,6 +53,7 @@ from statewright.services.processes.writing import (
 from statewright.services.runtime import Caller
 from statewright.storage.commit.statement import PASSES, Pass
 from statewright.storage.commit.unit_of_work import UnitOfWork
+from statewright.suspensions import Suspension
 from statewright.tracing import NO_SPAN, Span
 from statewright.turns import is_large
 
@@ -88,6 +89,14 @@ class AdvanceResult(BuiltinChange, Generic[I], frozen=True, kw_only=True):
     changed: RowChanges | None
 
 
+class InstanceSuspended(ProcessConflict):
+    """What is to be done moves an instance that is suspended."""
+
+    def __init__(self, suspension: Suspension, message: str) -> None:
+        super().__init__(f"SUSPENDED: {message}")
+        self.suspension = suspension
+
+
 class _Stale(Exception):
     """What was decided may rest on an old version of the instance."""
 
@@ -109,8 +118,8 @@ async def advance(
 
     ``if_match`` is the version that the client demands; another one raises ``EntityModified``.
 
-    Raises ``unknown`` when there is no such instance, the failure of a refusal, ``BusinessKeyInUse``,
-    ``StorageUnavailable``, ``Conflict``.
+    Raises ``unknown`` when there is no such instance, the failure of a refusal, ``InstanceSuspended``,
+    ``BusinessKeyInUse``, ``StorageUnavailable``, ``Conflict``.
     """
     change = InstanceChange(operation, given)
     return await advance_in_turn(
@@ -131,7 +140,7 @@ async def advance_in_turn(
 ) -> AdvanceResult[I]:
     """As ``advance``, for what is known only once it is this task's turn at the instance: then it is asked for."""
     refuse_joined(caller)
-    tenant, is_held = caller.tenant, kind in HELD_KINDS
+    tenant, passes = caller.tenant, False
     pause = MIN_PAUSE_S
     asked = time.perf_counter()
     with _begin_span(host, caller, kind, instance_id):
@@ -139,14 +148,13 @@ async def advance_in_turn(
             host.metrics.waits["instance.for_update"].observe(time.perf_counter() - asked)
             change = get_change()
             cached = None if if_match is not None else host.instances.get((tenant, instance_id))
-            passes = False
             for _ in range(MAX_ATTEMPTS):
                 loaded = cached or await _load_instance(host, tenant, instance_id)
                 if loaded is None:
                     raise unknown
                 if if_match is not None:
                     check_if_match(loaded.entity, if_match)
-                passes = await _is_suspended(host, tenant, loaded, is_held=is_held) or passes
+                passes = await _pass_suspension(host, tenant, loaded, kind) or passes
                 try:
                     return await _attempt(
                         host,
@@ -158,10 +166,11 @@ async def advance_in_turn(
                         is_current=cached is None,
                         passes=passes,
                     )
-                except Suspended as suspended:  # since a moment ago: this node does not know yet
-                    if is_held:
-                        raise ProcessConflict(f"SUSPENDED: {suspended.message}") from None
-                    passes = True
+                except Suspended:  # since a moment ago: this node does not know yet
+                    if kind in ENDING_KINDS:
+                        passes = True
+                    else:
+                        await host.runtime.suspensions.load_anew()
                 except _Stale:
                     cached = None
                 except Conflict:
@@ -231,32 +240,42 @@ def _begin_span(
 
 TIMER_KIND: Final = "instance.dispatch_boundary"
 
-HELD_KINDS: Final = frozenset(
-    {"instance.complete_user_task", "instance.retry_step", "instance.signal_wait", "flow.change", TIMER_KIND}
+ENDING_KINDS: Final = frozenset(
+    {"instance.cancel", "instance.cancel_child", "flow.cancel", "flow.terminate", "playbook.cancel"}
 )
-"""What moves instances that a suspension stops. All else is what was half done: results of jobs that were handed out,
-ends of children; or ends them.
-"""
+"""What ends instances, also those that are suspended. All else waits for the end of the suspension, or is refused."""
+
+WAITING_KINDS: Final = frozenset(
+    {"instance.complete_job", "instance.fail_job", "instance.report_progress", "instance.end_child", TIMER_KIND}
+)
+"""What no client asks for: it waits, and is no refusal."""
 
 
 async def refuse_suspended(host: ProcessHost[P, I], caller: Caller, definition: str) -> None:
-    """Raises ``ProcessConflict`` while instances of a definition must not be started."""
+    """Raises ``InstanceSuspended`` while instances of a definition must not be started."""
+    found = await find_definition_suspension(host, caller.tenant, definition)
+    if found is not None:
+        raise InstanceSuspended(found, host.runtime.suspensions.refuse(found).message)
+
+
+async def find_definition_suspension(host: ProcessHost[P, I], tenant: TenantId, definition: str) -> Suspension | None:
+    """The one that keeps instances of a definition from being started."""
     suspensions = host.runtime.suspensions
     if not suspensions.is_current():
         await suspensions.ensure_current()
-    found = suspensions.find_definition(caller.tenant, definition)
-    if found is not None:
-        raise ProcessConflict(f"SUSPENDED: {suspensions.refuse(found).message}")
+    return suspensions.find_definition(tenant, definition)
 
 
-async def _is_suspended(host: ProcessHost[P, I], tenant: TenantId, loaded: LoadedInstance[I], *, is_held: bool) -> bool:
-    """Whether an instance is suspended. Raises ``ProcessConflict`` if that holds what is to be done."""
+async def _pass_suspension(host: ProcessHost[P, I], tenant: TenantId, loaded: LoadedInstance[I], kind: str) -> bool:
+    """Whether an instance is suspended, which does not keep it from being ended. Raises ``InstanceSuspended``."""
     suspensions = host.runtime.suspensions
     if not suspensions.is_current():
         await suspensions.ensure_current()
     found = suspensions.find_process(tenant, loaded.entity.id, loaded.instance.definition_id)
-    if found is not None and is_held:
-        raise ProcessConflict(f"SUSPENDED: {suspensions.refuse(found).message}")
+    if found is not None and kind in WAITING_KINDS:
+        raise InstanceSuspended(found, found.reason)
+    if found is not None and kind not in ENDING_KINDS:
+        raise InstanceSuspended(found, suspensions.refuse(found).message)
     return found is not None
 
 
@@ -285,6 +304,25 @@ async def find_instance(host: ProcessHost[P, I], tenant: TenantId, instance_id: 
     id_ = parse_entity_id(instance_id)
     loaded = None if id_ is None else await _load_instance(host, tenant, id_)
     return None if loaded is None else loaded.instance
+
+
+async def judge(
+    host: ProcessHost[P, I],
+    tenant: TenantId,
+    instance_id: EntityId,
+    operation: InstanceOperation[P, I],
+    *,
+    given: JsonValue = None,
+) -> I | None:
+    """Compute an operation without carrying it out; the instance as it is. Raises the failure of a refusal."""
+    loaded = await _load_instance(host, tenant, instance_id)
+    if loaded is None:
+        return None
+    published = await _find_published(host, tenant, loaded.instance)
+    outcome, _ = await _compute(loaded, InstanceChange(operation, given), published, host.shared.next_moment())
+    if isinstance(outcome, Rejection):
+        raise to_failure(outcome)
+    return loaded.instance
 
 
 def parse_instance_id(instance_id: str, unknown: ProcessNotFound) -> EntityId:
@@ -317,6 +355,24 @@ async def _load_instance(host: ProcessHost[P, I], tenant: TenantId, instance_id:
     return LoadedInstance(entity, instance)
 
 
+async def _find_published(host: ProcessHost[P, I], tenant: TenantId, instance: I) -> PublishedDefinition[P]:
+    published = await host.processes.find(tenant, instance.definition_id, instance.definition_version)
+    assert published is not None, "versions of definitions are never deleted"  # noqa: S101
+    return published
+
+
+async def _compute(
+    loaded: LoadedInstance[I], change: InstanceChange[P, I], published: PublishedDefinition[P], moment: Moment
+) -> tuple[Applied[I] | Rejection, bool]:
+    """What a change comes to, and whether that took a thread."""
+    before, operation = loaded.instance, change.operation
+    return await run_within_turn(
+        lambda: operation(published.brief_process, before, moment),
+        lambda: operation(published.process, before, moment),
+        is_large=is_large(change.given) or len(loaded.entity.document or "") > MAX_INLINE_BYTES,
+    )
+
+
 async def _attempt(
     host: ProcessHost[P, I],
     caller: Caller,
@@ -331,15 +387,10 @@ async def _attempt(
     """Compute and commit one advance, which ``passes`` a suspension of its instance. Raises ``_Stale`` rather than say
     no to what is not ``is_current`` up to date, and ``Suspended``.
     """
-    before, operation = loaded.instance, change.operation
-    published = await host.processes.find(caller.tenant, before.definition_id, before.definition_version)
-    assert published is not None, "versions of definitions are never deleted"  # noqa: S101
+    before = loaded.instance
+    published = await _find_published(host, caller.tenant, before)
     moment = host.shared.next_moment()
-    outcome, is_long = await run_within_turn(
-        lambda: operation(published.brief_process, before, moment),
-        lambda: operation(published.process, before, moment),
-        is_large=is_large(change.given) or len(loaded.entity.document or "") > MAX_INLINE_BYTES,
-    )
+    outcome, is_long = await _compute(loaded, change, published, moment)
     if not is_current and (isinstance(outcome, Rejection) or not outcome.effects):
         raise _Stale
     if isinstance(outcome, Rejection):

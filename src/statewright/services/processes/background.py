@@ -15,18 +15,20 @@ from msgspec import Struct
 from statewright import logs
 from statewright.background import repeat, run_in_background
 from statewright.failures import Failure, ProcessBadRequest
-from statewright.net import uuid_to_ulid
+from statewright.ids import EntityId
 from statewright.processes.language import I, P
 from statewright.services.processes import audit
 from statewright.services.processes.child_ends import build_end_teller
 from statewright.services.processes.hosting import HostedLanguage, ProcessHost, ProcessHosts
 from statewright.services.processes.installing import BackgroundService
 from statewright.services.processes.jobs import build_audit_line
+from statewright.services.processes.kept_reports import JobReport, ReportKeeper, apply_or_keep
 from statewright.services.processes.successors import build_successor_starter
 from statewright.services.processes.timers import TimerScanner
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.scheduler import system_principal
 from statewright.storage.processes import instances, jobs, leases
+from statewright.storage.processes.jobs import WorkOwner
 
 MAX_SWEEP_BATCH: Final = 1_000
 PURGE_INTERVAL: Final = timedelta(minutes=1)
@@ -67,12 +69,10 @@ class LeaseSweeper:
         for lost in await leases.fetch_lost_jobs(
             self._runtime.pool, now=now, limit=MAX_SWEEP_BATCH, loss_limits=limits
         ):
-            lost_jobs = self._hosts.get_hosted(lost.language).lost_jobs
-            assert lost_jobs is not None  # noqa: S101 - its language has a limit
             self._hosts.count_expired_lease(lost.language)
-            caller = Caller(system_principal(lost.tenant))
+            caller, owner = Caller(system_principal(lost.tenant)), WorkOwner(lost.language, lost.instance)
             try:
-                await lost_jobs.fail(caller, lost.instance, uuid_to_ulid(lost.id))
+                await apply_or_keep(self._runtime, caller, EntityId(lost.id), owner, JobReport(outcome="LOST"))
             except Failure as failure:  # the next round finds it again
                 log.warning("lost_job_not_failed", job=lost.id, error=failure.detail)
 
@@ -204,6 +204,7 @@ async def run_process_services(
         "process-ends": build_end_teller(runtime, scan_interval=config.scan_interval).run(),
         "process-leases": LeaseSweeper(runtime, interval=config.sweep_interval).run(),
         "process-resting-jobs": RestingJobs(runtime).run(),
+        "process-kept-reports": ReportKeeper(runtime).run(),
         "process-announcements": announce_jobs(runtime),
     }
     work |= {f"process-push-{number}": pusher.run() for number, pusher in enumerate(pushers)}

@@ -12,10 +12,10 @@ from statewright.failures import ProcessNotFound
 from statewright.net import Moment, uuid_to_ulid
 from statewright.processes.language import Applied, ChildOutcome, I, P, Rejection
 from statewright.services.processes import advancing
-from statewright.services.processes.advancing import InstanceChange
+from statewright.services.processes.advancing import InstanceChange, InstanceSuspended
 from statewright.services.processes.documents import read_object
 from statewright.services.processes.hosting import ProcessHost, ProcessHosts
-from statewright.services.processes.outbox import Outbox, OutboxWorker
+from statewright.services.processes.outbox import SUSPENDED_INTERVAL_US, Outbox, OutboxWorker
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.scheduler import system_principal
 from statewright.storage.processes import children
@@ -44,7 +44,9 @@ def build_end_teller(runtime: Runtime, *, scan_interval: timedelta) -> OutboxWor
 
 
 async def tell_parent(host: ProcessHost[P, I], end: DueEnd) -> None:
-    """Let the parent go on, at most once, whatever others try. Raises what an advance can fail with."""
+    """Let the parent go on, at most once, whatever others try; later if it is suspended. Raises what an advance can
+    fail with.
+    """
     operations = host.language.children
     assert operations is not None, "a language without children has no ends of them"  # noqa: S101
     told = await run_by_size(len(end.outcome), lambda: read_object(end.outcome))
@@ -65,6 +67,10 @@ async def tell_parent(host: ProcessHost[P, I], end: DueEnd) -> None:
             kind="instance.end_child",
             unknown=ProcessNotFound("the parent of an instance is gone"),
         )
+    except InstanceSuspended:
+        until = host.runtime.clock() + SUSPENDED_INTERVAL_US
+        await children.defer_end(host.runtime.pool, end.tenant, end.id, until=until)
+        return
     except ProcessNotFound:
         await children.drop_end(host.runtime.pool, end.tenant, end.id)
         return

@@ -203,8 +203,12 @@ class HostedLanguage(Struct, frozen=True, kw_only=True):
     """With the instance, the job, its result, and the failure where there is no such instance."""
     fail_job: Callable[[Caller, EntityId, str, str, ProcessNotFound], Awaitable[None]]
     """The same, with the reason."""
-    take_report: Callable[[Caller, EntityId, str, JsonValue, int], Awaitable[JsonObject]] | None
-    """With the instance, the job, its report, and when its lease began; ``None``: its jobs report nothing."""
+    check_result: Callable[[TenantId, EntityId, str, JsonValue, ProcessNotFound], Awaitable[None]]
+    """As ``complete_job``, but nothing is done."""
+    take_report: Callable[[Caller, EntityId, str, JsonValue, int, bool], Awaitable[JsonObject]] | None
+    """With the instance, the job, its report, when its lease began, and whether the type of the job is suspended;
+    ``None``: its jobs report nothing.
+    """
     lost_jobs: LostJobs | None
     """``None``: there is no limit."""
     build_payload: Callable[[TenantId, LockedJob], Awaitable[JsonObject]]

@@ -18,6 +18,7 @@ from statewright.services.processes.child_ends import tell_parent
 from statewright.services.processes.hosting import HostedLanguage, LostJobs, ProcessHost, ProcessHosts, find_host
 from statewright.services.processes.job_effects import (
     build_payload,
+    check_result,
     complete_job,
     fail_job,
     fail_lost_job,
@@ -107,6 +108,7 @@ def host_language(runtime: Runtime, language: ProcessLanguage[P, I], *, shares_j
         shares_jobs=shares_jobs,
         complete_job=ResultBatches(host).complete_job if language.merges_results else partial(complete_job, host),
         fail_job=partial(fail_job, host),
+        check_result=partial(check_result, host),
         take_report=None if reports is None else partial(take_report, host, reports),
         lost_jobs=None if losses is None else LostJobs(losses.limit, partial(fail_lost_job, host, losses)),
         build_payload=partial(build_payload, host),

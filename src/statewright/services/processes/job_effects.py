@@ -7,8 +7,18 @@ from statewright.background import run_by_size
 from statewright.failures import InstanceTooLarge, ProcessConflict, ProcessNotFound
 from statewright.ids import EntityId, TenantId
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.net import uuid_to_ulid
-from statewright.processes.language import I, InputPayloads, InstancePayloads, JobPlace, LeaseLosses, P, RunReports
+from statewright.net import Moment, uuid_to_ulid
+from statewright.processes.language import (
+    Applied,
+    I,
+    InputPayloads,
+    InstancePayloads,
+    JobPlace,
+    LeaseLosses,
+    P,
+    Rejection,
+    RunReports,
+)
 from statewright.processes.retries import Backoff
 from statewright.services.processes import advancing
 from statewright.services.processes.documents import decode_text
@@ -62,6 +72,20 @@ async def complete_job(
         await fail_job(host, caller, instance, job, too_large.message, unknown)
 
 
+async def check_result(
+    host: ProcessHost[P, I], tenant: TenantId, instance: EntityId, job: str, result: JsonValue, unknown: ProcessNotFound
+) -> None:
+    """Whether a result could be applied now, without doing so. Raises ``unknown``, ``ProcessBadRequest`` for what the
+    language does not take.
+    """
+
+    def complete(process: P, current: I, moment: Moment) -> Applied[I] | Rejection:
+        return host.language.complete_job(process, current, job, result, moment)
+
+    if await advancing.judge(host, tenant, instance, complete, given=result) is None:
+        raise unknown
+
+
 async def take_report(
     host: ProcessHost[P, I],
     reports: RunReports[P, I],
@@ -70,23 +94,30 @@ async def take_report(
     job: str,
     report: JsonValue,
     lease: int,
+    waits: bool,
 ) -> JsonObject:
-    """Apply what a job reports that goes on; what need not be reported again. Raises ``ProcessConflict`` for a job that
-    is over, ``ProcessBadRequest`` for what the language does not take.
+    """Apply what a job reports that goes on; what need not be reported again. Where the instance, or the type of the
+    job (``waits``), is suspended, nothing is applied: it comes again with the result. Raises ``ProcessConflict`` for a
+    job that is over, ``ProcessBadRequest`` for what the language does not take.
     """
+
+    def take(process: P, current: I, moment: Moment) -> Applied[I] | Rejection:
+        return reports.take_report(process, current, job, report, lease, moment)
+
+    gone = ProcessNotFound("instance of a job is gone")
     try:
-        advanced = await advancing.advance(
-            host,
-            caller,
-            instance,
-            lambda process, current, moment: reports.take_report(process, current, job, report, lease, moment),
-            kind="instance.report_progress",
-            given=report,
-            unknown=ProcessNotFound("instance of a job is gone"),
-        )
+        if not waits:
+            with suppress(advancing.InstanceSuspended):
+                advanced = await advancing.advance(
+                    host, caller, instance, take, kind="instance.report_progress", given=report, unknown=gone
+                )
+                return reports.describe_taken(advanced.instance, job)
+        found = await advancing.judge(host, caller.tenant, instance, take, given=report)
     except ProcessNotFound:
         raise ProcessConflict("the instance is gone") from None
-    return reports.describe_taken(advanced.instance, job)
+    if found is None:
+        raise ProcessConflict("the instance is gone")
+    return reports.describe_taken(found, job)
 
 
 async def fail_lost_job(

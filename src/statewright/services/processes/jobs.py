@@ -32,6 +32,7 @@ from statewright.services.processes import audit
 from statewright.services.processes.advancing import MAX_ATTEMPTS, refuse_joined
 from statewright.services.processes.documents import cut_reason, refuse_unstorable
 from statewright.services.processes.idle_topics import Topic
+from statewright.services.processes.kept_reports import JobReport, apply_or_keep
 from statewright.services.processes.queues import JobQueue
 from statewright.services.processes.writing import parse_entity_id, to_entity_id
 from statewright.services.runtime import Caller, Runtime
@@ -138,9 +139,7 @@ async def complete(
     refuse_joined(caller)
     await refuse_unstorable(result)
     job, owner = await _find_job(queue, caller.tenant, job_id)
-    unknown = build_not_found(job_id)
-    language = queue.get_language(owner.language)
-    await language.complete_job(caller, owner.instance, uuid_to_ulid(job), result, unknown)
+    await apply_or_keep(queue.runtime, caller, job, owner, JobReport(outcome="COMPLETED", result=result))
 
 
 async def fail(queue: JobQueue, caller: Caller, job_id: str, report: FailureReport) -> None:
@@ -155,7 +154,7 @@ async def fail(queue: JobQueue, caller: Caller, job_id: str, report: FailureRepo
     job, owner = await _find_job(queue, caller.tenant, job_id)
     for _ in range(MAX_ATTEMPTS):
         queued = await stored.fetch_queued_job(queue.runtime.pool, caller.tenant, owner.language, job)
-        if queued is None:  # finished
+        if queued is None or queued.kept:  # finished, or reported on
             return
         match decide_retry(_to_job_state(queued), report):
             case Ignored():
@@ -164,9 +163,7 @@ async def fail(queue: JobQueue, caller: Caller, job_id: str, report: FailureRepo
                 if await _requeue(queue, caller, job, owner.language, queued, report):
                     return
             case GivenUp(reason):
-                unknown = build_not_found(job_id)
-                language = queue.get_language(owner.language)
-                await language.fail_job(caller, owner.instance, uuid_to_ulid(job), reason, unknown)
+                await apply_or_keep(queue.runtime, caller, job, owner, JobReport(outcome="FAILED", reason=reason))
                 return
             case _ as never:
                 assert_never(never)
@@ -194,7 +191,8 @@ async def report_progress(
     queued = await stored.fetch_queued_job(queue.runtime.pool, caller.tenant, owner.language, job)
     if queued is None or queued.worker != worker_id or queued.locked_at is None:
         raise lost
-    return await take_report(caller, owner.instance, uuid_to_ulid(job), report, queued.locked_at)
+    waits = queue.runtime.suspensions.find_job_type(caller.tenant, queued.job_type) is not None
+    return await take_report(caller, owner.instance, uuid_to_ulid(job), report, queued.locked_at, waits)
 
 
 async def renew(queue: JobQueue, caller: Caller, job_id: str, *, worker_id: str, lease: timedelta) -> int:

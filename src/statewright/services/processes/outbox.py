@@ -19,6 +19,8 @@ from statewright.ids import Clock, EntityId, TenantId
 from statewright.services.processes.wakeups import DueRows
 
 BACKOFF_INTERVAL: Final = timedelta(seconds=10)
+SUSPENDED_INTERVAL_US: Final = 10_000_000
+"""Between looks at a row that waits for the end of a suspension, which makes it due."""
 MAX_BATCH_SIZE: Final = 100
 MAX_CONCURRENT: Final = 8
 """Rows that one process carries out at a time."""

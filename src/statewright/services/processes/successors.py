@@ -21,7 +21,7 @@ from statewright.services.processes.advancing import InstanceChange
 from statewright.services.processes.documents import read_object
 from statewright.services.processes.hosting import ProcessHost, ProcessHosts
 from statewright.services.processes.incident_rows import build_chain_incident
-from statewright.services.processes.outbox import Outbox, OutboxWorker
+from statewright.services.processes.outbox import SUSPENDED_INTERVAL_US, Outbox, OutboxWorker
 from statewright.services.processes.writing import OUTBOX_DELAY_US, encode_outcome
 from statewright.services.runtime import Caller, Runtime
 from statewright.services.scheduler import system_principal
@@ -58,10 +58,14 @@ def build_successor_starter(runtime: Runtime, *, scan_interval: timedelta) -> Ou
 
 async def start_successor(host: ProcessHost[P, I], child: DueChild) -> None:
     """Start one successor, or give it up for a reason that will not change; at most once, whatever others try. What is
-    not needed any more is cancelled.
+    not needed any more is cancelled; what is suspended is started later.
     """
     if child.is_cancelled:
         await _cancel(host, child)
+        return
+    if await advancing.find_definition_suspension(host, child.tenant, child.definition_id) is not None:
+        until = host.runtime.clock() + SUSPENDED_INTERVAL_US
+        await children.defer_child(host.runtime.pool, child.tenant, child.id, until=until)
         return
     published = await definitions.find_version(host, child.tenant, child.definition_id, child.definition_version)
     if published is None:

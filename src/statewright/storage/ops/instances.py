@@ -22,6 +22,8 @@ class ObservedJob(Struct, frozen=True, kw_only=True):
     locked_at: int | None
     lock_expires_at: int | None
     held: bool
+    kept: bool
+    """Whether it is over, and what was reported of it waits for the end of a suspension."""
 
 
 class ObservedExecution(Struct, frozen=True, kw_only=True):
@@ -62,7 +64,8 @@ OBSERVE: Final = f"""
               FROM (SELECT made.node_id AS node, made.node_type, made.attempt, made.started_at,
                            (SELECT json_build_object('id', job.id, 'type', job.job_type, 'retries', job.retries,
                                                      'worker', job.worker, 'locked_at', job.locked_at,
-                                                     'lock_expires_at', job.lock_expires_at, 'held', job.held)
+                                                     'lock_expires_at', job.lock_expires_at, 'held', job.held,
+                                                     'kept', job.kept_under IS NOT NULL)
                               FROM process_job AS job WHERE job.tenant = $1 AND job.id = made.work) AS job,
                            (SELECT task.id FROM process_task AS task
                              WHERE task.tenant = $1 AND task.id = made.work) AS task

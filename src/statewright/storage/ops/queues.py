@@ -17,8 +17,9 @@ SEEN_WITHIN_US: Final = 60_000_000
 
 class JobQueue(Struct, frozen=True, kw_only=True):
     """The unfinished jobs of a type. ``depth`` of them can be claimed, ``in_flight`` are leased, ``delayed`` rest after
-    a failure, ``held`` wait for their failed instance. ``oldest_age_us`` is the age of the oldest that can be claimed.
-    ``routes`` are the tags that definitions name for them, None where the job type is the tag.
+    a failure, ``held`` wait for their failed instance, or have a report that is kept. ``oldest_age_us`` is the age of
+    the oldest that can be claimed. ``routes`` are the tags that definitions name for them, None where the job type is
+    the tag.
     """
 
     tenant: TenantId
@@ -83,7 +84,8 @@ def _build_queues(condition: str) -> str:
                    count(*) FILTER (WHERE lock_expires_at IS NOT NULL AND locked_at IS NULL AND NOT held) AS delayed,
                    count(*) FILTER (WHERE held) AS held,
                    min(created_at) FILTER (WHERE lock_expires_at IS NULL AND NOT held) AS oldest
-              FROM (SELECT tenant, job_type, tags, locked_at, lock_expires_at, held, created_at
+              FROM (SELECT tenant, job_type, tags, locked_at, lock_expires_at, created_at,
+                             held OR kept_under IS NOT NULL AS held
                       FROM process_job WHERE {condition} LIMIT $1) AS counted
              GROUP BY tenant, job_type, tags) AS route
      GROUP BY tenant, job_type

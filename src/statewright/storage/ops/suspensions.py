@@ -202,6 +202,7 @@ async def end_suspension(
         await _release_process_timers(connection, ended, timers, now_ms)
         if ended.scope in FLAGGED:
             await connection.execute(UNFLAG_ENTITY, tenant, ended.target.id, FLAGGED)
+        await _release_children(connection, ended)
         length_us = (ended.ended_at or ended.since) - ended.since
         details = {
             "scope": ended.scope,
@@ -247,6 +248,37 @@ async def _release_process_timers(
     await connection.execute(
         PROCESS_TIMERS, ended.tenant, target.id, target.definition, now_ms * 1000, timers == "SHIFT", length_us
     )
+
+
+DUE_STARTS: Final = """
+    -- What is just being started or told is skipped: it is looked at again a while later.
+    UPDATE process_child SET not_before = 0
+     WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM process_child
+             WHERE tenant = $1 AND ($2::text IS NULL OR definition_id = $2) AND NOT started
+               FOR UPDATE SKIP LOCKED))
+"""
+
+DUE_ENDS_OF_CHILDREN: Final = """
+    UPDATE process_child_end SET not_before = 0
+     WHERE ctid = ANY (ARRAY(
+            SELECT ended.ctid FROM process_child_end AS ended
+             WHERE ended.tenant = $1
+               AND ($2::uuid IS NULL OR ended.parent = $2)
+               AND ($3::text IS NULL
+                    OR EXISTS (SELECT FROM process_instance AS line
+                                WHERE line.tenant = $1 AND line.id = ended.parent AND line.definition_id = $3))
+               FOR UPDATE SKIP LOCKED))
+"""
+
+
+async def _release_children(connection: asyncpg.Connection, ended: Suspension) -> None:
+    """What waits for instances to start, or to hear of the ends of others, need wait no more."""
+    target = ended.target
+    if ended.scope in ("DEFINITION", "TENANT"):
+        await connection.execute(DUE_STARTS, ended.tenant, target.definition)
+    if ended.scope in (*FLAGGED, "DEFINITION", "TENANT"):
+        await connection.execute(DUE_ENDS_OF_CHILDREN, ended.tenant, target.id, target.definition)
 
 
 MARK_EFFECTIVE: Final = """

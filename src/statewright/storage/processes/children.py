@@ -98,6 +98,17 @@ async def drop_child(pool: Pool, child: DueChild) -> None:
         await connection.execute(DROP_CHILD, child.tenant, child.id, child.is_started)
 
 
+DEFER_CHILD: Final = """
+    UPDATE process_child SET not_before = $3, attempts = 0 WHERE tenant = $1 AND id = $2 AND NOT started
+"""
+
+
+async def defer_child(pool: Pool, tenant: TenantId, child: EntityId, *, until: int) -> None:
+    """Let nobody start an instance before an instant; that it was tried does not count."""
+    async with pool.connection() as connection:
+        await connection.execute(DEFER_CHILD, tenant, child, until)
+
+
 class DueEnd(Struct, frozen=True, kw_only=True):
     """The end of an instance that an execution of its parent waits for. ``outcome`` is JSON text."""
 
@@ -154,6 +165,15 @@ async def drop_end(pool: Pool, tenant: TenantId, child: EntityId) -> None:
     """Nobody waits for the end of an instance any more."""
     async with pool.connection() as connection:
         await connection.execute(DROP_END, tenant, child)
+
+
+DEFER_END: Final = "UPDATE process_child_end SET not_before = $3, attempts = 0 WHERE tenant = $1 AND id = $2"
+
+
+async def defer_end(pool: Pool, tenant: TenantId, child: EntityId, *, until: int) -> None:
+    """Let nobody tell the end of an instance before an instant; that it was tried does not count."""
+    async with pool.connection() as connection:
+        await connection.execute(DEFER_END, tenant, child, until)
 
 
 def _to_end(row: asyncpg.Record) -> DueEnd:

@@ -57,6 +57,8 @@ class QueuedJob(Struct, frozen=True, kw_only=True):
     locked_at: int | None
     lock_expires_at: int | None
     held: bool
+    kept: bool
+    """Whether it is over, and what was reported of it waits for the end of a suspension."""
 
 
 class JobKind(Struct, frozen=True):
@@ -273,7 +275,7 @@ async def fetch_tenants(pool: Pool, language: str, job_types: Sequence[str]) -> 
 
 QUEUED: Final = """
     SELECT instance, definition_id, definition_version, node_id, job_type, retries, worker, locked_at, lock_expires_at,
-           held
+           held, kept_under IS NOT NULL AS kept
       FROM process_job
      WHERE tenant = $1 AND language = $3 AND id = $2
 """
@@ -296,6 +298,7 @@ async def fetch_queued_job(pool: Pool, tenant: TenantId, language: str, job: str
         locked_at=row["locked_at"],
         lock_expires_at=row["lock_expires_at"],
         held=row["held"],
+        kept=row["kept"],
     )
 
 

@@ -18,7 +18,7 @@ REQUEUE: Final = """
     WITH requeued AS (
         UPDATE process_job
            SET retries = retries - 1, worker = '', locked_at = NULL, lock_expires_at = $8
-         WHERE tenant = $1 AND id = $2 AND retries = $3 AND worker = $4 AND NOT held
+         WHERE tenant = $1 AND id = $2 AND retries = $3 AND worker = $4 AND NOT held AND kept_under IS NULL
      RETURNING tenant, instance
     ),
     audited AS (
@@ -72,7 +72,7 @@ async def end_rests(pool: Pool, *, now: int, limit: int) -> list[Topic]:
 
 RENEW: Final = """
     UPDATE process_job SET lock_expires_at = $4
-     WHERE tenant = $1 AND id = $2 AND worker = $3 AND lock_expires_at IS NOT NULL
+     WHERE tenant = $1 AND id = $2 AND worker = $3 AND locked_at IS NOT NULL
  RETURNING lock_expires_at
 """
 
@@ -85,7 +85,7 @@ async def renew_lease(pool: Pool, tenant: TenantId, job: str, *, worker: str, un
 
 RELEASE: Final = """
     UPDATE process_job SET worker = '', locked_at = NULL, lock_expires_at = $5
-     WHERE tenant = $1 AND id = ANY ($2::uuid[]) AND worker = $3 AND lock_expires_at IS NOT NULL
+     WHERE tenant = $1 AND id = ANY ($2::uuid[]) AND worker = $3 AND locked_at IS NOT NULL
        AND language = ANY ($4)
  RETURNING language, job_type
 """

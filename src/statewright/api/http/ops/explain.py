@@ -134,7 +134,7 @@ def _describe_place(place: Place) -> dict[str, object]:
         shown["userTaskId"] = uuid_to_ulid(execution.task)
     if job is None:
         return shown
-    until = None if job.lock_expires_at is None else to_rfc3339(job.lock_expires_at)
+    until = None if job.kept or job.lock_expires_at is None else to_rfc3339(job.lock_expires_at)
     optional: dict[str, object | None] = {
         "worker": job.worker or None,
         "leaseUntil": until if place.phase == "LEASED" else None,
