@@ -5,6 +5,7 @@ clean stop, 1 a failure, 2 a command line that cannot be understood or a stop fo
 one line on stderr. What a command needs is imported by that command: ``--help`` and ``health`` must answer at once.
 """
 
+import gc
 import http.client
 import json
 import os
@@ -41,6 +42,11 @@ if TYPE_CHECKING:
 
 _HEALTH_TIMEOUT_S: Final = 2.0
 """Seconds."""
+
+_LOADING_THRESHOLDS: Final = (100_000, 50, 1_000)
+"""For the collection of garbage until the service is ready and sets its own (app/garbage.py): most of what is imported
+and built stays, and with the usual ones a quarter of a start went into looking at it again and again.
+"""
 
 program = typer.Typer(
     name="statewright",
@@ -105,6 +111,7 @@ def serve(
         settings = Settings.from_environment(os.environ)
         settings = replace(settings, workers=workers or settings.workers)
         _configure_logs(settings)
+        gc.set_threshold(*_LOADING_THRESHOLDS)
         if settings.workers > 1:
             with _require_server("serve"):
                 from statewright.supervisor import serving

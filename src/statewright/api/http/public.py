@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Callable
+from functools import cache
 from typing import Final
 
 import msgspec
@@ -60,10 +61,12 @@ async def _check_health(_request: PublicRequest) -> Response:
 
 
 def _build_docs(document: Document, context_path: str) -> PublicEndpoint:
-    page = Response(render_docs_page(document, context_path), media_type=HTML, headers=PAGE_HEADERS)
+    @cache
+    def render() -> Response:
+        return Response(render_docs_page(document, context_path), media_type=HTML, headers=PAGE_HEADERS)
 
     async def docs(_request: PublicRequest) -> Response:
-        return page
+        return await asyncio.to_thread(render)  # the first time takes a while, which is too much of a start, too
 
     return docs
 

@@ -20,6 +20,7 @@ from urllib.parse import unquote
 from litestar import Litestar
 from litestar.exceptions import MethodNotAllowedException, NotFoundException
 from litestar.handlers import HTTPRouteHandler
+from litestar.plugins import PluginProtocol
 from msgspec import Struct
 
 from statewright.api.http.asgi import Receive, Scope
@@ -206,12 +207,21 @@ class RouteEntry(Struct, frozen=True, eq=False):
         return "//" not in path and path.endswith("/") == self.path.endswith("/")
 
 
+class _RouteTree(Litestar):
+    """Routes without what Litestar has for handlers that answer."""
+
+    @staticmethod
+    def _get_default_plugins(plugins: list[PluginProtocol]) -> list[PluginProtocol]:
+        """None: they would import Pydantic, which takes longer than to build the tree."""
+        return plugins
+
+
 class Router:
     """The routes of one application, each with the base that its path is below."""
 
     def __init__(self, routes: Iterable[tuple[str, Operation | PublicRoute]]) -> None:
         entries = [_build_entry(base, route) for base, route in routes]
-        litestar = Litestar(
+        litestar = _RouteTree(
             route_handlers=[_build_handler(*path) for path in _list_paths(entries)],
             openapi_config=None,
             logging_config=None,
