@@ -63,6 +63,9 @@ class ActionForms:
 
     async def perform(self, action: Action, request: ConsoleRequest, form: Form, origin: str) -> ConsoleResponse:
         """Make the call; send the browser to what it did, or show why it was refused."""
+        refusal = self._refuse(action, request, origin)
+        if refusal is not None:
+            return refusal
         fields = Form(tuple(pair for pair in form.pairs if pair[0] not in FRAME_FIELDS))
         try:
             call = action.build(fields)

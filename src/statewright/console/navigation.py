@@ -23,7 +23,7 @@ def build_navigation(pages: Iterable[Page], viewer: Viewer, current: str) -> tup
     entries: dict[Group, list[NavigationEntry]] = {group: [] for group in GROUPS}
     for page in sorted(pages, key=_rank):
         wanted = page.navigation
-        if wanted is None or not is_offered(page, viewer):
+        if wanted is None or not is_offered(page, viewer) or not viewer.has(wanted.role):
             continue
         inside = current == page.path or (page.path != "/console/" and current.startswith(f"{page.path}/"))
         entries[wanted.group].append(

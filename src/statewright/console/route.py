@@ -18,12 +18,15 @@ Show: TypeAlias = Callable[[ConsoleRequest], Awaitable[View]]
 
 
 class Navigation(Struct, frozen=True):
-    """An entry of the navigation. ``key`` is pressed after ``g``; ``badge`` is the path of the part with its number."""
+    """An entry of the navigation. ``key`` is pressed after ``g``; ``badge`` is the path of the part with its number;
+    ``role`` is the one that the page is of use to, None: everybody.
+    """
 
     group: Group
     label: str
     key: str | None = None
     badge: str | None = None
+    role: str | None = None
 
 
 class Page(Struct, frozen=True, kw_only=True):

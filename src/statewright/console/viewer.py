@@ -32,9 +32,13 @@ class Viewer(Struct, frozen=True, kw_only=True):
         """Whether every change is refused."""
         return READ_ONLY in self.roles
 
+    def has(self, role: str | None) -> bool:
+        """Whether the API shows what only a role may see."""
+        return role is None or role in self.roles or ADMIN_ROLE in self.roles
+
     def may(self, role: str | None) -> bool:
         """Whether an action that needs a role is offered."""
-        return not self.is_read_only and (role is None or role in self.roles or ADMIN_ROLE in self.roles)
+        return not self.is_read_only and self.has(role)
 
 
 class Viewers:

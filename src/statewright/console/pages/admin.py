@@ -8,7 +8,7 @@ from msgspec import Struct
 from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call
 from statewright.console.problems import build_problem
 from statewright.console.request import ConsoleRequest
-from statewright.console.route import Navigation, Page, Routes
+from statewright.console.route import ADMIN, Navigation, Page, Routes
 from statewright.console.values import get_flag, get_int, get_text, get_texts
 from statewright.console.views.page import Crumb, Problem, View
 from statewright.jsonval.values import JsonObject
@@ -248,7 +248,7 @@ ROUTES: Final[Routes] = tuple(
         name=listing.name,
         path=listing.path,
         show=_build_show(listing),
-        navigation=Navigation("System", "Admin") if listing.path == ROOT else None,
+        navigation=Navigation("System", "Admin", role=ADMIN) if listing.path == ROOT else None,
     )
     for listing in LISTINGS
 )

@@ -7,7 +7,7 @@ from msgspec import Struct
 from statewright.console.calls import Reply, build_ops_call
 from statewright.console.problems import build_problem
 from statewright.console.request import ConsoleRequest, InvalidField, Query
-from statewright.console.route import Navigation, Page, Routes
+from statewright.console.route import OPERATOR, Navigation, Page, Routes
 from statewright.console.values import get_instant, get_object, get_text
 from statewright.console.views.page import Download, Problem, View
 from statewright.console.views.text import encode_segment
@@ -116,5 +116,10 @@ def _view_act(item: JsonObject, page_paths: frozenset[str]) -> ActRow:
 
 
 ROUTES: Final[Routes] = (
-    Page(name="audit", path="/console/audit", show=show_audit, navigation=Navigation("System", "Audit", "a")),
+    Page(
+        name="audit",
+        path="/console/audit",
+        show=show_audit,
+        navigation=Navigation("System", "Audit", "a", role=OPERATOR),
+    ),
 )

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Final
 
 from msgspec import Struct
@@ -322,6 +323,8 @@ async def show_entity_events(request: ConsoleRequest) -> View:
     """The latest events of an entity."""
     entity_id = read_entity_id(request)
     events, versions = await request.call(*_call_timeline(entity_id, RECENT_EVENTS))
+    if events.status == HTTPStatus.NOT_FOUND:
+        events.require()
     data = TimelineView(id=entity_id, timeline=view_timeline(entity_id, events, versions, is_page=False))
     return View(data=data)
 

@@ -1,6 +1,7 @@
 """Importing workflows: first a check that changes nothing, then the same body for good (docs/console.md#pages)."""
 
 import asyncio
+from http import HTTPStatus
 from typing import Final
 
 from msgspec import Struct
@@ -132,8 +133,10 @@ def _follow_import(form: Form, _reply: Reply) -> str:
     return build_model_path(*read_form_key(form))
 
 
-async def _show_check(request: ConsoleRequest, form: Form, reply: Reply) -> View:
+async def _show_check(request: ConsoleRequest, form: Form, reply: Reply) -> View | None:
     name, version = read_form_key(form)
+    if reply.status == HTTPStatus.NOT_FOUND:
+        return None
     export = await request.call_one(build_entity_call("model", name, version, "workflow", "export"))
     data = await asyncio.to_thread(view_check, form, reply, export)
     return View(title=f"Check of an import into {name}/{version}", data=data, crumbs=_list_crumbs(name, version))

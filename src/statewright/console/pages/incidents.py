@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import Reply, build_ops_call, build_path
+from statewright.console.calls import Reply, build_ops_call, build_path, build_problem_reply
 from statewright.console.problems import build_problem
 from statewright.console.request import ConsoleRequest
 from statewright.console.route import Navigation, Page, Routes, build_part
@@ -167,7 +167,10 @@ async def show_incident_group(request: ConsoleRequest) -> View:
         ),
         build_ops_call("incidents", query={"fingerprint": fingerprint, "status": STATUSES, "limit": 1}),
     )
-    return view_incident_group(request, fingerprint, found.require(), sample)
+    if not found.require().items and not sample.require().items and not request.query.get("after"):
+        lost = build_problem_reply(sample.call, 404, "INCIDENT_NOT_FOUND", f"no incident has the cause {fingerprint}")
+        lost.require()
+    return view_incident_group(request, fingerprint, found, sample)
 
 
 def view_incident_group(request: ConsoleRequest, fingerprint: str, found: Reply, sample: Reply) -> View:

@@ -1,5 +1,6 @@
 """One model: its workflows with counts, schema, indexes and settings (docs/console.md#pages)."""
 
+from http import HTTPStatus
 from typing import Final
 
 from msgspec import Struct
@@ -251,6 +252,8 @@ async def show_counts(request: ConsoleRequest) -> View:
     """Entities of a model by state, as counted a moment ago."""
     name, version = read_key(request)
     counts = await request.counts.count(request.client, request.viewer.tenant, name, version)
+    if counts.failed is not None and counts.failed.status == HTTPStatus.NOT_FOUND:
+        counts.failed.require()
     problem = None if counts.failed is None else build_problem(counts.failed, retry=request.path)
     return View(data=CountsView(name=name, version=version, counts=counts, problem=problem))
 

@@ -1,6 +1,7 @@
 """What can be done to a model: one call of the API each (docs/console.md#pages)."""
 
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Final
 
 from msgspec import Struct
@@ -101,7 +102,9 @@ def _build_resumption(form: Form) -> ApiCall:
     return build_ops_call("suspensions", form.require("suspension"), "resume", method="POST", body=body, timeout_s=15.0)
 
 
-async def _show_validation(_request: ConsoleRequest, form: Form, reply: Reply) -> View:
+async def _show_validation(_request: ConsoleRequest, form: Form, reply: Reply) -> View | None:
+    if reply.status == HTTPStatus.NOT_FOUND:
+        return None
     name, version = read_form_key(form)
     message = get_text(reply.document, "message")
     is_valid = reply.is_ok and get_flag(reply.document, "success")
