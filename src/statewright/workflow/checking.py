@@ -3,8 +3,8 @@
 The rules are those of the import (``import_checks``), so what is called importable here is imported there.
 """
 
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from typing import Final
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ from statewright.workflow.changes import WorkflowChanges, compare_workflows
 from statewright.workflow.definition import Workflow
 from statewright.workflow.import_checks import find_merged_violations, find_violations
 from statewright.workflow.import_modes import IMPORT_MODES
-from statewright.workflow.import_request import read_import
+from statewright.workflow.import_request import ImportRequest, read_import
 from statewright.workflow.members import UnreadableMember
 from statewright.workflow.review import CheckFinding, Surroundings, list_findings
 from statewright.workflow.structure import find_long_names
@@ -42,14 +42,12 @@ def check_import(document: JsonValue, key: ModelKey, stored: Sequence[Workflow],
     """Check the document of an import for a model with these stored workflows."""
     try:
         request = read_import(document)
-        request.require_model(key)
     except BadRequest as unreadable:
-        at = unreadable.pointer if isinstance(unreadable, UnreadableMember) else ""
-        violation = Violation("INVALID_STRUCTURE", at, unreadable.message)
-        return CheckResult(findings=list_findings([violation], None, None, around), merged=None, changes=None)
+        violations = [_to_violation(unreadable)]
+        return CheckResult(findings=list_findings(violations, None, None, around), merged=None, changes=None)
     if violations := list(islice(find_long_names(request.workflows), MAX_VIOLATIONS)):
         return CheckResult(findings=list_findings(violations, None, None, around), merged=None, changes=None)
-    violations = list(islice(find_violations(request), MAX_VIOLATIONS))
+    violations = list(islice(chain(_find_other_model(request, key), find_violations(request)), MAX_VIOLATIONS))
     merged: tuple[Workflow, ...] | None = None
     if not violations:
         merged = IMPORT_MODES[request.mode](stored, request.workflows)
@@ -60,3 +58,15 @@ def check_import(document: JsonValue, key: ModelKey, stored: Sequence[Workflow],
     if violations or merged is None:
         return CheckResult(findings=findings, merged=None, changes=None)
     return CheckResult(findings=findings, merged=merged, changes=compare_workflows(stored, merged))
+
+
+def _find_other_model(request: ImportRequest, key: ModelKey) -> Iterator[Violation]:
+    try:
+        request.require_model(key)
+    except BadRequest as other:
+        yield _to_violation(other)
+
+
+def _to_violation(refusal: BadRequest) -> Violation:
+    at = refusal.pointer if isinstance(refusal, UnreadableMember) else ""
+    return Violation("INVALID_STRUCTURE", at, refusal.message)

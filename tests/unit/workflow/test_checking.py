@@ -75,6 +75,11 @@ def test_all_errors_are_told_and_not_only_the_first():
     ]
 
 
+def test_what_else_is_wrong_with_an_export_of_another_model_is_told_too():
+    result = checked(a_workflow(version="1.9", A=[]), entityName="other", modelVersion=1)
+    assert [each.code for each in result.findings] == ["INVALID_STRUCTURE", "UNSUPPORTED_VERSION"]
+
+
 def test_an_export_of_another_model_and_an_empty_replacement_are_errors_of_the_document():
     assert told(checked(FINE, entityName="other"), "INVALID_STRUCTURE").path == "/entityName"
     assert told(checked(importMode="REPLACE"), "INVALID_STRUCTURE").path == "/workflows"
