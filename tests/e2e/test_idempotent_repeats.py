@@ -1,17 +1,20 @@
 """Three nodes, and requests with idempotency keys that come many times at once, whose answers are lost, or whose node
 is killed in the middle (docs/reference/operations.md#idempotent-requests).
 
-``STATEWRIGHT_TEST_KEYED_ITEMS=10000`` is the full size of the collections.
+``STATEWRIGHT_TEST_KEYED_ITEMS=10000`` is the full size of the collections, ``STATEWRIGHT_TEST_CUT_CREATES=200`` is how
+many creates kills of their node are to cut off, each at whatever it was at.
 """
 
 import os
+import random
 import re
 import socket
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +38,10 @@ CALLING: Final = ITEMS // 50
 
 TWINS: Final = 100
 
+CUT_CREATES: Final = int(os.environ.get("STATEWRIGHT_TEST_CUT_CREATES", "5"))
+CREATORS: Final = 16
+"""Clients that create entities at once; a kill cuts off a create of most of them."""
+
 SETTINGS: Final = {"NODE_LEASE": "2s", "IDEMPOTENCY_WAIT": "60s", "DISPATCH_WAIT_TIMEOUT": "30s", "DRAIN_WINDOW": "0s"}
 
 MODES: Final = {"called/1": "SYNC", "segmented/1": "COMMIT_BEFORE_DISPATCH"}
@@ -42,18 +49,25 @@ MODES: Final = {"called/1": "SYNC", "segmented/1": "COMMIT_BEFORE_DISPATCH"}
 
 
 @pytest.fixture(scope="module")
-def nodes(database_template: Template, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Program]]:
-    """Three nodes on one database. The last test kills the first of them."""
+def start(database_template: Template, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Program]]:
+    """Starts a node on a database that all have."""
     home: Path = tmp_path_factory.mktemp("repeats")
     with kept_open(database_template.clone()) as database, ExitStack() as stack:
-        programs = [stack.enter_context(started(home, POSTGRES_URL=database, **SETTINGS)) for _ in range(3)]
-        for program in programs:
-            program.ready()
-        for model, mode in MODES.items():
-            processors = [a_processor(mode=mode, responseTimeoutMs=120_000)]
-            go = automated("GO", to="DONE", processors=processors, criterion=when("$.calls", "EQUALS", True))
-            programs[0].api().a_model(a_workflow(NEW=[go], DONE=[]), model=model, sample=item(1))
-        yield programs
+        yield lambda: stack.enter_context(started(home, POSTGRES_URL=database, **SETTINGS))
+
+
+@pytest.fixture(scope="module")
+def nodes(start: Callable[[], Program]) -> list[Program]:
+    """Three nodes. The last two tests kill the first and the second of them."""
+    programs = [start() for _ in range(3)]
+    for program in programs:
+        program.ready()
+    for model, mode in MODES.items():
+        processors = [a_processor(mode=mode, responseTimeoutMs=120_000)]
+        go = automated("GO", to="DONE", processors=processors, criterion=when("$.calls", "EQUALS", True))
+        programs[0].api().a_model(a_workflow(NEW=[go], DONE=[]), model=model, sample=item(1))
+    programs[0].api().a_model(a_workflow(NEW=[automated("GO", to="DONE")], DONE=[]), model="plain/1", sample=item(1))
+    return programs
 
 
 @pytest.fixture
@@ -216,3 +230,48 @@ def test_a_node_is_killed_with_keyed_requests_in_all_stages(
     assert set(numbers.values()) == {1}
     assert set(range(4 * WINDOW)) <= set(numbers)
     assert member.is_idle
+
+
+def create_until_cut_off(api: Api, first: int) -> tuple[dict[int, httpx.Response], int | None]:
+    """Create one entity after the other, each with a key of its own. The answers by number, and the number of the one
+    that the end of the node cut off; None when it came between two.
+    """
+    answers: dict[int, httpx.Response] = {}
+    for number in count(first):
+        try:
+            answers[number] = create(api, "plain/1", f"plain-{number}", item(number))
+        except httpx.ConnectError:
+            return answers, None
+        except httpx.TransportError:
+            return answers, number
+    raise AssertionError("numbers have an end")
+
+
+def test_creates_that_a_kill_cuts_off_at_random_moments_are_done_once(
+    nodes: list[Program], start: Callable[[], Program], crowd: ThreadPoolExecutor
+) -> None:
+    chance, api, doomed = random.Random(2026), nodes[2].api(), nodes[1]
+    answers: dict[int, httpx.Response] = {}
+    cut_off: dict[int, httpx.Response] = {}
+    kills = 0
+    while True:
+        firsts = [(kills * CREATORS + each) * 10_000 for each in range(CREATORS)]
+        working = [crowd.submit(create_until_cut_off, doomed.api(), first) for first in firsts]
+        threading.Event().wait(chance.uniform(0.1, 0.4))
+        doomed.kill()
+        kills += 1
+        for answered, lost in (each.result(4 * PATIENCE_S) for each in working):
+            answers |= answered
+            if lost is not None:
+                cut_off[lost] = create(api, "plain/1", f"plain-{lost}", item(lost))
+        if len(cut_off) >= CUT_CREATES:
+            break
+        doomed = start().ready()
+
+    assert {answer.status_code for answer in (*answers.values(), *cut_off.values())} == {200}
+    for number, first in (answers | cut_off).items():
+        again = create(api, "plain/1", f"plain-{number}", item(number))
+        assert (is_replay(again), again.content) == (True, first.content)
+    assert stored(api, "plain/1") == Counter(dict.fromkeys(answers | cut_off, 1))
+    replays = sum(map(is_replay, cut_off.values()))
+    print(f"{kills} kills cut off {len(cut_off)} creates: {replays} were durable; {len(answers)} were answered")  # noqa: T201
