@@ -21,6 +21,12 @@ from tests.service import PATIENCE_S, Api, RunningService, a_token, done, hosted
 
 MODEL: Json = {"name": "prize", "version": 1}
 ROUND = a_workflow(NEW=[manual("GO", to="BACK")], BACK=[manual("GO", to="NEW")])
+TARGETS: dict[str, Json] = {
+    "ENTITY": {},
+    "MODEL": {"model": MODEL},
+    "WORKFLOW": {"model": MODEL, "workflow": "lifecycle"},
+    "TENANT": {},
+}
 CHANGED = SAMPLE | {"motivation": "changed"}
 MOVES = int(os.environ.get("STATEWRIGHT_TEST_MOVES", "60"))
 
@@ -41,11 +47,11 @@ def suspend(ops: Api, scope: str, **target: Json) -> str:
     return str(response.json()["id"])
 
 
-@pytest.mark.parametrize("scope", ["ENTITY", "MODEL", "TENANT"])
+@pytest.mark.parametrize("scope", ["ENTITY", "MODEL", "WORKFLOW", "TENANT"])
 def test_no_door_lets_a_suspended_entity_be_moved(
     service: RunningService, tenant: str, api: Api, ops: Api, entity: str, scope: str
 ) -> None:
-    target: dict[str, Json] = {"ENTITY": {"id": entity}, "MODEL": {"model": MODEL}, "TENANT": {}}[scope]
+    target = TARGETS[scope] | ({"id": entity} if scope == "ENTITY" else {})
     before = api.read(entity)
     id_ = suspend(ops, scope, **target)
     rpcs = Rpcs(service.grpc, a_token(tenant))
@@ -63,17 +69,19 @@ def test_no_door_lets_a_suspended_entity_be_moved(
     rpcs.refused("EntityUpdateRequest", "SUSPENDED", dataFormat="JSON", payload=change)
     rpcs.refused("EntityUpdateCollectionRequest", "SUSPENDED", dataFormat="JSON", payloads=[change])
     rpcs.refused("EntityTransitionRequest", "SUSPENDED", entityId=entity, transition="GO")
+    patch = {"entityId": entity, "patch": {"motivation": "changed"}, "ifMatch": "*"}
+    rpcs.refused("EntityPatchRequest", "SUSPENDED", patchFormat="MERGE_PATCH", payload=patch)
     assert api.read(entity) == before
     assert len(api.get(f"/entity/{entity}/changes").json()) == 1
     assert done(ops.get(f"/suspensions/{id_}"))["active"] is True
 
 
-@pytest.mark.parametrize("count", [1, 100])
+@pytest.mark.parametrize(("scope", "count"), [("MODEL", 1), ("MODEL", 100), ("WORKFLOW", 1), ("TENANT", 1)])
 def test_no_door_makes_an_entity_of_a_suspended_model(
-    service: RunningService, tenant: str, api: Api, ops: Api, entity: str, count: int
+    service: RunningService, tenant: str, api: Api, ops: Api, entity: str, scope: str, count: int
 ) -> None:
     """A collection fails whole, whichever way it would be stored."""
-    suspend(ops, "MODEL", model=MODEL)
+    suspend(ops, scope, **TARGETS[scope])
     rpcs = Rpcs(service.grpc, a_token(tenant))
     many = [SAMPLE] * count
     refused(api.post("/entity/JSON/prize/1", many if count > 1 else SAMPLE), 409, "SUSPENDED")
