@@ -1,7 +1,12 @@
 """The list of entities with its condition builder (docs/console.md#pages)."""
 
+import pytest
+
+from tests.browser.conftest import OpenTab
 from tests.browser.installation import Installation
 from tests.browser.tab import Tab
+
+expect = pytest.importorskip("playwright.sync_api").expect
 
 LARGE = 1234567890123456789012345678901234567890
 ENTITIES = "/console/models/order/1/entities"
@@ -72,6 +77,24 @@ def test_a_second_click_creates_no_second_entity(tab: Tab, console: Installation
     tab.open("/console/models/box/1/entities?count=1")
     assert "1 match" in page.locator(".paging").inner_text()
     assert page.locator("td.value").inner_text() == str(LARGE)
+
+
+@pytest.mark.parametrize("script", [True, False], ids=["with-script", "without-script"])
+def test_the_call_of_a_form_is_shown_with_what_was_typed_and_is_not_made(
+    open_tab: OpenTab, console: Installation, script: bool
+):
+    tab = open_tab(console, script=script)
+    tab.open("/console/models/invoice/2/entities/new")
+    tab.page.get_by_label("The document as JSON").fill('{"text": "it\'s 0.10"}')
+    tab.page.get_by_role("button", name="As curl").click()
+    shown = tab.page.locator(".confirm")
+    expect(shown).to_contain_text("curl -X POST")
+    expect(shown).to_contain_text(f"{console.root}/api/entity/JSON/invoice/2")
+    expect(shown).to_contain_text("0.10")
+    assert tab.find_violations() == [] if script else True
+    shown.get_by_role("link", name="Close").click()
+    if script:
+        expect(tab.page.get_by_label("The document as JSON")).to_have_value('{"text": "it\'s 0.10"}')
 
 
 def test_without_a_script_a_condition_is_built_and_applied(open_tab, console: Installation):

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from urllib.parse import quote
 
+import httpx
 import pytest
 
 from statewright.console.route import Page
@@ -16,6 +17,7 @@ from tests.browser.work import show_worker
 PAGES = [
     route for route in ROUTES if isinstance(route, Page) and not (route.is_part or route.is_file or route.is_public)
 ]
+PARTS = [route for route in ROUTES if isinstance(route, Page) and route.is_part]
 
 
 def iterate_addresses(console: Installation) -> Iterator[str]:
@@ -43,6 +45,16 @@ def test_every_page_opens_without_a_violation(open_tab: OpenTab, console: Instal
         if found:
             faults[path] = found
     assert faults == {}
+
+
+def test_every_part_opens_by_itself(console: Installation):
+    statuses = {}
+    with httpx.Client(base_url=console.root, timeout=30) as client:
+        for part in PARTS:
+            values = console.parameters | console.own_parameters.get(part.path.replace("/part/", "/", 1), {})
+            path = re.sub(r"\{(\w+)\}", lambda found, values=values: quote(values[found[1]], safe=""), part.path)
+            statuses[path] = client.get(path).status_code
+    assert {path: status for path, status in statuses.items() if status != 200} == {}
 
 
 def test_every_page_without_parameters_opens_on_an_empty_installation(open_tab: OpenTab, empty_console: Installation):

@@ -69,10 +69,11 @@ def test_a_form_of_another_page_does_nothing(client: httpx.Client, console: Inst
 
 @pytest.mark.parametrize("action", ACTIONS)
 def test_no_action_without_its_token(client: httpx.Client, action: str):
-    answer = client.post(
-        f"/console/do/{action}", data={"idempotency_key": "k"}, headers={"sec-fetch-site": "same-origin"}
-    )
-    assert answer.status_code == 403
+    for what in ("do", "call"):
+        answer = client.post(
+            f"/console/{what}/{action}", data={"idempotency_key": "k"}, headers={"sec-fetch-site": "same-origin"}
+        )
+        assert answer.status_code == 403
 
 
 def test_nothing_is_done_by_a_link(client: httpx.Client):

@@ -29,6 +29,15 @@ class ConfirmationView(Struct, frozen=True, kw_only=True):
     curl: str
 
 
+class CallView(Struct, frozen=True, kw_only=True):
+    """The call that a form would make, as a command line."""
+
+    label: str
+    curl: str
+    is_cut: bool
+    back: str
+
+
 class ActionForms:
     """Asks and acts."""
 
@@ -60,6 +69,21 @@ class ActionForms:
         )
         page = View(title=action.label, data=view)
         return self._frame.render_page(request, "pages/confirm.html", page, origin)
+
+    def show_call(self, action: Action, request: ConsoleRequest, form: Form, origin: str) -> ConsoleResponse:
+        """The call that a form would make of what is filled in. Nothing is done."""
+        try:
+            call = action.build(form)
+        except InvalidField as invalid:
+            return self._show_invalid(request, invalid, origin)
+        back = form.get("back")
+        view = CallView(
+            label=action.label,
+            curl=self._frame.format_curl(call, origin),
+            is_cut=not call.fits_line,
+            back=back if back.startswith("/console/") else "/console/",
+        )
+        return self._frame.render_page(request, "pages/call.html", View(title=action.label, data=view), origin)
 
     async def perform(self, action: Action, request: ConsoleRequest, form: Form, origin: str) -> ConsoleResponse:
         """Make the call; send the browser to what it did, or show why it was refused."""

@@ -224,6 +224,22 @@ class Console:
 
         return await self._answer(f"confirm_{name}", browser, confirm)
 
+    async def show_call(self, name: str, browser: BrowserRequest) -> ConsoleResponse:
+        """Show the call that a form would make. It may hold what was typed: so it, too, has to be a form of ours."""
+        action = self._actions.get(name)
+        if action is None:
+            return self._frame.refuse(404, "There is no such action")
+        if is_foreign_form(browser.headers):
+            return self._frame.refuse(403, "This form was not sent by a page of this console")
+
+        async def show(request: ConsoleRequest) -> ConsoleResponse:
+            form = await _read_form(browser)
+            if not check_form_token(request.session, form.get("form_token")):
+                return self._frame.refuse(403, "This form is too old: open its page again, and send it from there")
+            return self._compress(browser, self._forms.show_call(action, request, form, browser.origin))
+
+        return await self._answer(f"call_{name}", browser, show)
+
     async def perform_action(self, name: str, browser: BrowserRequest) -> ConsoleResponse:
         """Carry out an action, and send the browser on. Nothing happens unless the form is of our own page."""
         action = self._actions.get(name)

@@ -12,7 +12,7 @@ from statewright.jsonval.values import JsonObject, JsonValue
 CALL_TIMEOUT_S: Final = 5.0
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
-MAX_CURL_BODY_CHARS: Final = 2_000
+MAX_CURL_BODY_BYTES: Final = 2_000
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Parameters = Mapping[str, str | int | bool | Sequence[str] | None]
@@ -30,6 +30,11 @@ class ApiCall(Struct, frozen=True, kw_only=True):
     headers: tuple[tuple[str, str], ...] = ()
     timeout_s: float = CALL_TIMEOUT_S
 
+    @property
+    def fits_line(self) -> bool:
+        """Whether the body is short enough to stand in a command line."""
+        return self.body is None or len(self.body) <= MAX_CURL_BODY_BYTES
+
     def get_target(self, context_path: str) -> str:
         """Path and query as they are sent."""
         path = f"{context_path}{self.path}" if self.is_below_context else self.path
@@ -43,7 +48,7 @@ class ApiCall(Struct, frozen=True, kw_only=True):
         words += [f"-H {shlex.quote(f'{name}: {value}')}" for name, value in self.headers]
         if self.body is not None:
             text = self.body.decode("utf-8", "replace")
-            shown = text if len(text) <= MAX_CURL_BODY_CHARS else "@body.json"
+            shown = text if self.fits_line else "@body.json"
             words += [f"-H {shlex.quote(f'Content-Type: {self.media_type}')}", f"--data-binary {shlex.quote(shown)}"]
         return " ".join([*words, shlex.quote(f"{origin}{self.get_target(context_path)}")])
 

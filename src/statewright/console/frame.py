@@ -54,9 +54,7 @@ class PageFrame:
     def show(self, request: ConsoleRequest, page: Page, view: View, browser: Browser) -> ConsoleResponse:
         """A page with its frame, or a part without."""
         template = view.template or page.template
-        if page.is_part:
-            return self._render(template, view.status, view=view.data, viewer=request.viewer)
-        frame = self.build(request, view, browser.origin, browser.cookies)
+        frame = self.build(request, view, browser.origin, browser.cookies)  # of a part: what its forms need
         return self._render(template, view.status, frame=frame, view=view.data, viewer=request.viewer)
 
     def show_problem(

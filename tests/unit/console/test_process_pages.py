@@ -61,7 +61,6 @@ def a_form(**fields: str) -> Form:
             ("POST", "/v1/instances/I%2F1/steps/a%20b/retry", b'{"variables":{"n":1.10}}'),
         ),
         ("signal_instance", {"step": "s", "variables": ""}, ("POST", "/v1/instances/I%2F1/signals/s", b"{}")),
-        ("complete_task", {"task": "T"}, ("POST", "/v1/user-tasks/T/complete", b'{"variables":{}}')),
         (
             "change_node_input",
             {"node": "2", "input": "[1.0]"},

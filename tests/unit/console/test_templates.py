@@ -36,6 +36,18 @@ def test_the_rules_find_what_they_are_for():
     assert all(re.search(rule, bad) for rule in FORBIDDEN.values())
 
 
+def test_every_form_that_acts_at_once_shows_its_call():
+    """What asks first, shows it there (docs/console.md#how-to-add-a-page)."""
+    form = re.compile(r'<form [^>]*action="/console/do/(.*?)".*?</form>', re.DOTALL)
+    silent = [
+        f"{path.name}: {found[1]}"
+        for path in TEMPLATES
+        for found in form.finditer(path.read_text())
+        if "as_curl(" not in found[0] and "/console/call/" not in found[0]
+    ]
+    assert silent == []
+
+
 def test_every_template_compiles():
     renderer = Renderer(lambda: 0)
     for path in TEMPLATES:

@@ -94,6 +94,10 @@ def _list_routes(console: "Console") -> list[PublicRoute]:
         browser = _build_browser_request(request)
         return _convert(await console.confirm_action(browser.params["action"], browser))
 
+    async def show_call(request: PublicRequest) -> Response:
+        browser = _build_browser_request(request)
+        return _convert(await console.show_call(browser.params["action"], browser))
+
     async def perform(request: PublicRequest) -> Response:
         browser = _build_browser_request(request)
         return _convert(await console.perform_action(browser.params["action"], browser))
@@ -128,6 +132,7 @@ def _list_routes(console: "Console") -> list[PublicRoute]:
         PublicRoute(method="POST", path=f"{ROOT}/logout", endpoint=log_out),
         PublicRoute(method="GET", path=f"{ROOT}/live", endpoint=listen),
         PublicRoute(method="GET", path=f"{ROOT}/confirm/{{action}}", endpoint=confirm),
+        PublicRoute(method="POST", path=f"{ROOT}/call/{{action}}", endpoint=show_call),
         PublicRoute(method="POST", path=f"{ROOT}/do/{{action}}", endpoint=perform),
         PublicRoute(method="GET", path=f"{ROOT}/static", endpoint=send_file, is_tree=True),
     ]

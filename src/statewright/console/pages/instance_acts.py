@@ -60,11 +60,6 @@ def _build_signal(form: Form) -> ApiCall:
     return build_root_call(*path, method="POST", body=body)
 
 
-def _build_completion(form: Form) -> ApiCall:
-    body = encode({"variables": read_object(form, "variables")})
-    return build_root_call("v1", "user-tasks", form.require("task"), "complete", method="POST", body=body)
-
-
 def _build_input_change(form: Form) -> ApiCall:
     node = form.require("node")
     if not node.isascii() or not node.isdigit() or len(node) > 6:
@@ -213,7 +208,6 @@ ROUTES: Final[Routes] = (
     Action(name="evaluate_tokens", label="Look at tokens", build=_build_move("evaluate"), follow=follow_instance),
     Action(name="retry_step", label="Retry step", build=_build_retry, follow=follow_instance),
     Action(name="signal_instance", label="Signal instance", build=_build_signal, follow=follow_instance),
-    Action(name="complete_task", label="Complete task", build=_build_completion, follow=follow_instance),
     Action(name="change_node_input", label="Change input", build=_build_input_change, follow=follow_instance),
     Action(name="patch_context", label="Change context", build=_build_patch, follow=follow_instance),
     Action(name="inject_token", label="Put in a token", build=_build_token, follow=follow_instance),

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from statewright.console.calls import ApiCall, Reply, build_path, build_root_call
 from statewright.console.pages.incidents import BadgeView, format_badge
+from statewright.console.pages.instances import build_instance_path
 from statewright.console.pages.model_acts import read_json
 from statewright.console.problems import build_problem
 from statewright.console.request import ConsoleRequest, Form, InvalidField, Query
@@ -100,8 +101,8 @@ async def show_task(request: ConsoleRequest) -> View:
     return view_task(request.params["id"], request.query, found.require())
 
 
-def view_task(id_: str, query: Query, found: Reply, *, typed: str = "{}", error: str = "") -> View:
-    """One task, from the list that it is in."""
+def view_task(id_: str, query: Query, found: Reply, *, typed: str = "{}", error: str = "", instance: str = "") -> View:
+    """One task, from the list that it is in. ``instance`` is that to whose page its form leads back."""
     items = found.items
     place = next((place for place, item in enumerate(items) if get_text(item, "id") == id_), None)
     item = {} if place is None else items[place]
@@ -111,7 +112,7 @@ def view_task(id_: str, query: Query, found: Reply, *, typed: str = "{}", error:
         row=None if place is None else _build_task_row(item, query),
         payload=build_tree(item.get("payload")) if "payload" in item else None,
         later=later,
-        kept=_keep(query),
+        kept=(*_keep(query), *((("instance", instance),) if instance else ())),
         call=build_completion(id_, "{}", ""),
         typed=typed,
         error=error,
@@ -195,6 +196,9 @@ def _build_complete(form: Form) -> ApiCall:
 
 
 def _follow_next(form: Form, _reply: Reply) -> str:
+    """Back to the instance from whose page it was completed, else to the task that comes next."""
+    if form.get("instance"):
+        return build_instance_path(form.get("instance"))
     kept = _keep(Query(form.pairs))
     return NEXT + (Query(kept).change() if kept else "")
 
@@ -204,7 +208,14 @@ async def _show_again(request: ConsoleRequest, form: Form, invalid: InvalidField
     query = Query(form.pairs)
     [found] = await request.call(_list_tasks(query, 0, MAX_SEARCHED))
     error = f"This {invalid.reason}."
-    view = view_task(form.require("task"), query, found.require(), typed=form.get("variables"), error=error)
+    view = view_task(
+        form.require("task"),
+        query,
+        found.require(),
+        typed=form.get("variables"),
+        error=error,
+        instance=form.get("instance"),
+    )
     return View(title=view.title, data=view.data, crumbs=view.crumbs, status=view.status, template="pages/task.html")
 
 

@@ -104,10 +104,10 @@ document.addEventListener("keydown", (event) => {
 // What is asked before an action stands in a dialog of the page; without a script it is a page of its own.
 const confirmation = document.getElementById("confirmation");
 
-async function ask(address) {
-  const answer = await fetch(address);
-  const content = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector(".confirm");
-  if (!content) { location.assign(address); return; }
+async function ask(address, init) {
+  const answer = await fetch(address, init);
+  const content = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector(init ? ".confirm, .problem" : ".confirm");
+  if (!content) { if (init) location.reload(); else location.assign(address); return; }
   confirmation.replaceChildren(document.adoptNode(content));
   prepare(confirmation);
   confirmation.showModal();
@@ -115,6 +115,12 @@ async function ask(address) {
 
 document.addEventListener("submit", (event) => {
   const form = event.target;
+  const call = event.submitter?.getAttribute("formaction");
+  if (confirmation && call?.startsWith("/console/call/")) {
+    event.preventDefault();
+    ask(call, { method: "POST", body: new URLSearchParams(new FormData(form, event.submitter)) });
+    return;
+  }
   if (!confirmation || !form.matches("form[data-dialog]")) return;
   event.preventDefault();
   const address = `${form.getAttribute("action")}?${new URLSearchParams(new FormData(form, event.submitter))}`;
@@ -127,7 +133,7 @@ confirmation?.addEventListener("click", (event) => {
 // A form that was sent is not sent again by a second click.
 document.addEventListener("submit", (event) => {
   const form = event.target;
-  if (form.getAttribute("method") !== "post") return;
+  if (event.defaultPrevented || form.getAttribute("method") !== "post") return;
   if (form.dataset.sent) { event.preventDefault(); return; }
   form.dataset.sent = "1";
 });
