@@ -79,9 +79,11 @@ class HeldTimers(Struct, frozen=True, kw_only=True):
 
 
 class HeldProcesses(Struct, frozen=True):
-    """Of which instances no jobs are handed out: these, and those of these definitions."""
+    """Of which instances no jobs are handed out: whether some are suspended, or might be, entities being suspended;
+    and those of these definitions.
+    """
 
-    instances: tuple[str, ...]
+    has_instances: bool
     definitions: tuple[str, ...]
 
 
@@ -296,9 +298,9 @@ def _build_key(suspension: Suspension) -> _Key:
 
 
 def _list_held_processes(of: Mapping[_Key, Suspension]) -> HeldProcesses | None:
-    instances = tuple(key[1] for key in of if key[0] in FLAGGED)
+    has_instances = any(key[0] in FLAGGED for key in of)
     definitions = tuple(key[1] for key in of if key[0] == "DEFINITION")
-    return HeldProcesses(instances, definitions) if instances or definitions else None
+    return HeldProcesses(has_instances, definitions) if has_instances or definitions else None
 
 
 def _covers(suspension: Suspension, run: _Moving) -> bool:

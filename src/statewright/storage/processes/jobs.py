@@ -134,7 +134,13 @@ def _build_claim_of_types(also: str = "") -> str:
     )
 
 
-_NOT_SUSPENDED: Final = "AND instance <> ALL ($8::uuid[]) AND definition_id <> ALL ($9::text[])"
+_NOT_SUSPENDED: Final = """
+    -- They may be ten thousand: to look at all of them here takes less than half of the time that sending them does.
+    AND (NOT $8::boolean
+         OR instance NOT IN (SELECT target::uuid FROM suspension
+                              WHERE tenant = $1 AND scope IN ('ENTITY', 'INSTANCE') AND ended_at IS NULL))
+    AND definition_id <> ALL ($9::text[])
+"""
 
 CLAIM: Final = _build_claim_of_types()
 CLAIM_PLAIN: Final = _build_claim(_build_oldest("IS NULL"))
@@ -162,7 +168,7 @@ async def claim_jobs(
         if held is None:
             rows = await connection.fetch(CLAIM, *args)
         else:
-            rows = await connection.fetch(CLAIM_AROUND, *args, held.instances, held.definitions)
+            rows = await connection.fetch(CLAIM_AROUND, *args, held.has_instances, held.definitions)
     return [_to_locked_job(row) for row in rows]
 
 
@@ -189,7 +195,7 @@ async def claim_route(
 ) -> list[LockedJob]:
     """The same for the jobs of a route."""
     args = (tenant, [route.job_type], limit, lease.worker, lease.now, lease.until, [language])
-    around = () if held is None else (held.instances, held.definitions)
+    around = () if held is None else (held.has_instances, held.definitions)
     tags = () if route.tags is None else (route.tags,)
     if route.tags is None:
         statement = CLAIM_PLAIN if held is None else CLAIM_PLAIN_AROUND
