@@ -28,6 +28,8 @@ class Tab:
     ) -> None:  # Any: Playwright may not be installed
         self.root = root
         self.expected: list[str] = []
+        self.allowed: list[str] = []
+        """Beginnings of addresses outside that a test leads to."""
         self.held: list[Any] = []
         """Requests that a test lets wait until the end."""
         self._faults: list[str] = []
@@ -89,7 +91,7 @@ class Tab:
         return [fault for fault in self._faults if not any(re.search(pattern, fault) for pattern in self.expected)]
 
     def _route(self, route: Any) -> None:
-        if route.request.url.startswith((self.root, "data:")):
+        if route.request.url.startswith((self.root, "data:", *self.allowed)):
             route.continue_()
             return
         self._faults.append(f"foreign address: {route.request.url}")

@@ -1,10 +1,17 @@
 """Whom the console answers, and with which headers (docs/console.md#security)."""
 
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
 import httpx
 import pytest
 
-from statewright.console.route import Action
+from statewright.console.route import Action, Page
 from statewright.console.routes import ROUTES
+from tests.browser.conftest import OpenTab
 from tests.browser.installation import Installation
 from tests.browser.test_routes import iterate_addresses
 
@@ -21,6 +28,7 @@ EXPECTED = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
+PARTS = [route for route in ROUTES if isinstance(route, Page) and (route.is_part or route.is_file)]
 ACTIONS = [route.name for route in ROUTES if isinstance(route, Action)]
 
 
@@ -40,6 +48,64 @@ def test_every_page_has_every_header(client: httpx.Client, console: Installation
         headers = client.get(path).headers
         assert {name: headers.get(name) for name in EXPECTED} == EXPECTED, path
         assert "access-control-allow-origin" not in headers
+
+
+def test_whatever_is_no_page_has_the_headers_too(client: httpx.Client, console: Installation):
+    values = {"id": console.orders[0], "name": "order", "version": "1", "workflow": "fulfilment"} | console.parameters
+    parts = [page.path.format_map(defaultdict(lambda: "x", values)) for page in PARTS]
+    confirmations = [f"/console/confirm/{action}" for action in ACTIONS]
+    others = [
+        "/console/login",
+        "/console/login/start",
+        "/console/live",
+        "/console/static/none/none.js",
+        "/console/do/fire",
+    ]
+    for path in [*parts, *confirmations, *others]:
+        headers = client.get(path).headers
+        found = {name: headers.get(name) for name in EXPECTED}
+        if path.startswith("/console/static/"):
+            found["cache-control"] = "no-store"
+        assert found == EXPECTED, path
+    form = client.post("/console/do/fire", headers={"origin": "http://evil.example"})
+    assert {name: form.headers.get(name) for name in EXPECTED} == EXPECTED
+
+
+class Framing(BaseHTTPRequestHandler):
+    """A page elsewhere that shows whatever its query names in a frame."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(f'<iframe src="{self.path.partition("?")[2]}"></iframe>'.encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def serve_frames() -> Iterator[str]:
+    """The root of a server of such pages."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Framing) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_no_page_is_shown_in_a_frame(open_tab: OpenTab, console: Installation):
+    tab = open_tab(console)
+    tab.expect("in a frame because", "frame-ancestors", "ERR_BLOCKED_BY_RESPONSE", "favicon", "404")
+    with serve_frames() as elsewhere:
+        tab.allowed.append(elsewhere)
+        tab.open(f"{elsewhere}/?{elsewhere}/?x")
+        assert tab.page.frames[1].locator("iframe").count() == 1  # others are shown
+        tab.open(f"{elsewhere}/?{console.root}/console/")
+        frame = tab.page.frames[1]
+        assert frame.locator("nav, main, form").count() == 0
+        assert "Statewright" not in frame.content()
 
 
 def test_the_scripts_may_not_compile_but_for_the_worker(client: httpx.Client):
@@ -67,13 +133,30 @@ def test_a_form_of_another_page_does_nothing(client: httpx.Client, console: Inst
     assert '"UNLOCKED"' in console.api.get("/model/export/SIMPLE_VIEW/draft/1").text
 
 
-@pytest.mark.parametrize("action", ACTIONS)
-def test_no_action_without_its_token(client: httpx.Client, action: str):
-    for what in ("do", "call"):
-        answer = client.post(
-            f"/console/{what}/{action}", data={"idempotency_key": "k"}, headers={"sec-fetch-site": "same-origin"}
+def test_every_form_of_another_page_is_refused(client: httpx.Client):
+    token = get_form_token(client)
+    forms = [
+        *(f"/console/{what}/{action}" for what in ("do", "call") for action in ACTIONS),
+        "/console/login",
+        "/console/logout",
+    ]
+    answers = {
+        (path, *headers.values()): client.post(
+            path, data={"form_token": token, "idempotency_key": "k"}, headers=headers
         )
-        assert answer.status_code == 403
+        for path in forms
+        for headers in ({}, {"origin": "http://evil.example"}, {"sec-fetch-site": "cross-site"})
+    }
+    allowed = {key for key, answer in answers.items() if answer.status_code != 403}
+    assert {path for path, *_ in allowed} <= {"/console/login", "/console/logout"}  # there are no logins in mock mode
+    assert all(answers[key].headers.get("location") == "/console/" for key in allowed)
+
+
+def test_no_action_without_its_token(client: httpx.Client):
+    own = {"sec-fetch-site": "same-origin"}
+    for token in ({}, {"form_token": "x"}, {"form_token": "A" * 88}):
+        for path in (f"/console/{what}/{action}" for what in ("do", "call") for action in ACTIONS):
+            assert client.post(path, data={"idempotency_key": "k"} | token, headers=own).status_code == 403, path
 
 
 def test_nothing_is_done_by_a_link(client: httpx.Client):

@@ -12,7 +12,7 @@ from statewright.api.http.application import Dialect, ErrorFormat
 from statewright.api.http.asgi import Application, ClientGone
 from statewright.api.http.response import TEXT, Response
 from statewright.api.http.router import PublicRequest, PublicRoute, RouteEntry, Router
-from statewright.api.http.security import PAGE_HEADERS, PageGuard
+from statewright.api.http.security import Headers, PageGuard
 from statewright.failures import Failure
 
 if TYPE_CHECKING:
@@ -177,11 +177,18 @@ def _convert(response: "ConsoleResponse") -> Response:
 
 
 def _redirect(target: str) -> Response:
-    return Response(b"", 302, "", (*PAGE_HEADERS, (b"location", target.encode())))
+    return Response(b"", 302, "", (*_list_headers(), (b"location", target.encode())))
 
 
 def _refuse(status: int, text: str) -> Response:
-    return Response(text.encode(), status, TEXT, PAGE_HEADERS)
+    return Response(text.encode(), status, TEXT, _list_headers())
+
+
+def _list_headers() -> Headers:
+    """Those of every page, also where the console itself is not asked."""
+    from statewright.console.guard import NO_STORE, SECURITY_HEADERS
+
+    return (*SECURITY_HEADERS, NO_STORE)
 
 
 def _show_failure(failure: Failure, _path: str) -> Response:
