@@ -38,6 +38,14 @@ from statewright.sdk.operations import (
     workflows,
 )
 from statewright.sdk.operations import search as searching
+from statewright.sdk.operators import (
+    AsyncIncidents,
+    AsyncOps,
+    AsyncSuspensions,
+    Incidents,
+    Ops,
+    Suspensions,
+)
 from statewright.sdk.tls import Tls, read_tls
 from statewright.sdk.tokens import Token, make_token_source, read_token
 
@@ -349,6 +357,21 @@ class Client(_AnyClient):
         """Playbooks."""
         return Playbooks(self._session)
 
+    @property
+    def ops(self) -> Ops:
+        """The operations API: why something waits, who works, what was done."""
+        return Ops(self._session)
+
+    @property
+    def incidents(self) -> Incidents:
+        """Failed work, and doing it again."""
+        return Incidents(self._session)
+
+    @property
+    def suspensions(self) -> Suspensions:
+        """Movement that is stopped at a chosen place."""
+        return Suspensions(self._session)
+
     def close(self) -> None:
         """Ends the connections; a client of a callout leaves them to its node."""
         if self._http is not None:
@@ -419,6 +442,21 @@ class AsyncClient(_AnyClient):
     def playbooks(self) -> AsyncPlaybooks:
         """Playbooks."""
         return AsyncPlaybooks(self._session)
+
+    @property
+    def ops(self) -> AsyncOps:
+        """The operations API: why something waits, who works, what was done."""
+        return AsyncOps(self._session)
+
+    @property
+    def incidents(self) -> AsyncIncidents:
+        """Failed work, and doing it again."""
+        return AsyncIncidents(self._session)
+
+    @property
+    def suspensions(self) -> AsyncSuspensions:
+        """Movement that is stopped at a chosen place."""
+        return AsyncSuspensions(self._session)
 
     async def close(self) -> None:
         """Ends the connections; a client of a callout leaves them to its node."""

@@ -20,13 +20,17 @@ def test_the_examples_of_the_page_run(service: RunningService, tenant: str, monk
     code = "\n".join(blocks).replace('"http://localhost:8080"', "")
     names: dict[str, Any] = {"__name__": "client_page"}
     exec(compile(code, str(PAGE), "exec"), names)
-    assert asyncio.run(names["count_orders"]()) == 1
+    assert asyncio.run(names["count_orders"]()) == 2
     for name in ("client", "patient", "impatient"):
         names[name].close()
 
 
 @pytest.mark.parametrize(
-    "kind", [client.Client, client.Models, client.Workflows, client.Searches, client.Steps, client.Flows]
+    "kind",
+    [
+        *(client.Client, client.Models, client.Workflows, client.Searches, client.Steps, client.Flows),
+        *(client.Ops, client.Incidents, client.Suspensions),
+    ],
 )
 def test_the_page_names_every_operation(kind: type) -> None:
     operations = {name for name, value in vars(kind).items() if hasattr(value, "__wrapped__")}

@@ -19,6 +19,9 @@ PAIRS = [
     (client.Steps, client.AsyncSteps),
     (client.Flows, client.AsyncFlows),
     (client.Playbooks, client.AsyncPlaybooks),
+    (client.Ops, client.AsyncOps),
+    (client.Incidents, client.AsyncIncidents),
+    (client.Suspensions, client.AsyncSuspensions),
 ]
 
 
