@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 
 from statewright.storage.ops import instance_counts
+from statewright.storage.ops.instance_counts import INSTANCES, STEPS, UNDER_WAY
+from tests.database import connected
 from tests.integration.ops.builders import ops_api
 from tests.integration.steps_http.conftest import definition, started, step, uploaded
 from tests.service import Api, RunningService, done, refused
@@ -48,3 +50,41 @@ def test_counts_are_bounded(ops: Api, v1: Api, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(instance_counts, "MAX_UNDER_WAY", 1)
     for path in ("", "/steps?language=steps&definitionId=errand"):
         assert done(ops.get(f"/instance-counts{path}"))["isLowerBound"] is True
+
+
+FILL = """
+    INSERT INTO process_instance (tenant, id, language, definition_id, status)
+    SELECT CASE WHEN n % 20 = 0 THEN $1 ELSE $1 || n % 20 END, gen_random_uuid(), 'steps', 'errand' || n % 7,
+           CASE WHEN n % 3 = 0 THEN 'ACTIVE' ELSE 'COMPLETED' END
+      FROM generate_series(1, 20000) AS n
+"""
+EXECUTIONS = """
+    INSERT INTO process_execution (tenant, instance, id, language, node_id, node_type, attempt, status, started_at)
+    SELECT tenant, id, gen_random_uuid(), language, 'work', 'SERVICE_TASK', 1, 'RUNNING', 1
+      FROM process_instance WHERE tenant LIKE $1 || '%'
+"""
+
+
+async def test_instances_are_counted_by_indexes(service: RunningService, tenant: str) -> None:
+    by_definition = "process_instance_definition"
+    cases: list[tuple[str, tuple[str | None, ...], tuple[str, ...]]] = [
+        (INSTANCES, (None, None), ("process_instance_",)),
+        (INSTANCES, ("steps", None), ("process_instance_",)),
+        (INSTANCES, ("steps", "errand1"), (by_definition,)),
+        (UNDER_WAY, ("steps", "errand1"), (by_definition,)),
+        (STEPS, ("steps", "errand1"), (by_definition, "process_execution_pkey")),
+    ]
+    async with connected(service.database) as database:
+        transaction = database.transaction()
+        await transaction.start()
+        try:
+            await database.execute(FILL, tenant)
+            await database.execute(EXECUTIONS, tenant)
+            await database.execute("ANALYZE process_instance, process_execution")
+            for statement, chosen, indexes in cases:
+                rows = await database.fetch(f"EXPLAIN (COSTS OFF) {statement}", tenant, *chosen, 100)
+                plan = "\n".join(row[0] for row in rows)
+                assert "Seq Scan" not in plan, plan
+                assert all(index in plan for index in indexes), plan
+        finally:
+            await transaction.rollback()

@@ -44,6 +44,7 @@ for command in (
     wait.wait,
     transactions.transaction,
     transactions.events,
+    transactions.changes,
     audit.idempotency,
     audit.audit,
     suspensions.suspend,

@@ -1,5 +1,6 @@
-"""``statewright ops transaction`` and ``events``: what a transaction has written, and what happened to an entity
-(docs/reference/operations.md#transactions, docs/reference/operations.md#events-of-runs).
+"""``statewright ops transaction``, ``events`` and ``changes``: what a transaction has written, what happened to one
+entity, and to all (docs/reference/operations.md#transactions, docs/reference/operations.md#events-of-runs,
+docs/reference/operations.md#changes).
 """
 
 from typing import TYPE_CHECKING, Annotated
@@ -58,3 +59,33 @@ def events(
         return
     rows = [(each["at"], each["eventType"], each.get("state", ""), each["details"]) for each in listed]
     print_table(("at", "event", "state", "details"), rows)
+
+
+@with_client
+def changes(
+    client: "Client",
+    model: Annotated[str | None, typer.Option(help="Only of models with this name.", show_default=False)] = None,
+    actor: Annotated[str | None, typer.Option(help="Only by or for who has this id.", show_default=False)] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Not before this instant.", metavar="RFC3339", show_default=False)
+    ] = None,
+    before: Annotated[
+        str | None, typer.Option(help="Before this instant.", metavar="RFC3339", show_default=False)
+    ] = None,
+    limit: Limit = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List what was done to entities, the newest first."""
+    query = {"model": model, "actor": actor, "atFrom": since, "atTo": before}
+    listed = list_first(client, "/changes", query, limit)
+    if as_json:
+        print_document(listed)
+        return
+    print_table(("at", "who", "entity", "model", "change", "state"), [_describe_change(each) for each in listed])
+
+
+def _describe_change(change: Json) -> tuple[object, ...]:
+    model, who = change.get("model"), change.get("attributedTo")
+    name = f"{model['name']}/{model['version']}" if model else ""
+    known = (change.get("changeType", ""), change.get("state", ""))
+    return (change["at"], who["id"] if who else "", change["entityId"], name, *known)

@@ -3,6 +3,7 @@
 from typing import Final
 
 from statewright.api.http.ops.audit import AUDIT
+from statewright.api.http.ops.changes import CHANGES
 from statewright.api.http.ops.events import EVENTS
 from statewright.api.http.ops.explain import EXPLAIN
 from statewright.api.http.ops.idempotency import IDEMPOTENCY
@@ -29,6 +30,7 @@ VERSION: Final = "1.0"
 
 FEATURES: Final = (
     "audit",
+    "changes",
     "entity-events",
     "entity-search",
     "explain",
@@ -73,6 +75,7 @@ OPS_ROUTES: Final[tuple[OpsRoute, ...]] = (
         problems=("BAD_REQUEST",),
     ),
     *AUDIT,
+    *CHANGES,
     *EFFECTIVE_SETTINGS,
     *EVENTS,
     *EXPLAIN,

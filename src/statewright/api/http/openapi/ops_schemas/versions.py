@@ -15,6 +15,7 @@ from statewright.api.http.openapi.shapes import (
     define_array,
     define_object,
     define_open_object,
+    ref,
 )
 
 _VERSION_MEMBERS: Final = (
@@ -75,6 +76,22 @@ VERSIONS: Final[Document] = {
         changeType=_VERSION["changeType"],
     ),
     "OpsWrittenEntities": define_list("OpsWrittenEntity"),
+    "OpsChange": define_open_object(
+        "at entityId transactionId events",
+        at=INSTANT,
+        entityId=UUID,
+        transactionId=UUID,
+        events=INT32,
+        model=MODEL,
+        state=TEXT,
+        transition=TEXT,
+        changeType=_VERSION["changeType"],
+        attributedTo=_VERSION["attributedTo"],
+        executedBy=_VERSION["executedBy"],
+    ),
+    "OpsChanges": define_open_object(
+        "items scanned", items=define_array(ref("OpsChange")), scanned=INT32, nextCursor=TEXT
+    ),
     "OpsEvent": define_open_object(
         "at transactionId eventType details data",
         at=INSTANT,
