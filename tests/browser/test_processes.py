@@ -27,6 +27,8 @@ def test_tokens_move_on_and_a_join_says_which_branch_lacks(tab: Tab, console: In
     page = tab.page
     open_instance(tab, instance)
     page.locator("g.node.active", has_text="Ask the boss").wait_for()
+    before = page.get_by_label("As it was at").input_value()
+    assert tab.context.request.get(str(page.locator(".waits a[href*=tasks]").get_attribute("href"))).ok
     page.locator("summary", has_text="Complete this task").click()
     page.get_by_label("Variables as JSON").first.fill('{"approved": true}')
     page.get_by_role("button", name="Complete", exact=True).click()
@@ -39,6 +41,19 @@ def test_tokens_move_on_and_a_join_says_which_branch_lacks(tab: Tab, console: In
     page.locator("g.node.active", has_text="Open an account").wait_for()
     page.get_by_text("waits for a worker").wait_for()
     page.locator(".badge.bad", has_text="no worker").wait_for()
+    assert (
+        page.get_by_role("link", name="create-account").get_attribute("href")
+        == "/console/queues/JOB_TYPE/create-account"
+    )
+
+    page.get_by_label("As it was at").fill(before)
+    page.get_by_role("button", name="Show", exact=True).click()
+    page.get_by_text("As it was on").wait_for()
+    wait_for_diagram(tab)
+    assert page.locator("g.node.active", has_text="Ask the boss").count() == 1
+    assert "Open an account" not in page.locator(".waits").inner_text()
+    assert "approved" not in page.locator("main").inner_text()
+    assert page.locator("main form[method=post], main form[data-dialog]").count() == 0
 
 
 def test_a_cancellation_says_what_it_withdraws(tab: Tab, console: Installation):

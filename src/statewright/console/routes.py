@@ -32,8 +32,10 @@ from statewright.console.pages import (
     tasks,
     topics,
     workers,
+    workflow,
     workflow_acts,
-    workflows,
+    workflow_diff,
+    workflow_parts,
 )
 from statewright.console.route import Routes
 
@@ -65,5 +67,7 @@ ROUTES: Final[Routes] = (
     *tasks.ROUTES,
     *topics.ROUTES,
     *workers.ROUTES,
-    *workflows.ROUTES,
+    *workflow.ROUTES,
+    *workflow_diff.ROUTES,
+    *workflow_parts.ROUTES,
 )

@@ -10,8 +10,8 @@ from statewright.console.diagrams.process import NodeState, mark_process, read_f
 from statewright.console.pages import definition_acts, instance_acts
 from statewright.console.pages.definition_diff import compare_graphs
 from statewright.console.pages.definitions import view_counts
-from statewright.console.pages.instance import find_states, find_writers
 from statewright.console.pages.instance_acts import describe_withdrawn
+from statewright.console.pages.instance_state import find_states, find_writers
 from statewright.console.process_languages import FLOWS, PLAYBOOKS, STEPS, find_entity_id
 from statewright.console.request import Form, InvalidField
 from statewright.console.route import Action

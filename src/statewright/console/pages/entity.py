@@ -16,7 +16,7 @@ from statewright.console.diagrams.workflow import (
     read_workflow,
 )
 from statewright.console.pages.model import build_model_path
-from statewright.console.pages.workflows import build_workflow_path, draw_picture
+from statewright.console.pages.workflow import build_workflow_path, draw_picture
 from statewright.console.problems import build_problem
 from statewright.console.request import ConsoleRequest
 from statewright.console.route import Page, Routes, build_part

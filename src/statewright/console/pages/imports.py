@@ -17,7 +17,8 @@ from statewright.console.pages.model import (
     view_head,
 )
 from statewright.console.pages.model_acts import read_form_key, read_json
-from statewright.console.pages.workflows import Finding, SentenceView, list_sentences, view_findings
+from statewright.console.pages.workflow_diff import SentenceView, list_sentences
+from statewright.console.pages.workflow_parts import Finding, view_findings
 from statewright.console.problems import build_problem
 from statewright.console.request import ConsoleRequest, Form, InvalidField
 from statewright.console.route import Action, Page, Routes

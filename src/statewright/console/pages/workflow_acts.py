@@ -4,7 +4,7 @@ from typing import Final
 
 from statewright.console.calls import ApiCall, Reply, build_ops_call
 from statewright.console.pages.model_acts import read_form_key
-from statewright.console.pages.workflows import build_workflow_path
+from statewright.console.pages.workflow import build_workflow_path
 from statewright.console.request import ConsoleRequest, Form
 from statewright.console.route import OPERATOR, Action, Routes
 from statewright.console.views.page import Choice, Confirmation

@@ -1,0 +1,134 @@
+"""Parts of the page of a workflow: live counts and incidents, and what a check finds (docs/console.md#diagrams)."""
+
+import asyncio
+from typing import Final
+
+from msgspec import Struct
+
+from statewright.console.calls import Reply, build_ops_call
+from statewright.console.counts import ModelCounts
+from statewright.console.diagrams.plan import write_marks
+from statewright.console.diagrams.workflow import (
+    Overlay,
+    mark_workflow,
+    read_workflow,
+)
+from statewright.console.pages.model import read_key
+from statewright.console.pages.workflow import ROWS, call_export, find_workflow
+from statewright.console.problems import build_problem
+from statewright.console.request import ConsoleRequest
+from statewright.console.route import Routes, build_part
+from statewright.console.values import get_object, get_text
+from statewright.console.views.page import Problem, View
+from statewright.console.views.text import format_count
+from statewright.jsonval.codec import encode
+
+PART: Final = "/models/{name}/{version}/workflows/{workflow}"
+MAX_INCIDENTS: Final = 200
+MAX_FINDINGS: Final = 100
+
+
+class MarksView(Struct, frozen=True, kw_only=True):
+    """Live counts and incidents of a workflow; ``marks`` is JSON for the script of the page, ``path`` that of the part,
+    which asks for itself again.
+    """
+
+    path: str
+    marks: str
+    counts: ModelCounts
+    states: tuple[tuple[str, str, str], ...]
+    """Of each state that has either: its name, its entities and its incidents."""
+    left_out: int
+    problem: Problem | None
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """What the check of the stored workflow says."""
+
+    mark: str
+    severity: str
+    code: str
+    message: str
+    hint: str
+    place: str
+
+
+class FindingsView(Struct, frozen=True, kw_only=True):
+    """The findings, the worst first."""
+
+    findings: tuple[Finding, ...]
+    left_out: int
+    problem: Problem | None
+
+
+async def show_workflow_marks(request: ConsoleRequest) -> View:
+    """Live counts and incidents, put on the diagram."""
+    name, version = read_key(request)
+    workflow = request.params["workflow"]
+    export, incidents = await request.call(
+        call_export(name, version),
+        build_ops_call("incidents", query={"model": f"{name}/{version}", "limit": MAX_INCIDENTS}),
+    )
+    counts = await request.counts.count(request.client, request.viewer.tenant, name, version)
+    return await asyncio.to_thread(view_marks, request.path, workflow, export, counts, incidents)
+
+
+def view_marks(path: str, workflow: str, export: Reply, counts: ModelCounts, incidents: Reply) -> View:
+    """The marks from the answers of the API. Raises ``CallFailed`` where there is no such workflow."""
+    graph = read_workflow(find_workflow(export, workflow))
+    known = frozenset(graph.states)
+    counted = {each.state: format_count(each.count) for each in counts.states if each.state in known}
+    troubled: dict[str, int] = {}
+    for item in incidents.items:
+        state = get_text(get_object(item, "subject"), "state")
+        if state in known:
+            troubled[state] = troubled.get(state, 0) + 1
+    bounded = len(incidents.items) >= MAX_INCIDENTS
+    shown = {state: format_count(count, is_lower_bound=bounded) for state, count in troubled.items()}
+    listed = [state for state in graph.states if state in counted or state in shown]
+    data = MarksView(
+        path=path,
+        marks=write_marks(mark_workflow(graph, Overlay(counts=counted, incidents=shown))),
+        counts=counts,
+        states=tuple((state, counted.get(state, "0"), shown.get(state, "")) for state in listed[:ROWS]),
+        left_out=max(0, len(listed) - ROWS),
+        problem=build_problem(counts.failed) if counts.failed is not None else None,
+    )
+    return View(data=data)
+
+
+async def show_workflow_findings(request: ConsoleRequest) -> View:
+    """What a check of the stored workflow finds."""
+    name, version = read_key(request)
+    export = await request.call_one(call_export(name, version))
+    document = find_workflow(export, request.params["workflow"])
+    body = encode({"importMode": "MERGE", "workflows": [document]})
+    check = await request.call_one(
+        build_ops_call("models", name, version, "workflow", "check", method="POST", body=body)
+    )
+    return View(data=view_findings(check))
+
+
+def view_findings(check: Reply) -> FindingsView:
+    """The findings of a check."""
+    if not check.is_ok:
+        return FindingsView(findings=(), left_out=0, problem=build_problem(check))
+    marks = {"ERROR": "bad", "WARNING": "warn"}
+    findings = tuple(
+        Finding(
+            mark=marks.get(get_text(item, "severity"), "info"),
+            severity=get_text(item, "severity").lower(),
+            code=get_text(item, "code"),
+            message=get_text(item, "message"),
+            hint=get_text(item, "hint"),
+            place=get_text(item, "path").removeprefix("/workflows/0"),
+        )
+        for item in Reply(call=check.call, status=check.status, value=check.document.get("findings")).items
+    )
+    return FindingsView(findings=findings[:MAX_FINDINGS], left_out=max(0, len(findings) - MAX_FINDINGS), problem=None)
+
+
+ROUTES: Final[Routes] = (
+    build_part("workflow_marks", f"{PART}/marks", show_workflow_marks),
+    build_part("workflow_findings", f"{PART}/findings", show_workflow_findings),
+)
