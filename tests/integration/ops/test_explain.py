@@ -3,6 +3,7 @@
 import os
 import random
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Final
 
 import asyncpg
@@ -152,6 +153,22 @@ def test_an_operator_can_have_members_judge(api: Api, ops: Api, service: Running
     refused(ops.get(path), 403, "FORBIDDEN")
     past = refused(operator.get(f"{path}&pointInTime=2020-01-01T00:00:00Z"), 400, "BAD_REQUEST")
     assert past["properties"]["parameter"] == "evaluateFunctions"
+
+
+def test_whoever_asks_is_told_whether_it_may_fire_a_transition(
+    api: Api, ops: Api, service: RunningService, tenant: str
+) -> None:
+    [entity] = settled_in(api, manual("GO", to="THERE"))
+    [open_] = explain(ops, entity)["transitions"]
+    assert open_["permission"] == {"allowed": True, "whyNot": []}
+    reader = ops_api(service, tenant, "ROLE_ADMIN", "ROLE_READ_ONLY")
+    [closed] = explain(reader, entity)["transitions"]
+    assert closed["permission"]["allowed"] is False
+    assert [each["code"] for each in closed["permission"]["whyNot"]] == ["READ_ONLY"]
+    assert closed | {"permission": open_["permission"]} == open_
+    fire = f"/entity/JSON/{entity}/GO"
+    refused(replace(reader, url=api.url).put(fire, SAMPLE), 403, "READ_ONLY")
+    assert api.put(fire, SAMPLE).status_code == 200
 
 
 def test_since_is_when_the_state_was_entered(api: Api, ops: Api) -> None:

@@ -8,8 +8,8 @@ from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import POINT_IN_TIME, Query
 from statewright.engine.explanation import ProcessorOutlook, TransitionOutlook
-from statewright.entity import ScheduledTask
-from statewright.failures import Forbidden, InvalidParameter, ProcessNotFound
+from statewright.entity import Principal, ScheduledTask
+from statewright.failures import Forbidden, InvalidParameter, ProcessNotFound, ReadOnly
 from statewright.instants import to_rfc3339
 from statewright.jsonval.quoting import quote
 from statewright.net import uuid_to_ulid
@@ -34,10 +34,10 @@ async def explain_entity(request: Request) -> Response:
     found = await explaining.explain(
         request.runtime, request.caller, request.entity_id(), instant=instant, asks_members=asks_members
     )
-    return Response(encode_json(_describe(found)))
+    return Response(encode_json(_describe(found, request.principal)))
 
 
-def _describe(found: EntityExplanation) -> dict[str, object]:
+def _describe(found: EntityExplanation, principal: Principal) -> dict[str, object]:
     entity, explanation = found.entity, found.explanation
     shown: dict[str, object] = {
         "entityId": entity.id,
@@ -52,7 +52,7 @@ def _describe(found: EntityExplanation) -> dict[str, object]:
         },
         "verdict": explanation.verdict,
         "summary": explanation.summary,
-        "transitions": [_describe_transition(each) for each in explanation.transitions],
+        "transitions": [_describe_transition(each, principal) for each in explanation.transitions],
     }
     if found.since is not None:
         shown["since"] = to_rfc3339(found.since)
@@ -65,7 +65,7 @@ def _describe(found: EntityExplanation) -> dict[str, object]:
     return shown
 
 
-def _describe_transition(transition: TransitionOutlook) -> dict[str, object]:
+def _describe_transition(transition: TransitionOutlook, principal: Principal) -> dict[str, object]:
     return {
         "name": transition.name,
         "next": transition.next,
@@ -75,7 +75,17 @@ def _describe_transition(transition: TransitionOutlook) -> dict[str, object]:
         "blockedBy": transition.blocked_by,
         "criterion": transition.criterion,
         "processors": [_describe_processor(each) for each in transition.processors],
+        "permission": _describe_permission(principal),
         "timer": None if transition.timer is None else _describe_timer(transition.timer),
+    }
+
+
+def _describe_permission(principal: Principal) -> dict[str, object]:
+    """Whether who asks may fire a transition, and why not."""
+    refusals = [ReadOnly()] if principal.is_read_only else []
+    return {
+        "allowed": not refusals,
+        "whyNot": [{"code": each.code, "message": each.message} for each in refusals],
     }
 
 

@@ -52,7 +52,7 @@ EXPLANATIONS: Final[Document] = {
         timers=define_array(_TIMER),
     ),
     "OpsTransition": define_open_object(
-        "name next kind disabled wouldFire blockedBy criterion processors timer",
+        "name next kind disabled wouldFire blockedBy criterion processors permission timer",
         name=TEXT,
         next=TEXT,
         kind={"type": "string", "enum": ["AUTOMATED", "MANUAL", "SCHEDULED"]},
@@ -67,6 +67,11 @@ EXPLANATIONS: Final[Document] = {
         criterion={"type": ["object", "null"], "additionalProperties": True},
         processors=define_array(
             define_open_object("name mode tags", name=TEXT, mode=TEXT, tags=define_array(TEXT), members=INT32)
+        ),
+        permission=define_open_object(
+            "allowed whyNot",
+            allowed=FLAG,
+            whyNot=define_array(define_open_object("code message", code=TEXT, message=TEXT)),
         ),
         timer={**_TIMER, "type": ["object", "null"]},
     ),
