@@ -1,6 +1,6 @@
 """The console of a process: whom it asks for logins, by the mode of the settings (docs/console.md#login)."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
@@ -72,6 +72,18 @@ class ConsoleSessions:
         """Raises ``SessionsUnavailable``, as everything here."""
         async with _translate():
             return await self._stored.find(digest)
+        raise AssertionError
+
+    async def find_all(self, digests: Collection[bytes]) -> Sequence[ConsoleSessionRow]:
+        """Those of some logins that there are."""
+        async with _translate():
+            return await self._stored.find_all(digests)
+        raise AssertionError
+
+    async def sweep(self, now: int) -> bool:
+        """Remove what has ended; whether there are others."""
+        async with _translate():
+            return await self._stored.sweep(now)
         raise AssertionError
 
     async def add(

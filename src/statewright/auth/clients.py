@@ -10,7 +10,8 @@ from typing import Final, Protocol
 import bcrypt
 from msgspec import Struct
 
-from statewright.auth.guesses import Allowance, GuessLimiter, TooManyGuesses, name_address
+from statewright.addresses import name_address
+from statewright.auth.guesses import Allowance, GuessLimiter, TooManyGuesses
 from statewright.ids import TenantId
 from statewright.lru import LruCache
 from statewright.settings import Secret, Settings

@@ -7,7 +7,6 @@ while the failures are forgotten. What is remembered of sources is bounded, what
 """
 
 from collections.abc import Callable
-from ipaddress import IPv6Address, ip_address
 from time import monotonic
 from typing import Final
 
@@ -19,9 +18,6 @@ from statewright.lru import LruCache
 MAX_SOURCES: Final = 4096
 FORGET_AFTER_S: Final = 300.0
 """Without a guess in so long, the failures of a source are forgotten."""
-
-IPV6_SITE_BITS: Final = 64
-"""Whoever has one address of IPv6 has so many of its last bits at will."""
 
 log = logs.logger(__name__)
 
@@ -105,17 +101,3 @@ class GuessLimiter:
             source.failures, source.paused_until = 0, 0.0
         source.last = now
         return source
-
-
-def name_address(address: str) -> str:
-    """The source that an address belongs to: itself, of IPv6 its site."""
-    try:
-        parsed = ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(parsed, IPv6Address):
-        mapped = parsed.ipv4_mapped
-        if mapped is None:
-            return f"{int(parsed) >> (128 - IPV6_SITE_BITS):x}::/{IPV6_SITE_BITS}"
-        parsed = mapped
-    return str(parsed)

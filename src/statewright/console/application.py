@@ -99,7 +99,7 @@ class Console:
         self._read_clock = read_clock
         self._viewers = Viewers()
         self._counts = KeptCounts()
-        self.live = LiveHints()
+        self.live = LiveHints(sessions.find_ended)
         self._rendering = asyncio.Semaphore(MAX_RENDERED)
         pages = [route for route in ROUTES if isinstance(route, Page)]
         self._page_paths = frozenset(page.path for page in pages if not page.is_part)
@@ -111,6 +111,7 @@ class Console:
     async def close(self) -> None:
         """End what pages have begun, and the streams of those that are open."""
         await self.live.close()
+        await self._sessions.close()
         await self._counts.close()
 
     async def show_page(self, page: Page, browser: BrowserRequest) -> ConsoleResponse:
@@ -143,10 +144,8 @@ class Console:
         client = ApiClient(self._api, session.token)
         viewer = await self._viewers.find(session, client)
 
-        async def holds() -> bool:
-            return await self._sessions.find(browser.cookies, is_active=False) is not None
-
-        stream = await self.live.open(client, viewer.tenant, topics, holds=holds if session.is_login else None)
+        login = session.id if session.is_login else ""
+        stream = await self.live.open(client, viewer.tenant, topics, login=login)
         if isinstance(stream, Reply):
             return self._frame.refuse(stream.status, "This may not be listened to")
         return ConsoleResponse(stream, 200, "text/event-stream")

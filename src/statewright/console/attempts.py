@@ -5,6 +5,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Final
 
+from statewright.addresses import name_address
 from statewright.lru import LruCache
 
 MAX_FAILURES: Final = 10
@@ -13,8 +14,8 @@ MAX_ADDRESSES: Final = 4096
 
 
 class LoginAttempts:
-    """Failures by address in this process. An attempt counts as a failure until it has succeeded, so that many at the
-    same time are no way around.
+    """Failures by address in this process, of IPv6 by site. An attempt counts as a failure until it has succeeded, so
+    that many at the same time are no way around.
     """
 
     def __init__(self, read_clock: Callable[[], float] = monotonic) -> None:
@@ -23,7 +24,7 @@ class LoginAttempts:
 
     def begin(self, address: str) -> bool:
         """Whether another attempt may be made now."""
-        now = self._read_clock()
+        address, now = name_address(address), self._read_clock()
         known = self._failures.get(address)
         if known is None:
             known = deque[float]()
@@ -37,6 +38,6 @@ class LoginAttempts:
 
     def succeed(self, address: str) -> None:
         """The last attempt was none of guessing."""
-        known = self._failures.get(address)
+        known = self._failures.get(name_address(address))
         if known:
             known.pop()

@@ -9,7 +9,7 @@ client that connects again brings the last one, and misses nothing.
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from time import monotonic
 from typing import Final, Self
 
@@ -18,6 +18,7 @@ from msgspec import Struct
 from statewright import logs
 from statewright.console.calls import ApiCall, Reply, build_ops_call
 from statewright.console.client import ApiClient
+from statewright.console.session import SessionsUnavailable
 from statewright.console.values import get_flag, get_text
 
 MAX_TOPICS: Final = 4
@@ -25,6 +26,8 @@ MAX_STREAMS: Final = 1_000
 STREAM_S: Final = 600.0
 """After so long the server ends a stream; the client opens another one."""
 PING_S: Final = 15.0
+LOOK_S: Final = 1.0
+"""Pause between looks for logins that have ended."""
 HINT_PAUSE_S: Final = 1.0
 """At most one hint for a topic in this time."""
 WAIT_S: Final = 45
@@ -32,9 +35,14 @@ RETRY_S: Final = 5.0
 
 _TOPIC: Final = re.compile(r"(?P<name>entity-(?P<id>[0-9a-fA-F-]{36}))(@(?P<seen>[0-9a-fA-F-]{36}))?")
 
-Holds = Callable[[], Awaitable[bool]]
+FindEnded = Callable[[Collection[str]], Awaitable[frozenset[str]]]
+"""Those of some logins that hold no more."""
 
 log = logs.logger(__name__)
+
+
+async def _find_none(_ids: Collection[str]) -> frozenset[str]:
+    return frozenset()
 
 
 class Topic(Struct, frozen=True):
@@ -72,7 +80,9 @@ class _Watch:
 class LiveHints:
     """The streams of one process."""
 
-    def __init__(self) -> None:
+    def __init__(self, find_ended: FindEnded = _find_none) -> None:
+        self._find_ended = find_ended
+        self._looking: asyncio.Task[None] | None = None
         self._watches: dict[tuple[str, str], _Watch] = {}
         self._streams: set[LiveStream] = set()
         self._is_closed = False
@@ -88,23 +98,25 @@ class LiveHints:
         return len(self._streams)
 
     async def open(
-        self, client: ApiClient, tenant: str, topics: Sequence[Topic], *, holds: Holds | None = None
+        self, client: ApiClient, tenant: str, topics: Sequence[Topic], *, login: str = ""
     ) -> "LiveStream | Reply":
-        """A stream of hints, or the answer that refused one of the topics. ``holds`` says whether the login of its
-        viewer still does.
+        """A stream of hints, or the answer that refused one of the topics. It ends with the ``login`` of its viewer;
+        empty: nobody logs in.
         """
         calls = [_build_wait(topic.entity_id, None, "PT0S") for topic in topics]
         replies = await client.call_all(calls)
         refused = next((reply for reply in replies if not reply.is_ok), None)
         if refused is not None:
             return refused
-        stream = LiveStream(self, tenant, topics, holds)
+        stream = LiveStream(self, tenant, topics, login)
         for topic, reply in zip(topics, replies, strict=True):
             now = get_text(reply.document, "transactionId")
             if topic.seen and topic.seen != now:
                 stream.wake(topic.name, now)
             self._join(stream, client, tenant, topic, now)
         self._streams.add(stream)
+        if login and (self._looking is None or self._looking.done()):
+            self._looking = asyncio.create_task(self._look_for_ends(), name="console-streams")
         return stream
 
     def leave(self, stream: "LiveStream", tenant: str, topics: Sequence[Topic]) -> None:
@@ -126,9 +138,22 @@ class LiveHints:
         for stream in self._streams:
             stream.end()
         tasks = [watch.task for watch in self._watches.values() if watch.task is not None]
+        tasks += [] if self._looking is None else [self._looking]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _look_for_ends(self) -> None:
+        """End the streams of logins that have ended: one question for all of them, as long as there are any."""
+        while logins := {stream.login for stream in self._streams if stream.login}:
+            await asyncio.sleep(LOOK_S)
+            try:
+                ended = await self._find_ended(logins)
+            except SessionsUnavailable:
+                continue
+            for stream in tuple(self._streams):
+                if stream.login in ended:
+                    stream.end()
 
     def _join(self, stream: "LiveStream", client: ApiClient, tenant: str, topic: Topic, now: str) -> None:
         key = (tenant, topic.entity_id)
@@ -165,8 +190,8 @@ class LiveHints:
 class LiveStream:
     """The hints of one page, as the bytes of an event stream."""
 
-    def __init__(self, hints: LiveHints, tenant: str, topics: Sequence[Topic], holds: Holds | None = None) -> None:
-        self._holds = holds
+    def __init__(self, hints: LiveHints, tenant: str, topics: Sequence[Topic], login: str = "") -> None:
+        self.login = login
         self._hints = hints
         self._tenant = tenant
         self._topics = topics
@@ -218,8 +243,6 @@ class LiveStream:
                 async with asyncio.timeout(PING_S):
                     await self._changed.wait()
             except TimeoutError:
-                if self._holds is not None and not await self._holds():
-                    return
                 yield b": still here\n\n"
 
 

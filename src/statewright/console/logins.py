@@ -2,14 +2,15 @@
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
 from msgspec import Struct
 
+from statewright import logs
 from statewright.console.cookies import CookieRules
-from statewright.console.session import Session, make_session_id
+from statewright.console.session import Session, SessionsUnavailable, make_session_id
 
 SECOND_US: Final = 1_000_000
 SEEN_EVERY_US: Final = 60 * SECOND_US
@@ -18,8 +19,12 @@ RENEW_AHEAD_US: Final = 60 * SECOND_US
 RENEWAL_US: Final = 20 * SECOND_US
 """Longest time that a provider takes to give a new token."""
 LOOK_S: Final = 0.25
+SWEEP_S: Final = 600.0
+"""Pause between removals of logins that have ended."""
 
 _ID_CHARS: Final = 43
+
+log = logs.logger(__name__)
 
 
 class SessionRow(Protocol):
@@ -43,6 +48,8 @@ class SessionRows(Protocol):
     """Where logins are stored, for all nodes."""
 
     async def find(self, digest: bytes) -> SessionRow | None: ...
+    async def find_all(self, digests: Collection[bytes]) -> Sequence[SessionRow]: ...
+    async def sweep(self, now: int) -> bool: ...
     async def add(
         self, *, tenant: str, digest: bytes, principal: str, sealed: bytes, token_ends_at: int, now: int, ends_at: int
     ) -> None: ...
@@ -102,6 +109,43 @@ class StoredLogins:
         self._limits = limits
         self._renew = renew
         self._read_clock = read_clock
+        self._sweeping: asyncio.Task[None] | None = None
+
+    async def close(self) -> None:
+        """Stop what is done in the background."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.gather(self._sweeping, return_exceptions=True)
+
+    async def find_ended(self, ids: Collection[str]) -> frozenset[str]:
+        """Those of some logins that hold no more, asked for at once; none is kept alive by that."""
+        digests = {_digest(each): each for each in ids}
+        now = self._read_clock()
+        found = {digests[row.digest]: row for row in await self._rows.find_all(list(digests))}
+        ended = {each for each in ids if each not in found or not self._is_within_limits(found[each], now)}
+        for each in found.keys() - ended:
+            if found[each].token_ends_at <= now:  # it may be renewed, or not
+                cookies = {self.cookies.session_cookie: each}
+                if await self.find(cookies, is_active=False) is None:
+                    ended.add(each)
+        return frozenset(ended)
+
+    def _is_within_limits(self, row: SessionRow, now: int) -> bool:
+        return now < row.ends_at and now - row.seen_at < self._limits.idle
+
+    def _keep_swept(self) -> None:
+        """See to it that logins that have ended are removed, as long as there are any: without any it costs nothing."""
+        if self._sweeping is None or self._sweeping.done():
+            self._sweeping = asyncio.create_task(self._sweep(), name="console-logins")
+
+    async def _sweep(self) -> None:
+        while True:
+            try:
+                if not await self._rows.sweep(self._read_clock()):
+                    return
+            except SessionsUnavailable:
+                log.warning("console_logins_unswept")
+            await asyncio.sleep(SWEEP_S)
 
     async def find(self, cookies: Mapping[str, str], *, is_active: bool = True) -> Session | None:
         """The login of a request, or None where there is none that still holds."""
@@ -109,9 +153,10 @@ class StoredLogins:
         row = await self._find_row(session_id)
         if row is None:
             return None
+        self._keep_swept()
         now = self._read_clock()
         grant = self._open(row)
-        if grant is None or now >= row.ends_at or now - row.seen_at >= self._limits.idle:
+        if grant is None or not self._is_within_limits(row, now):
             return None
         if row.token_ends_at - now <= RENEW_AHEAD_US and grant.refresh_token:
             grant = await self._renew_token(row, grant)
@@ -135,6 +180,7 @@ class StoredLogins:
             now=now,
             ends_at=longest if grant.refresh_token else min(longest, grant.token_ends_at),
         )
+        self._keep_swept()
         cookie = self.cookies.format_session(session_id)
         return Session(id=session_id, token=grant.token, tenant=tenant, is_login=True, set_cookie=cookie)
 

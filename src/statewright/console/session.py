@@ -4,7 +4,7 @@ import hashlib
 import hmac
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, Protocol
 
 from msgspec import Struct
@@ -40,6 +40,14 @@ class Sessions(Protocol):
         """
         ...
 
+    async def close(self) -> None:
+        """Stop what is done in the background."""
+        ...
+
+    async def find_ended(self, ids: Collection[str]) -> frozenset[str]:
+        """Those of some logins that hold no more."""
+        ...
+
 
 class MockSessions:
     """Nobody logs in: a random cookie is all there is, for the token of the forms."""
@@ -52,6 +60,14 @@ class MockSessions:
             return Session(id=known)
         made = make_session_id()
         return Session(id=made, set_cookie=f"{MOCK_COOKIE}={made}; HttpOnly; SameSite=Lax; Path=/console")
+
+    async def close(self) -> None:
+        """Nothing is done."""
+
+    async def find_ended(self, ids: Collection[str]) -> frozenset[str]:
+        """None: there is nothing that could end."""
+        del ids
+        return frozenset()
 
 
 def make_session_id() -> str:

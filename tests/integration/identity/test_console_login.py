@@ -12,6 +12,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from statewright.storage.auth.console_sessions import StoredConsoleSessions
 from tests.database import connected
 from tests.e2e.program import free_ports
 from tests.identity_provider import IdentityProvider, identity_provider
@@ -131,6 +132,38 @@ def test_a_login_counts_on_every_node_and_a_logout_too(node: RunningService, lau
     assert left.headers["location"] == "/console/login?out=1"
     assert left.headers["clear-site-data"] == '"cache"'
     assert not elsewhere.is_known
+
+
+def test_streams_end_with_the_logout(node: RunningService, launched: RunningService):
+    api = launched.api("acme", "ann")
+    api.a_model(model="streamed/1")
+    entity = api.create(model="streamed/1").id
+    visit = Visit(node)
+    visit.log_in(token=a_token("acme", "ann"))
+    with visit.client.stream("GET", f"/console/live?topic=entity-{entity}", timeout=8) as stream:
+        lines = stream.iter_lines()
+        assert next(lines) == "retry: 2000"
+        elsewhere = Visit(launched)
+        elsewhere.client.cookies = visit.client.cookies
+        elsewhere.log_out()
+        assert not [line for line in lines if line]
+    assert visit.get(f"/console/live?topic=entity-{entity}", **{"hx-request": "true"}).status_code == 401
+
+
+def test_logins_that_have_ended_are_removed(launched: RunningService):
+    stored = StoredConsoleSessions(launched.parts.runtime.pool)
+
+    async def add_and_sweep() -> bool:
+        for digest, ends_at in ((b"ended", 5), (b"not yet", 1 << 60)):
+            await stored.add(
+                tenant="acme", digest=digest, principal="ann", sealed=b"", token_ends_at=1, now=1, ends_at=ends_at
+            )
+        return await stored.sweep(10)
+
+    assert asyncio.run_coroutine_threadsafe(add_and_sweep(), launched.loop).result(PATIENCE_S)
+    left = {row["digest"] for row in _rows(launched)}
+    assert b"not yet" in left
+    assert b"ended" not in left
 
 
 def test_a_token_that_somebody_has_logs_in(node: RunningService):

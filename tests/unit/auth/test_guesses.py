@@ -17,7 +17,6 @@ from statewright.auth.guesses import (
     Allowance,
     GuessLimiter,
     TooManyGuesses,
-    name_address,
 )
 from statewright.settings import Secret
 from tests.unit.auth.builders import FixedClients, a_client
@@ -91,20 +90,6 @@ def test_sources_that_strangers_invent_are_not_all_kept():
     for number in range(MAX_SOURCES + 100):
         limiter.record_failure(str(number))
     assert len(limiter) == MAX_SOURCES
-
-
-@pytest.mark.parametrize(
-    ("address", "name"),
-    [
-        ("192.0.2.7", "192.0.2.7"),
-        ("::ffff:192.0.2.7", "192.0.2.7"),
-        ("2001:db8:1:2:3:4:5:6", "20010db800010002::/64"),
-        ("2001:db8:1:2::1", "20010db800010002::/64"),
-        ("", ""),
-    ],
-)
-def test_addresses_of_one_site_are_one_source(address: str, name: str):
-    assert name_address(address) == name
 
 
 def test_the_log_is_told_once_when_the_pauses_of_a_source_begin():

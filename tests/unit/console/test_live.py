@@ -1,14 +1,16 @@
 """Hints that something has changed (docs/console.md#live-pages)."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import aclosing
 
 import pytest
 
+from statewright.console import live
 from statewright.console.calls import ApiCall, Reply
 from statewright.console.client import ApiClient
 from statewright.console.live import LiveHints, LiveStream, parse_topics
+from statewright.console.session import SessionsUnavailable
 from statewright.jsonval.values import JsonValue
 
 ENTITY = "5e1f6a02-0000-1000-8000-00000000c3a9"
@@ -38,10 +40,10 @@ class WaitingApi:
             self.changed.notify_all()
 
 
-async def open_stream(hints: LiveHints, api: WaitingApi, topic: str, last: str = "") -> LiveStream:
+async def open_stream(hints: LiveHints, api: WaitingApi, topic: str, last: str = "", login: str = "") -> LiveStream:
     topics = parse_topics([topic], last)
     assert topics is not None
-    stream = await hints.open(ApiClient(api, None), "tenant", topics)
+    stream = await hints.open(ApiClient(api, None), "tenant", topics, login=login)
     assert isinstance(stream, LiveStream)
     return stream
 
@@ -52,6 +54,15 @@ async def read_hint(stream: LiveStream) -> bytes:
             if event.startswith(b"event:"):
                 return event
     raise AssertionError("the stream ended")
+
+
+async def wait_for(fact: Callable[[], object]) -> None:
+    """Let others go on until something has come true."""
+    for _ in range(5_000):
+        if fact():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("it has not come true")
 
 
 async def test_a_new_version_is_told_once_to_all_streams_that_share_one_wait():
@@ -107,6 +118,33 @@ async def test_streams_end_when_the_service_stops():
     with pytest.raises(AssertionError, match="the stream ended"):
         await reading
     assert hints.is_full
+
+
+async def test_streams_end_with_their_login_by_one_question_for_all(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(live, "LOOK_S", 0.01)
+    asked: list[set[str]] = []
+    ended: set[str] = set()
+
+    async def find_ended(logins: Collection[str]) -> frozenset[str]:
+        asked.append(set(logins))
+        if len(asked) == 1:
+            raise SessionsUnavailable  # for a moment
+        return frozenset(ended)
+
+    api, hints = WaitingApi(), LiveHints(find_ended)
+    first, second, other = [
+        await open_stream(hints, api, f"entity-{ENTITY}", login=login) for login in ("ann", "ann", "bob")
+    ]
+    reading = [asyncio.create_task(read_hint(stream)) for stream in (first, second, other)]
+    await wait_for(lambda: asked.count({"ann", "bob"}) > 2)
+    ended.add("ann")
+    async with asyncio.timeout(10):
+        await asyncio.wait(reading[:2])
+    assert [str(task.exception()) for task in reading[:2]] == ["the stream ended"] * 2
+    assert not reading[2].done()
+    await api.write(SECOND)
+    assert SECOND.encode() in await reading[2]
+    await wait_for(lambda: len(asyncio.all_tasks()) == 1)  # nobody looks where no stream is open
 
 
 @pytest.mark.parametrize("topics", [[], ["x"], ["entity-1"], [f"entity-{ENTITY}"] * 5, [f"entity-{ENTITY}\nid: 1"]])

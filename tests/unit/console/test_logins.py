@@ -1,6 +1,7 @@
 """Logins that are kept: their limits, their tokens, and how often one may fail (docs/console.md#login)."""
 
 import asyncio
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.auth.sealing import Sealer
+from statewright.console import logins
 from statewright.console.attempts import LoginAttempts
 from statewright.console.cookies import CookieRules
 from statewright.console.login import read_target
@@ -36,9 +38,18 @@ class Rows:
     def __init__(self) -> None:
         self.rows: dict[bytes, Row] = {}
         self.claims = 0
+        self.swept: list[int] = []
 
     async def find(self, digest: bytes) -> Row | None:
         return self.rows.get(digest)
+
+    async def find_all(self, digests: Collection[bytes]) -> list[Row]:
+        return [row for digest, row in self.rows.items() if digest in digests]
+
+    async def sweep(self, now: int) -> bool:
+        self.swept.append(now)
+        self.rows = {digest: row for digest, row in self.rows.items() if row.ends_at >= now}
+        return bool(self.rows)
 
     async def add(self, *, now: int, **fields: Any) -> None:
         row = Row(seen_at=now, **fields)
@@ -90,6 +101,15 @@ class Desk:
 
     def pass_minutes(self, minutes: int) -> None:
         self.now += minutes * MINUTE
+
+
+async def wait_for(fact: Callable[[], object]) -> None:
+    """Let others go on until something has come true."""
+    for _ in range(5_000):
+        if fact():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("it has not come true")
 
 
 def test_a_login_is_found_by_its_cookie_and_ends_when_it_is_ended():
@@ -144,6 +164,39 @@ def test_a_login_ends_with_its_token():
     cookies = desk.log_in(minutes=30)
     desk.pass_minutes(30)
     assert desk.find(cookies) is None
+
+
+def test_which_of_many_logins_have_ended_is_asked_for_at_once():
+    desk = Desk()
+    used, idle, ended, expired = (next(iter(desk.log_in(minutes).values())) for minutes in (300, 300, 300, 50))
+    asyncio.run(desk.logins.end({"statewright": ended}))
+    desk.pass_minutes(59)
+    desk.find({"statewright": used})
+    desk.pass_minutes(2)
+    found = asyncio.run(desk.logins.find_ended([used, idle, ended, expired, "A" * 43]))
+    assert found == {idle, ended, expired, "A" * 43}
+
+
+def test_a_login_whose_token_is_renewed_has_not_ended():
+    desk = Desk()
+    [login] = desk.log_in(30, refresh_token="again").values()
+    desk.renewed = Grant(token="another", token_ends_at=NOON + 90 * MINUTE, refresh_token="again")
+    desk.pass_minutes(31)
+    assert asyncio.run(desk.logins.find_ended([login])) == frozenset()
+
+
+async def test_logins_that_have_ended_are_removed_until_none_is_left(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(logins, "SWEEP_S", 0)
+    desk = Desk()
+    grant = Grant(token="the-token", token_ends_at=NOON + 10 * MINUTE)
+    session = await desk.logins.begin(grant, tenant="acme", principal="ann")
+    await wait_for(lambda: len(desk.rows.swept) > 2)
+    assert desk.rows.rows
+    desk.pass_minutes(11)
+    await wait_for(lambda: not desk.rows.rows)
+    await wait_for(lambda: len(asyncio.all_tasks()) == 1)
+    assert await desk.logins.find({"statewright": session.id}) is None
+    await desk.logins.close()
 
 
 def test_a_token_is_renewed_before_it_ends():
@@ -290,6 +343,15 @@ def test_an_address_may_fail_ten_times_in_a_minute():
     assert attempts.begin("10.0.0.2")
     watch.seconds = 60.0
     assert attempts.begin("10.0.0.1")
+
+
+def test_the_addresses_of_one_site_fail_together():
+    attempts = LoginAttempts(Watch())
+    assert all(attempts.begin(f"2001:db8:1:2::{number:x}") for number in range(10))
+    assert not attempts.begin("2001:db8:1:2:ffff::1")
+    attempts.succeed("2001:db8:1:2::abcd")
+    assert attempts.begin("2001:db8:1:2:ffff::1")
+    assert attempts.begin("2001:db8:1:3::1")
 
 
 def test_a_login_that_succeeds_is_no_failure():

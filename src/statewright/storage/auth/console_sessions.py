@@ -1,5 +1,6 @@
 """Logins to the web console, the same for all nodes (docs/console.md#login)."""
 
+from collections.abc import Collection
 from typing import Final
 
 from msgspec import Struct
@@ -8,7 +9,7 @@ from statewright.ids import TenantId
 from statewright.storage.pool import Pool
 
 MAX_SWEPT: Final = 1000
-"""Sessions that a login removes because they have ended."""
+"""Logins that are removed at a time because they have ended."""
 
 
 class ConsoleSessionRow(Struct, frozen=True, kw_only=True):
@@ -41,11 +42,32 @@ class StoredConsoleSessions:
             row = await connection.fetchrow(self.FIND, digest)
         return None if row is None else ConsoleSessionRow(**dict(row))
 
-    ADD = """
+    FIND_ALL = """
+        SELECT tenant, digest, principal, sealed, token_ends_at, created_at, seen_at, ends_at
+          FROM console_session WHERE digest = ANY($1::bytea[])
+    """
+
+    async def find_all(self, digests: Collection[bytes]) -> list[ConsoleSessionRow]:
+        """Those with one of these digests, whether they still hold or not. Raises ``StorageUnavailable``."""
+        async with self._pool.connection() as connection:
+            rows = await connection.fetch(self.FIND_ALL, list(digests))
+        return [ConsoleSessionRow(**dict(row)) for row in rows]
+
+    SWEEP = """
         WITH ended AS (
             DELETE FROM console_session
-             WHERE (tenant, digest) IN (SELECT tenant, digest FROM console_session WHERE ends_at < $8 LIMIT $9)
+             WHERE (tenant, digest) IN (SELECT tenant, digest FROM console_session WHERE ends_at < $1 LIMIT $2)
+         RETURNING digest
         )
+        SELECT EXISTS (SELECT FROM console_session WHERE ends_at >= $1) OR (SELECT count(*) FROM ended) = $2
+    """
+
+    async def sweep(self, now: int) -> bool:
+        """Remove logins that have ended; whether there may be others. Raises ``StorageUnavailable``."""
+        async with self._pool.connection() as connection:
+            return bool(await connection.fetchval(self.SWEEP, now, MAX_SWEPT))
+
+    ADD = """
         INSERT INTO console_session (tenant, digest, principal, sealed, token_ends_at, created_at, seen_at, ends_at)
         VALUES ($1, $2, $3, $4, $5, $6, $6, $7)
     """
@@ -53,11 +75,9 @@ class StoredConsoleSessions:
     async def add(
         self, *, tenant: str, digest: bytes, principal: str, sealed: bytes, token_ends_at: int, now: int, ends_at: int
     ) -> None:
-        """Keep a new login, and remove some that have ended. Raises ``StorageUnavailable``."""
+        """Keep a new login. Raises ``StorageUnavailable``."""
         async with self._pool.connection() as connection:
-            await connection.execute(
-                self.ADD, tenant, digest, principal, sealed, token_ends_at, now, ends_at, now, MAX_SWEPT
-            )
+            await connection.execute(self.ADD, tenant, digest, principal, sealed, token_ends_at, now, ends_at)
 
     TOUCH = "UPDATE console_session SET seen_at = $3 WHERE tenant = $1 AND digest = $2 AND seen_at < $3"
 
