@@ -162,7 +162,12 @@ def _assemble(
     runtime.extensions.add(_build_simulation_limits(settings))
     runtime.extensions.add(EffectiveSettings(settings))
     runtime.extensions.add(
-        IncidentSweeper(pools.shared, interval=settings.incident_sweep_interval, retention=settings.incident_retention)
+        IncidentSweeper(
+            pools.shared,
+            incidents,
+            interval=settings.incident_sweep_interval,
+            retention=settings.incident_retention,
+        )
     )
     runtime.extensions.add(WorkCounts(pools.shared))
     runtime.extensions.add(QueueWatch(runtime, alert_after=settings.alert_no_worker_after))

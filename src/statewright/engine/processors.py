@@ -158,7 +158,8 @@ class ProcessorRunner(Struct, frozen=True, kw_only=True):
         except WorkflowFailed as error:
             failure = error
         await run.record_outside_segment(
-            events.build_process_failed_event(transition.name, failure.message, draft.state, failure.warnings)
+            events.build_process_failed_event(transition.name, failure.message, draft.state, failure.warnings),
+            note_failed_run(failure, run, draft, transition, processor.name),
         )
         raise failure
 

@@ -257,13 +257,13 @@ class Run(Struct, frozen=True, kw_only=True):
         )
         return replace(draft, transaction_id=version)
 
-    async def record_outside_segment(self, event: Event) -> None:
-        """Commit one event by itself, since the open segment is going to be dropped.
+    async def record_outside_segment(self, event: Event, cause: Failure) -> None:
+        """Commit the event of a failure by itself, since the open segment is going to be dropped.
 
         Best effort, like all audit: its failure must not hide the failure of the run.
         """
         try:
-            await self.unit.commit_event(self.writer.id, to_audit_event(self.unit, event))
+            await self.unit.commit_failure_event(self.writer.id, to_audit_event(self.unit, event), cause)
         except Failure as failure:
             log.warning("audit_event_lost", type=event.type, entity=self.writer.id, error=failure.detail)
 

@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from statewright.entity import Actor, Arming, AuditEvent, Entity, Principal, ScheduledTask, TaskKey
+from statewright.failures import Failure
 from statewright.ids import EntityId, ModelId, TenantId, TransactionId
 from statewright.jsonval.values import JsonValue
 from statewright.schema import Claim, Extender, SchemaNode
@@ -146,6 +147,6 @@ class Unit(Protocol):
 
     async def commit_segment(self, next_id: TransactionId) -> None: ...
 
-    async def commit_event(self, entity_id: EntityId, event: AuditEvent) -> None:
+    async def commit_failure_event(self, entity_id: EntityId, event: AuditEvent, failure: Failure) -> None:
         """Make one audit event durable, whatever becomes of the transaction."""
         ...

@@ -20,6 +20,8 @@ class Failure(Exception):
 
     failed_run: FailedRun | None = None
     """Where a run failed, when it was by something outside it."""
+    is_on_record: bool = False
+    """Whether what operators are told of it has been stored."""
     attempts: tuple[FailedAttempt, ...] = ()
     """At a callout that was tried several times."""
     retry_after_s: ClassVar[int | None] = None

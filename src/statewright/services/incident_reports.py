@@ -7,6 +7,7 @@ at most a second later. What has no room, or cannot be written, is dropped and c
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Final
@@ -31,7 +32,8 @@ from statewright.incidents import (
     trim_message,
 )
 from statewright.jsonval.codec import decode_stored, encode
-from statewright.storage.ops.incidents import write_incidents
+from statewright.storage.commit.submission import StagedPart
+from statewright.storage.ops.incidents import INCIDENTS, StagedIncidents, write_incidents
 from statewright.storage.pool import Pool
 from statewright.tracing import get_trace_id
 
@@ -69,11 +71,39 @@ class IncidentReports:
         """Reported failures, by kind."""
         self.dropped = 0
         """Failures that were not stored."""
+        self.crowded: frozenset[TenantId] = frozenset()
+        """Tenants that had as many open incidents as are kept, when they were counted last."""
 
     def report_run(self, principal: Principal, failure: Failure) -> None:
         """A run failed, if it was by something outside it."""
         if self.is_on and failure.failed_run is not None:
             self._add(self._build_run(principal, failure, failure.failed_run, kind="RUN_FAILED"))
+
+    def build_run_parts(self, principal: Principal, failure: Failure) -> Mapping[str, StagedPart]:
+        """What tells of a failed run, to commit with the event of its failure; nothing where it is to be reported
+        without one.
+        """
+        if not self.is_on or failure.failed_run is None or principal.tenant in self.crowded:
+            return {}
+        row = self._build_run(principal, failure, failure.failed_run, kind="RUN_FAILED")
+        self.totals[row.kind] += 1
+        return {INCIDENTS.name: StagedIncidents(rows=(row,))}
+
+    def withhold(self, parts: MutableMapping[str, StagedPart]) -> tuple[IncidentRow, ...]:
+        """Take the incidents out of what is to be committed, where the tenant has as many open ones as are kept. What
+        commits is then to be told to ``write_behind``, which stores repetitions only.
+        """
+        staged = parts.get(INCIDENTS.name)
+        if not isinstance(staged, StagedIncidents) or not any(row.tenant in self.crowded for row in staged.rows):
+            return ()
+        del parts[INCIDENTS.name]
+        return staged.rows
+
+    def write_behind(self, rows: Sequence[IncidentRow]) -> None:
+        """Write incidents, which are counted already, when there is time."""
+        if self.is_on:
+            for row in rows:
+                self._add_counted(row)
 
     def report_swallowed(self, unit: Unit, failure: Failure) -> None:
         """A processor failed whose run goes on."""

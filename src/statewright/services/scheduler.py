@@ -316,8 +316,10 @@ async def _apply_decision(runtime: Runtime, unit: UnitOfWork, task: ScheduledTas
                     unit.principal, task, _name_model(model.key), entity.workflow, event.details
                 )
                 unit.parts[INCIDENTS.name] = StagedIncidents(rows=(row,))
+            withheld = runtime.incidents.withhold(unit.parts)
             outcome = await _remove_task(unit, task, "expired")
             runtime.incidents.count_committed("TIMER_EXPIRED")
+            runtime.incidents.write_behind(withheld)
             return outcome
         case FireTask():
             return await _fire_transition(runtime, unit, task, decision)

@@ -166,17 +166,21 @@ async def run_and_commit(
             await caller.commit(unit, saved)
         except Failure as failure:
             failure.warnings = tuple(unit.warnings)
-            if unit.parent is None and failure.failed_run and not (keyed and await keyed.is_overtaken()):
-                runtime.incidents.report_run(caller.principal, failure)
+            is_overtaken = False
+            if keyed is not None and unit.parent is None and failure.failed_run is not None:
+                is_overtaken = await keyed.is_overtaken()
             if unit.parent is None and unit.id != unit.label:  # a segment is durable: repeating it is no repetition
                 failure.properties = {"transactionId": unit.label, **failure.properties}
                 if keyed is not None and keyed.must_record(failure):
                     await keyed.commit_failure(unit, failure)
+            if unit.parent is None and not failure.is_on_record and not is_overtaken:
+                runtime.incidents.report_run(caller.principal, failure)
             raise
         return saved
 
     if not may_segment or not unit.may_segment:
         return await finish_and_commit()
+    unit.describe_failures(partial(runtime.incidents.build_run_parts, caller.principal))
     whole = unit.run_detached(finish_and_commit())
     try:
         return await runtime.run_to_completion(whole if keyed is None else keyed.follow(whole))

@@ -7,6 +7,7 @@ from statewright.failures import FailedRun, WorkflowFailed
 from statewright.ids import TenantId
 from statewright.incidents import compute_fingerprint
 from statewright.services.incident_reports import MAX_WAITING, IncidentReports
+from statewright.storage.ops.incidents import INCIDENTS
 from statewright.storage.pool import Pool
 
 ADA = Principal(id="ada", name="Ada", kind="user", tenant=TenantId("t"))
@@ -39,6 +40,20 @@ def test_what_has_no_room_is_dropped_and_counted():
         waiting.report_run(ADA, a_failure(f"e-{number}"))
     waiting.report_run(ADA, a_failure("e-0"))  # is there already
     assert (waiting.totals["RUN_FAILED"], waiting.dropped) == (MAX_WAITING + 6, 5)
+
+
+def test_what_commits_is_written_behind_where_a_tenant_has_too_many():
+    waiting = reports()
+    parts = dict(waiting.build_run_parts(ADA, a_failure("e-0")))
+    assert waiting.withhold(parts) == ()
+    assert list(parts) == [INCIDENTS.name]
+    waiting.crowded = frozenset({ADA.tenant})
+    withheld = waiting.withhold(parts)
+    assert [row.subject_id for row in withheld] == ["e-0"]
+    assert parts == {}
+    assert waiting.build_run_parts(ADA, a_failure("e-1")) == {}
+    waiting.write_behind(withheld)
+    assert (waiting.totals["RUN_FAILED"], waiting.dropped) == (1, 0)
 
 
 def test_refusals_and_what_is_switched_off_are_not_reported():

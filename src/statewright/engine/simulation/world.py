@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from statewright.engine.simulation.results import JudgedCriterion
 from statewright.entity import Actor, Arming, AuditEvent, Entity, Principal, ScheduledTask, TaskKey
+from statewright.failures import Failure
 from statewright.ids import EntityId, IdSource, ModelId, TenantId, TransactionId
 from statewright.jsonval.values import JsonValue
 from statewright.schema import Claim, Extender, SchemaNode
@@ -208,6 +209,6 @@ class SimulatedUnit:
         else:
             await self._parent.commit_segment(next_id)
 
-    async def commit_event(self, entity_id: EntityId, event: AuditEvent) -> None:
+    async def commit_failure_event(self, entity_id: EntityId, event: AuditEvent, failure: Failure) -> None:
         """Audit events are kept with the unit."""
         self.events.append(event)

@@ -14,7 +14,7 @@ node that was taken for dead, and wakes up, writes nothing.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import timedelta
 from typing import Final, TypeVar
 from uuid import uuid4
@@ -33,6 +33,7 @@ from statewright.failures import (
 from statewright.idempotency import KeyScope, KeyStatus, StoredAnswer
 from statewright.storage.columns import StagedRow
 from statewright.storage.commit.overlay import Overlay
+from statewright.storage.commit.submission import StagedPart
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.storage.idempotency import records
 from statewright.storage.idempotency.parts import KEYS, NOBODY, KeyRecord, KeyRecords
@@ -90,6 +91,7 @@ class KeyedRequest:
         self._claim: str | None = None
         self._is_segmented = False
         self._events: list[StagedRow] = []
+        self._failure_parts: Mapping[str, StagedPart] = {}
         self._compose: Callable[[object], Awaitable[StoredAnswer]] | None = None
         self._compose_failure: Callable[[Failure], Awaitable[StoredAnswer]] | None = None
         self._convert: Callable[[object], object] | None = None
@@ -117,7 +119,7 @@ class KeyedRequest:
         """Begin a new attempt, of which nothing is stored."""
         self._token = None
         self.answer, self.elements, self._claim = None, (), None
-        self._is_segmented, self._events = False, []
+        self._is_segmented, self._events, self._failure_parts = False, [], {}
         self._compose_failure, self._convert, self._chunk = None, None, None
 
     def resume(self, elements: tuple[str, ...]) -> None:
@@ -172,9 +174,10 @@ class KeyedRequest:
         """The run has a part that is durable."""
         self._claim, self._is_segmented = self.token, True
 
-    def keep_event(self, row: StagedRow) -> None:
+    def keep_event(self, row: StagedRow, parts: Mapping[str, StagedPart]) -> None:
         """Write the event with the failure that follows it."""
         self._events.append(row)
+        self._failure_parts = parts
 
     # What use cases do.
 
@@ -256,25 +259,31 @@ class KeyedRequest:
         """
         compose = self._compose_failure
         answer = await compose(failure) if compose is not None else self.format.failure(failure)
-        await self.store_outcome(unit, answer)
+        parts = self._failure_parts
+        if await self.store_outcome(unit, answer) and parts:
+            failure.is_on_record = True
 
-    async def store_outcome(self, unit: UnitOfWork | None, answer: StoredAnswer) -> None:
-        """Store an answer without an effect of its own; a failure to do so is logged."""
-        record, rows = self._build_record("DONE", answer=answer), self._events
-        self._events = []
+    async def store_outcome(self, unit: UnitOfWork | None, answer: StoredAnswer) -> bool:
+        """Store an answer without an effect of its own, and what was kept for it; whether all of it is stored. A
+        failure to do so is logged.
+        """
+        record, rows, parts = self._build_record("DONE", answer=answer), self._events, self._failure_parts
+        self._events, self._failure_parts = [], {}
+        is_whole = not parts
         try:
             if self.joined is not None:
                 _stage(self.joined, record)
                 is_stored = True
             elif unit is not None and rows:
-                is_stored = await unit.commit_rows(rows, {KEYS: KeyRecords(records=(record,))})
+                is_stored = is_whole = await unit.commit_rows(rows, {**parts, KEYS: KeyRecords(records=(record,))})
             else:
                 is_stored = await records.store_record(self._settings.pool, record)
         except Failure as error:
             log.warning("idempotency_answer_lost", tenant=self.scope.tenant, error=error.detail)
-            return
+            return False
         if is_stored:
             self.answer = answer
+        return is_stored and is_whole
 
     async def run_in_transaction(self, work: Callable[[Pool], Awaitable[StoredAnswer]]) -> StoredAnswer:
         """Do work on the pool that it is given, in one transaction with the record. What it refuses leaves nothing.

@@ -3,6 +3,7 @@
 """
 
 import time
+from collections import Counter
 from datetime import timedelta
 from typing import Annotated, Final
 from uuid import UUID
@@ -21,13 +22,13 @@ from statewright.failures import (
     IncidentStale,
     RunCutOff,
 )
-from statewright.ids import EntityId
+from statewright.ids import EntityId, TenantId
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import uuid_to_ulid
 from statewright.operator_acts import Act
 from statewright.services import entities
-from statewright.services.incident_reports import read_run_payload
+from statewright.services.incident_reports import IncidentReports, read_run_payload
 from statewright.services.ops.lists import Page, PageRequest, build_page
 from statewright.services.ops.members import ConnectedMembers
 from statewright.services.processes.advancing import AdvanceResult
@@ -261,8 +262,18 @@ async def _repeat_step(
 class IncidentSweeper:
     """Closes incidents that took care of themselves, and removes what was closed long ago; every node does so."""
 
-    def __init__(self, pool: Pool, *, interval: timedelta, retention: timedelta) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        reports: IncidentReports,
+        *,
+        interval: timedelta,
+        retention: timedelta,
+        max_open: int = stored.MAX_OPEN,
+    ) -> None:
         self._pool = pool
+        self._reports = reports
+        self._max_open = max_open
         self._interval = interval
         self._retention_us = retention // timedelta(microseconds=1)
         self._removes_at = 0.0
@@ -281,8 +292,15 @@ class IncidentSweeper:
         if closed:
             log.info("incidents_closed", count=closed)
         self.open = await stored.count_open(self._pool)
+        self._reports.crowded = self._list_crowded()
         if time.monotonic() >= self._removes_at:
             removed = await stored.remove_resolved(self._pool, older_than_us=self._retention_us)
             self.removed += removed
             self._removes_at = time.monotonic() + (0 if removed == stored.MAX_BATCH else REMOVAL_INTERVAL_S)
         return closed == stored.MAX_BATCH
+
+    def _list_crowded(self) -> frozenset[TenantId]:
+        counts: Counter[str] = Counter()
+        for (tenant, _), count in self.open.items():
+            counts[tenant] += count
+        return frozenset(TenantId(tenant) for tenant, count in counts.items() if count >= self._max_open)

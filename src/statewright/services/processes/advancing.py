@@ -423,6 +423,7 @@ async def _commit(
     version = next(write.entity for id_, write in unit.staged.items() if id_ == to_entity_id(instance.id))
     tenant = unit.tenant
     result = AdvanceResult(instance=instance, changed=changed, transaction_id=unit.label)
+    withheld = host.runtime.incidents.withhold(unit.parts)
     try:
         at = await caller.commit(unit, result)
     except UniqueViolation:
@@ -433,6 +434,7 @@ async def _commit(
         host.instances.put((tenant, version.id), LoadedInstance(version, instance))
     else:
         host.instances.discard((tenant, version.id))
+    host.runtime.incidents.write_behind(withheld)
     if is_long:
         for marking in (instance.marking, *([] if step.before is None else [step.before.marking])):
             free_in_parts(marking.data, len(version.document or ""))

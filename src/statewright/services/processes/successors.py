@@ -147,7 +147,9 @@ async def _give_up(host: ProcessHost[P, I], child: DueChild, reason: str) -> Non
         if child.execution is None:  # one that waits for it fails itself
             row = build_chain_incident(unit, host.language, child, reason)
             unit.parts[INCIDENTS.name] = StagedIncidents(rows=(row,))
+        withheld = host.runtime.incidents.withhold(unit.parts)
         await unit.commit()
+    host.runtime.incidents.write_behind(withheld)
     if child.execution is not None:
         host.shared.due_ends.add(child.tenant, child.id)
     else:

@@ -15,7 +15,7 @@ from typing import Protocol, assert_never
 from msgspec.structs import replace
 
 from statewright.entity import Actor
-from statewright.failures import UniqueViolation
+from statewright.failures import Failure, UniqueViolation
 from statewright.ids import ModelId, TenantId, TransactionId
 from statewright.storage.columns import StagedRow
 from statewright.storage.commit.group_commit import GroupCommit
@@ -109,8 +109,8 @@ class RecordedRequest(Protocol):
         """That commit has succeeded."""
         ...
 
-    def keep_event(self, row: StagedRow) -> None:
-        """Write this audit event with the record of the failure that is about to end the run."""
+    def keep_event(self, row: StagedRow, parts: Mapping[str, StagedPart]) -> None:
+        """Write this audit event, and optional parts, with the record of the failure that is about to end the run."""
         ...
 
 
@@ -128,6 +128,7 @@ class Transaction:
         "_last_event_at",
         "_on_model_change",
         "clock",
+        "describe_failure",
         "id",
         "origin",
         "reader",
@@ -150,6 +151,7 @@ class Transaction:
         self.reader = reader
         self.clock = clock
         self.origin = origin
+        self.describe_failure: Callable[[Failure], Mapping[str, StagedPart]] | None = None
         self._commits = commits
         self._on_model_change = on_model_change
         self._created_at = perf_counter()

@@ -22,7 +22,7 @@ from typing import Self, TypeVar
 from msgspec.structs import replace
 
 from statewright.entity import Actor, AuditEvent, Entity, Principal
-from statewright.failures import TransactionNotFound
+from statewright.failures import Failure, TransactionNotFound
 from statewright.ids import EntityId, TransactionId
 from statewright.storage.columns import StagedRow
 from statewright.storage.commit.overlay import Overlay
@@ -200,15 +200,21 @@ class UnitOfWork(Overlay):
         if self._transaction.request is not None:
             await self._transaction.request.prepare_callout()
 
-    async def commit_event(self, entity_id: EntityId, event: AuditEvent) -> None:
-        """Commit one audit event and nothing else of what is staged: at once, or with the record of the request, which
-        is about to fail.
+    async def commit_failure_event(self, entity_id: EntityId, event: AuditEvent, failure: Failure) -> None:
+        """Commit the audit event of a failure, what else is to be written with that, and nothing of what is staged: at
+        once, or with the record of the request, which is about to fail.
         """
         row = build_event_row(self.tenant, entity_id, self.label, event)
+        describe = self._transaction.describe_failure
+        parts = {} if describe is None else describe(failure)
         if self._transaction.request is not None:
-            self._transaction.request.keep_event(row)
-        else:
-            await self._transaction.commit_rows([row])
+            self._transaction.request.keep_event(row, parts)
+        elif await self._transaction.commit_rows([row], parts) and parts:
+            failure.is_on_record = True
+
+    def describe_failures(self, describe: "Callable[[Failure], Mapping[str, StagedPart]]") -> None:
+        """What is written with the event of a failure behind a segment."""
+        self._transaction.describe_failure = describe
 
     async def commit_rows(self, rows: Sequence[StagedRow], parts: Mapping[str, StagedPart]) -> bool:
         """Commit these rows, with optional parts, and nothing of what is staged; whether they were applied."""

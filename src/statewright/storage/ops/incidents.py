@@ -357,7 +357,8 @@ REMOVE_RESOLVED: Final = """
 """
 
 COUNT_OPEN: Final = """
-    SELECT tenant, kind, count(*) AS open FROM incident WHERE status = 'OPEN' GROUP BY tenant, kind LIMIT 1000
+    SELECT tenant, kind, count(*) AS open FROM incident WHERE status = 'OPEN'
+     GROUP BY tenant, kind ORDER BY count(*) DESC LIMIT 1000
 """
 
 
