@@ -185,6 +185,7 @@ async def open_installation(
         browser = await asyncio.to_thread(_wait_until_ready, port)
         stack.callback(browser.close)
         names = await asyncio.to_thread(define_models, browser.ask, models)
+        browser.close()  # to be opened anew: the service does not keep what is idle for as long as filling takes
         connection = await asyncpg.connect(database, timeout=60, statement_cache_size=0)
         stack.push_async_callback(connection.close)
         await fill(connection, names, entities)

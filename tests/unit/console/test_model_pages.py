@@ -2,12 +2,21 @@
 
 import pytest
 
-from statewright.console.calls import CallFailed
-from statewright.console.pages.model import ModelView, view_head, view_model
+from statewright.console.calls import CallFailed, Reply
+from statewright.console.counts import ModelCounts, StateCount
+from statewright.console.pages.model import view_head
 from statewright.console.pages.model_acts import ROUTES
+from statewright.console.pages.model_overview import (
+    MAX_DRAWN,
+    ModelMarksView,
+    ModelView,
+    view_model,
+    view_model_marks,
+)
 from statewright.console.request import Form, InvalidField
 from statewright.console.route import Action
 from statewright.console.views.schema import build_schema
+from tests.builders import a_processor, a_workflow, manual
 from tests.unit.console.recorded import a_problem, a_reply
 
 MODELS = a_reply([{"modelName": "order", "modelVersion": 1, "currentState": "LOCKED", "modelUpdateDate": ""}])
@@ -36,17 +45,88 @@ def test_a_model_that_is_not_listed_is_not_found():
 
 def test_a_model_without_workflows_is_no_failure():
     head = view_head("order", 1, (MODELS,))
-    data = view_model(head, a_problem(404, "WORKFLOW_NOT_FOUND")).data
+    data = view_model(head, a_problem(404, "WORKFLOW_NOT_FOUND"), a_reply({"items": []})).data
     assert isinstance(data, ModelView)
     assert (data.workflows, data.workflows_problem) == ((), None)
 
 
 def test_workflows_that_cannot_be_read_fail_alone():
     head = view_head("order", 1, (MODELS,))
-    data = view_model(head, a_problem(503, "STORAGE_UNAVAILABLE")).data
+    data = view_model(head, a_problem(503, "STORAGE_UNAVAILABLE"), a_reply({"items": []})).data
     assert isinstance(data, ModelView)
     assert data.workflows_problem is not None
     assert data.workflows_problem.code == "STORAGE_UNAVAILABLE"
+
+
+def a_packing(name: str = "packing", **members: object) -> dict[str, object]:
+    pack = a_processor("pack", tags="packing,frozen")
+    states = {
+        "NEW": [manual("PACK", to="PACKED", processors=[pack]), manual("HOLD", to="HELD")],
+        "PACKED": [],
+        "HELD": [],
+    }
+    return a_workflow(name, **states) | members
+
+
+def show(*workflows: object, members: Reply | None = None) -> ModelView:
+    data = view_model(
+        view_head("order", 1, (MODELS,)),
+        a_reply({"workflows": list(workflows)}),
+        a_reply({"items": []}) if members is None else members,
+    ).data
+    assert isinstance(data, ModelView)
+    return data
+
+
+def test_active_workflows_are_drawn_and_their_states_lead_to_entities():
+    [drawn, resting] = show(a_packing(), a_packing("resting", active=False)).workflows
+    assert drawn.drawn is not None
+    assert resting.drawn is None
+    assert "/console/models/order/1/entities?state=HELD" in drawn.drawn.picture.plan
+    assert next((row.name, row.ways) for row in drawn.drawn.rows) == ("NEW", (("PACK", "PACKED"), ("HOLD", "HELD")))
+
+
+def test_what_is_drawn_of_many_workflows_is_bounded():
+    many = show(*(a_packing(f"w{number}") for number in range(20))).workflows
+    assert sum(each.drawn is not None for each in many) == MAX_DRAWN
+    wide = a_workflow("wide", **{f"S{number}": [] for number in range(200)})
+    [drawn] = [each.drawn for each in show(wide).workflows]
+    assert drawn is not None
+    assert len(drawn.rows) + drawn.left_out == 200
+
+
+def test_the_members_of_required_tags_have_all_of_them():
+    members = a_reply({"items": [{"tags": ["packing"]}, {"tags": ["packing", "frozen", "x"]}]})
+    [workflow] = show(a_packing(), members=members).workflows
+    assert [(need.tags, need.members) for need in workflow.needs] == [(("frozen", "packing"), 1)]
+    [unknown] = show(a_packing(), members=a_problem(503, "STORAGE_UNAVAILABLE")).workflows
+    assert unknown.needs[0].members is None
+
+
+def test_states_have_their_entities_and_incidents():
+    counts = ModelCounts(states=(StateCount("NEW", 4120), StateCount("GONE", 2)))
+    listed = {"items": [{"subject": {"state": "NEW"}}, {"subject": {"state": "HELD"}}, {"subject": {"state": "NEW"}}]}
+    export = a_reply({"workflows": [a_packing()]})
+
+    def mark(incidents: Reply) -> ModelMarksView:
+        data = view_model_marks("order", 1, export, counts, incidents).data
+        assert isinstance(data, ModelMarksView)
+        return data
+
+    shown = mark(a_reply(listed))
+    assert [(each.name, each.entities, each.incidents) for each in shown.states] == [
+        ("NEW", "4\u202f120", "2"),
+        ("GONE", "2", ""),
+        ("HELD", "", "1"),
+    ]
+    [(picture, marks)] = shown.marks
+    assert picture == "diagram-0"
+    assert "■ 2" in marks
+    cut = mark(a_reply(listed | {"nextCursor": "more"}))
+    assert cut.states[0].incidents == "2+"
+    failed = mark(a_problem(503, "STORAGE_UNAVAILABLE"))
+    assert failed.incidents_problem is not None
+    assert failed.states[0].entities
 
 
 def test_fields_are_those_that_conditions_can_name():

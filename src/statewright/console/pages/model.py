@@ -1,4 +1,4 @@
-"""One model: its workflows with counts, schema, indexes and settings (docs/console.md#pages)."""
+"""One model: its schema, indexes and settings, and the counts of its entities (docs/console.md#pages)."""
 
 from http import HTTPStatus
 from typing import Final
@@ -11,7 +11,7 @@ from statewright.console.pages.models import ModelRow, list_models
 from statewright.console.problems import build_problem
 from statewright.console.request import ConsoleRequest, InvalidField
 from statewright.console.route import Page, Routes, build_part
-from statewright.console.values import get_flag, get_int, get_object, get_objects, get_text
+from statewright.console.values import get_flag, get_int, get_object, get_text
 from statewright.console.views.page import Crumb, Download, Problem, View
 from statewright.console.views.schema import Schema, build_schema
 from statewright.jsonval.values import JsonObject
@@ -57,25 +57,6 @@ class ModelSuspension(Struct, frozen=True, kw_only=True):
     since: str
     by: str
     is_effective: bool
-
-
-class WorkflowSummary(Struct, frozen=True, kw_only=True):
-    """A workflow of the model."""
-
-    name: str
-    is_active: bool
-    states: int
-    transitions: int
-    tags: tuple[str, ...]
-    criterion: str
-
-
-class ModelView(Struct, frozen=True, kw_only=True):
-    """The overview."""
-
-    head: ModelHead
-    workflows: tuple[WorkflowSummary, ...]
-    workflows_problem: Problem | None = None
 
 
 class SchemaView(Struct, frozen=True, kw_only=True):
@@ -173,25 +154,6 @@ def build_missing_model(models: Reply, name: str, version: int) -> Reply:
     return Reply(call=models.call, status=NOT_FOUND, value=problem)
 
 
-async def show_model(request: ConsoleRequest) -> View:
-    """The overview of a model."""
-    name, version = read_key(request)
-    export, *head = await request.call(
-        build_entity_call("model", name, version, "workflow", "export"), *list_head_calls(request, name)
-    )
-    return view_model(view_head(name, version, tuple(head)), export)
-
-
-def view_model(head: ModelHead, export: Reply) -> View:
-    """The overview from the answers of the API."""
-    data = ModelView(
-        head=head,
-        workflows=tuple(_summarise(item) for item in get_objects(export.document, "workflows")),
-        workflows_problem=None if export.is_ok or export.status == NOT_FOUND else build_problem(export),
-    )
-    return _build_view(head, data)
-
-
 async def show_schema(request: ConsoleRequest) -> View:
     """The fields of a model."""
     name, version = read_key(request)
@@ -202,7 +164,9 @@ async def show_schema(request: ConsoleRequest) -> View:
     )
     known = view_head(name, version, tuple(head))
     indexed = frozenset(get_text(item, "path") for item in indexes.items)
-    return _build_view(known, SchemaView(head=known, schema=build_schema(export.require().document), indexed=indexed))
+    return build_model_view(
+        known, SchemaView(head=known, schema=build_schema(export.require().document), indexed=indexed)
+    )
 
 
 async def show_schema_download(request: ConsoleRequest) -> View:
@@ -235,7 +199,7 @@ async def show_indexes(request: ConsoleRequest) -> View:
         paths=build_schema(export.document).paths,
         field=request.query.get("path"),
     )
-    return _build_view(known, data)
+    return build_model_view(known, data)
 
 
 async def show_settings(request: ConsoleRequest) -> View:
@@ -245,7 +209,7 @@ async def show_settings(request: ConsoleRequest) -> View:
         build_entity_call("model", "export", "SIMPLE_VIEW", name, version), *list_head_calls(request, name)
     )
     known = view_head(name, version, tuple(head))
-    return _build_view(known, SettingsView(head=known, schema=build_schema(export.require().document)))
+    return build_model_view(known, SettingsView(head=known, schema=build_schema(export.require().document)))
 
 
 async def show_counts(request: ConsoleRequest) -> View:
@@ -258,7 +222,8 @@ async def show_counts(request: ConsoleRequest) -> View:
     return View(data=CountsView(name=name, version=version, counts=counts, problem=problem))
 
 
-def _build_view(head: ModelHead, data: Struct) -> View:
+def build_model_view(head: ModelHead, data: Struct) -> View:
+    """A page of a model, with the way to it."""
     return View(title=f"{head.name}/{head.version}", data=data, crumbs=(Crumb("Models", "/console/models"),))
 
 
@@ -295,33 +260,7 @@ def _read_index(item: JsonObject) -> IndexRow:
     )
 
 
-def _summarise(item: JsonObject) -> WorkflowSummary:
-    states = [state for state in get_object(item, "states").values() if isinstance(state, dict)]
-    transitions = [each for state in states for each in get_objects(state, "transitions")]
-    processors = [each for transition in transitions for each in get_objects(transition, "processors")]
-    tags = {get_text(get_object(each, "config"), "calculationNodesTags") for each in processors}
-    return WorkflowSummary(
-        name=get_text(item, "name"),
-        is_active=get_flag(item, "active", default=True),
-        states=len(states),
-        transitions=len(transitions),
-        tags=tuple(sorted(tags - {""})),
-        criterion=_describe_criterion(get_object(item, "criterion")),
-    )
-
-
-def _describe_criterion(criterion: JsonObject) -> str:
-    """The condition by which entities get the workflow, in words where it is a simple one."""
-    if not criterion:
-        return "every entity"
-    if get_text(criterion, "type") != "simple":
-        return get_text(criterion, "type") or "a condition"
-    field = get_text(criterion, "jsonPath")
-    return f"{field} {get_text(criterion, 'operatorType')} {criterion.get('value')}"
-
-
 ROUTES: Final[Routes] = (
-    Page(name="model", path=ROOT, show=show_model),
     Page(name="model_schema", path=f"{ROOT}/schema", show=show_schema),
     Page(name="model_schema_download", path=f"{ROOT}/schema/download", show=show_schema_download, is_file=True),
     Page(
