@@ -31,6 +31,8 @@ from statewright.console.views.page import Problem, View
 
 MAX_RENDERED: Final = 8
 """Pages that are made at the same time in a process; others wait."""
+MAX_ACTING: Final = 64
+"""Actions that are carried out at the same time: most of it is waiting for the API, which may take a minute."""
 QUEUE_TIMEOUT_S: Final = 2.0
 MIN_COMPRESSED_BYTES: Final = 1_000
 MAX_FORM_BYTES: Final = 24 * 1024 * 1024
@@ -101,6 +103,7 @@ class Console:
         self._counts = KeptCounts()
         self.live = LiveHints(sessions.find_ended)
         self._rendering = asyncio.Semaphore(MAX_RENDERED)
+        self._acting = asyncio.Semaphore(MAX_ACTING)
         pages = [route for route in ROUTES if isinstance(route, Page)]
         self._page_paths = frozenset(page.path for page in pages if not page.is_part)
         self._actions = {route.name: route for route in ROUTES if isinstance(route, Action)}
@@ -253,7 +256,7 @@ class Console:
                 return self._frame.refuse(403, "This form is too old: open its page again, and send it from there")
             return await self._forms.perform(action, request, form, browser.origin)
 
-        return await self._answer(f"do_{name}", browser, perform)
+        return await self._answer(f"do_{name}", browser, perform, is_act=True)
 
     async def _answer(
         self,
@@ -261,9 +264,12 @@ class Console:
         browser: BrowserRequest,
         respond: Callable[[ConsoleRequest], Awaitable[ConsoleResponse]],
         page: Page | None = None,
+        *,
+        is_act: bool = False,
     ) -> ConsoleResponse:
         begun = perf_counter()
-        response = await self._answer_in_turn(browser, respond, page)
+        slots = self._acting if is_act else self._rendering
+        response = await self._answer_in_turn(browser, respond, page, slots)
         self._observe(name, response.status, perf_counter() - begun)
         return response
 
@@ -272,10 +278,11 @@ class Console:
         browser: BrowserRequest,
         respond: Callable[[ConsoleRequest], Awaitable[ConsoleResponse]],
         page: Page | None,
+        slots: asyncio.Semaphore,
     ) -> ConsoleResponse:
         try:
             async with asyncio.timeout(QUEUE_TIMEOUT_S):
-                await self._rendering.acquire()
+                await slots.acquire()
         except TimeoutError:
             return self._frame.refuse(503, "Too many pages are being made at this moment; try again")
         try:
@@ -290,7 +297,7 @@ class Console:
             log.exception("console_page_failed", path=browser.path)
             return self._frame.refuse(500, "This page could not be made; the log of the service says why")
         finally:
-            self._rendering.release()
+            slots.release()
 
     async def _respond(
         self,

@@ -42,6 +42,7 @@ class Request:
         self.runtime = runtime
         self.caller = caller
         self.path_params = path_params
+        self._is_read = False
         self.written: object = None
         """What the endpoint of a single write has written, for those who wait for what becomes of it."""
 
@@ -76,7 +77,9 @@ class Request:
         return values[0].decode("latin-1") if values else None
 
     async def body(self, limit: int = MAX_BODY_BYTES, *, excess: type[BadRequest] = BodyTooLarge) -> bytes:
-        """The whole request body. Raises ``excess`` beyond ``limit`` bytes, without reading on."""
+        """The whole request body, which is not kept: who needs it again keeps it. Raises ``excess`` beyond ``limit``
+        bytes, without reading on, and ``RuntimeError`` when it was read before.
+        """
         first = await self._next()
         if not first.get("more_body") and len(body := first.get("body", b"")) <= limit:  # nearly all there are
             return bytes(body)
@@ -103,9 +106,12 @@ class Request:
 
     async def _next(self) -> Message:
         """More of the body. Raises ``ClientGone``. The server sees to it that it does not take for ever."""
+        if self._is_read:  # nothing more would come until the client goes
+            raise RuntimeError("the body of a request can be read once")
         message = await self._receive()
         if message["type"] == "http.disconnect":
             raise ClientGone  # what came so far is not the body
+        self._is_read = not message.get("more_body")
         return message
 
     @property

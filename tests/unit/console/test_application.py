@@ -1,0 +1,106 @@
+"""What a process does at the same time for browsers (docs/console.md#security)."""
+
+import asyncio
+from collections.abc import Sequence
+from urllib.parse import urlencode
+
+import pytest
+
+from statewright.console import application
+from statewright.console.application import MAX_ACTING, MAX_RENDERED, BrowserRequest, Console
+from statewright.console.calls import ApiCall, Reply
+from statewright.console.frame import FrameConfig
+from statewright.console.route import Page
+from statewright.console.routes import ROUTES
+from statewright.console.session import MockSessions, Session, build_form_token
+
+CONFIG = FrameConfig(context_path="/api", is_mock=True, address="127.0.0.1:8080", version="1")
+COOKIE = "c" * 43
+MODELS = next(route for route in ROUTES if isinstance(route, Page) and route.name == "models")
+HELP = next(route for route in ROUTES if isinstance(route, Page) and route.name == "help")
+
+
+class SlowApi:
+    """Answers a change, or a list of models, when it is let go."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.let_go = asyncio.Event()
+
+    async def call(self, call: ApiCall, headers: Sequence[tuple[bytes, bytes]]) -> Reply:
+        if call.method != "GET" or "model" in call.path:
+            self.waiting += 1
+            await self.let_go.wait()
+        principal = {"principal": {"id": "ann", "roles": ["ROLE_ADMIN"]}, "tenant": "acme", "features": []}
+        return Reply(call=call, status=200, value=principal if call.method == "GET" else {"items": []})
+
+    async def wait_for(self, count: int) -> None:
+        """Until so many calls wait for their answer."""
+        for _ in range(5_000):
+            if self.waiting == count:
+                return
+            await asyncio.sleep(0.001)
+        raise AssertionError(f"{self.waiting} calls wait")
+
+
+def ask(path: str, body: bytes = b"") -> BrowserRequest:
+    async def read_body(_limit: int) -> bytes:
+        return body
+
+    return BrowserRequest(
+        method="POST" if body else "GET",
+        path=path,
+        params={},
+        query=b"",
+        headers={b"cookie": f"statewright={COOKIE}".encode(), b"sec-fetch-site": b"same-origin"},
+        origin="http://localhost",
+        read_body=read_body,
+    )
+
+
+def lock_model(console: Console) -> "asyncio.Task[int]":
+    token = build_form_token(Session(id=COOKIE))
+    fields = {"form_token": token, "idempotency_key": "k", "name": "order", "version": "1"}
+
+    async def act() -> int:
+        browser = ask("/console/do/lock_model", urlencode(fields).encode())
+        return (await console.perform_action("lock_model", browser)).status
+
+    return asyncio.create_task(act())
+
+
+def show(console: Console, page: Page) -> "asyncio.Task[int]":
+    async def open_page() -> int:
+        return (await console.show_page(page, ask(page.path))).status
+
+    return asyncio.create_task(open_page())
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(application, "QUEUE_TIMEOUT_S", 0.05)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_pages_are_made_while_acts_wait_for_the_api():
+    api = SlowApi()
+    console = Console(api, MockSessions(), CONFIG)
+    acts = [lock_model(console) for _ in range(MAX_ACTING)]
+    await api.wait_for(MAX_ACTING)
+    assert await show(console, HELP) == 200
+    assert await lock_model(console) == 503
+    api.let_go.set()
+    assert set(await asyncio.gather(*acts)) == {303}
+    assert await lock_model(console) == 303
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_so_many_pages_are_made_at_a_time_and_no_more():
+    api = SlowApi()
+    console = Console(api, MockSessions(), CONFIG)
+    pages = [show(console, MODELS) for _ in range(MAX_RENDERED)]
+    await api.wait_for(MAX_RENDERED)
+    assert await show(console, HELP) == 503
+    api.let_go.set()
+    await asyncio.gather(*pages)
+    assert await show(console, HELP) == 200
