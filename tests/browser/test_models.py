@@ -39,3 +39,23 @@ def test_what_takes_long_to_count_is_asked_for_until_it_is_there(tab: Tab):
     tab.open("/console/")
     expect(tab.page.locator(f'.part[hx-get="{path}"]')).to_contain_text("PAID 5", timeout=20_000)
     assert left == []
+
+
+ASK_AGAIN = (
+    "() => document.querySelectorAll('[data-live], [data-loaded]').forEach((part) => htmx.trigger(part, 'every'))"
+)
+
+
+def test_nothing_asks_again_while_the_page_is_paused(tab: Tab):
+    tab.open("/console/")
+    expect(tab.page.locator("nav .number[data-loaded]")).to_have_count(2)
+    toggle = tab.page.locator("#live-toggle")
+    toggle.click()
+    expect(toggle).to_have_text("Paused")
+    asked: list[str] = []
+    tab.page.on("request", lambda request: asked.append(request.url))
+    tab.page.evaluate(ASK_AGAIN)
+    assert asked == []
+    toggle.click()
+    with tab.page.expect_request("**/console/part/incidents/count"):
+        tab.page.evaluate(ASK_AGAIN)

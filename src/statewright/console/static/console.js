@@ -195,7 +195,7 @@ window.addEventListener("load", connect);
 
 document.addEventListener("htmx:before:request", (event) => {
   const part = event.target;
-  const again = part.matches?.("[data-live]");
+  const again = part.matches?.("[data-live], [data-loaded]");
   if (again && (isPaused() || document.hidden || Date.now() < quietUntil || isBeingFilledIn(part))) event.preventDefault();
 });
 
@@ -210,6 +210,7 @@ function noteFailure(part) {
 document.addEventListener("htmx:before:response", (event) => {
   const status = event.detail.ctx.response.status;
   if (status === 429 || status === 503 || status === 502 || status === 504) { noteFailure(event.target); return; }
+  if (event.target.matches?.('[hx-trigger*="every"]')) event.target.dataset.loaded = ""; // from now on it only asks again
   failures = 0;
   quietUntil = 0;
   lastGood = new Date();
