@@ -177,6 +177,7 @@ def _assemble(
             system_clock,
             node=node.id,
             polling=runtime.extensions.get(ProcessHosts).polling_workers,
+            jobs_handed_out=runtime.extensions.get(ProcessHosts).handed_out,
             members=node.members,
             dispatcher=node.callouts,
         )

@@ -26,8 +26,9 @@ from statewright.cluster.wire import decode_result, encode_callout
 from statewright.compute.callout import Callout, CalloutResult
 from statewright.compute.dispatch import Dispatcher
 from statewright.compute.members import Members
+from statewright.compute.rates import MinuteCounts
 from statewright.failures import ForwardFailed, NoComputeMember
-from statewright.ids import NodeId
+from statewright.ids import NodeId, TenantId
 from statewright.proto.cluster_pb2_grpc import NodeStub
 
 DISPATCH_METHOD: Final = "/statewright.cluster.v1.Node/Dispatch"
@@ -70,6 +71,11 @@ class ClusterDispatcher:
         """Callouts that wait for a member to appear, by the identity of their call."""
         self.forwarded = 0
         """Callouts that were sent to other nodes."""
+
+    @property
+    def handed_out(self) -> MinuteCounts[tuple[TenantId, tuple[str, ...]]]:
+        """Callouts that were given to members of this node, by tenant and tags."""
+        return self._local.handed_out
 
     def dispatch(  # not async, so that a node alone hands over the coroutine itself
         self, callout: Callout, *, avoiding: Collection[str] = ()

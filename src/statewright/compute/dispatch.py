@@ -17,6 +17,7 @@ from statewright.compute.callout import (
     no_member_failure,
 )
 from statewright.compute.members import CalloutWithdrawn, Member, Members
+from statewright.compute.rates import MinuteCounts
 from statewright.histogram import Histogram
 from statewright.ids import TenantId
 
@@ -43,6 +44,8 @@ class Dispatcher:
         self._idle.set()
         self.calls: Counter[tuple[TenantId, CallOutcome]] = Counter()
         """What became of calls, by tenant; those of the first ``MAX_TENANTS`` tenants apart."""
+        self.handed_out: MinuteCounts[tuple[TenantId, tuple[str, ...]]] = MinuteCounts(time.monotonic)
+        """Callouts that were given to members, by tenant and tags."""
         self.times: dict[CalloutKind, Histogram] = {
             kind: Histogram(DURATION_BOUNDS_S) for kind in get_args(CalloutKind)
         }
@@ -59,6 +62,7 @@ class Dispatcher:
             member = self._choose(callout, avoiding)
             self._begin()
             pending = member.send(callout)
+            self.handed_out.count((callout.tenant, callout.tags))
             begun = time.monotonic()
             try:
                 reply = await pending.reply

@@ -1,17 +1,19 @@
 """Workers and queues (docs/reference/operations.md#members, docs/reference/operations.md#queues)."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
 from statewright.ids import TenantId
+from statewright.services.ops.presence import WorkPresence
 from statewright.services.ops.queues import WorkCounts
 from tests.builders import SAMPLE, a_processor, a_workflow, manual
 from tests.integration.node import a_node
 from tests.integration.ops.builders import ops_api, walk
 from tests.integration.steps_http.conftest import definition, polled, started, step, uploaded
-from tests.service import Api, RunningService, done, eventually, refused
+from tests.service import PATIENCE_S, Api, RunningService, done, eventually, refused
 
 
 @pytest.fixture
@@ -35,6 +37,7 @@ def test_jobs_without_a_worker_are_waiting(ops: Api, v1: Api) -> None:
     [queue] = done(ops.get("/queues?withoutWorker=true"))["items"]
     assert queue.pop("oldestAgeSeconds") >= 0
     expected = {"depth": 3, "inFlight": 0, "delayed": 0, "held": 0, "workers": 0, "wanted": 3, "suspended": False}
+    expected["ratePerMinute"] = 0
     assert queue.pop("since") is None or queue["depth"]
     assert queue == {"kind": "JOB_TYPE", "name": "mail", **expected}
     assert done(ops.get("/queues/JOB_TYPE/mail"))["depth"] == 3
@@ -49,6 +52,27 @@ def test_leased_jobs_are_wanted_and_their_worker_is_listed(ops: Api, v1: Api) ->
     [worker] = done(ops.get("/members"))["items"]
     assert (worker["id"], worker["kind"], worker["jobTypes"], worker["inFlight"]) == ("w-7", "POLL", ["mail"], 2)
     assert done(ops.get("/queues?withoutWorker=true"))["items"] == []
+
+
+def test_a_queue_tells_how_much_was_handed_out_in_the_last_minute(
+    api: Api, ops: Api, v1: Api, service: RunningService, tenant: str
+) -> None:
+    """Jobs that were claimed, each time they were, and callouts that were given to members."""
+    start_jobs(v1, 3)
+    [again, _] = polled(v1, "mail", maxJobs=2)
+    assert v1.post(f"/v1/jobs/{again['id']}/release", {"workerId": "w-1"}).is_success
+    polled(v1, "mail", maxJobs=1)
+    go = manual("GO", to="HERE", processors=[a_processor(tags="print,Copy")])
+    entity = api.create(model=api.a_model(a_workflow(HERE=[go]))).id
+    with a_node(service, tenant, "print", "copy") as node, ThreadPoolExecutor() as clients:
+        firing = clients.submit(api.update, entity, SAMPLE, fire="GO")
+        node.answer_next()
+        firing.result(PATIENCE_S)
+    presence = service.parts.runtime.extensions.get(WorkPresence)
+    asyncio.run_coroutine_threadsafe(presence.run_once(), service.loop).result(PATIENCE_S)
+    eventually(lambda: done(ops.get("/queues/JOB_TYPE/mail"))["ratePerMinute"] == 3)
+    eventually(lambda: done(ops.get("/queues/TAG/copy,print"))["ratePerMinute"] == 1)
+    assert done(ops_api(service, f"{tenant}-x").get("/queues/JOB_TYPE/mail"))["ratePerMinute"] == 0
 
 
 def test_an_unknown_queue_is_empty(ops: Api) -> None:

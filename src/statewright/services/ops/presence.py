@@ -1,6 +1,7 @@
 """Telling the other nodes which workers poll here, and which callouts wait or are under way."""
 
 import asyncio
+import heapq
 import time
 from collections.abc import Iterator
 from datetime import timedelta
@@ -12,10 +13,11 @@ from statewright.background import repeat
 from statewright.cluster.forwarding import ClusterDispatcher
 from statewright.compute.callout import Callout
 from statewright.compute.members import Members
+from statewright.compute.rates import MinuteCounts
 from statewright.ids import Clock, NodeId, TenantId
 from statewright.services.processes.polling import PollingWorkers
 from statewright.storage.ops import presence
-from statewright.storage.ops.presence import CalloutQueueRow, WorkerRow
+from statewright.storage.ops.presence import CalloutQueueRow, QueueRateRow, WorkerRow
 from statewright.storage.pool import Pool
 
 INTERVAL: Final = timedelta(seconds=4)
@@ -24,6 +26,9 @@ INTERVAL: Final = timedelta(seconds=4)
 FORGOTTEN_AFTER: Final = timedelta(minutes=5)
 
 SWEEP_INTERVAL_S: Final = 60.0
+
+MAX_RATES: Final = 1_000
+"""Queues of which a node tells how much it has handed out: those of which it was most."""
 
 MAX_CALLOUTS: Final = 100_000
 """Of one node that are counted."""
@@ -41,6 +46,7 @@ class WorkPresence:
         *,
         node: NodeId,
         polling: PollingWorkers,
+        jobs_handed_out: MinuteCounts[tuple[TenantId, str]],
         members: Members,
         dispatcher: ClusterDispatcher,
     ) -> None:
@@ -48,9 +54,11 @@ class WorkPresence:
         self._clock = clock
         self._node = node
         self._polling = polling
+        self._jobs_handed_out = jobs_handed_out
         self._members = members
         self._dispatcher = dispatcher
         self._told: list[CalloutQueueRow] = []
+        self._told_rates: list[QueueRateRow] = []
         self._sweeps_at = 0.0
         self.removed = 0
         """Rows of workers since the start of the process."""
@@ -71,6 +79,10 @@ class WorkPresence:
         if queues != self._told:
             await presence.publish_callouts(self._pool, self._node, queues)
             self._told = queues
+        rates = self.list_rates()
+        if rates != self._told_rates:
+            await presence.publish_rates(self._pool, self._node, rates)
+            self._told_rates = rates
         if time.monotonic() >= self._sweeps_at:
             older_than_us = FORGOTTEN_AFTER // timedelta(microseconds=1)
             removed = await presence.forget_workers(self._pool, older_than_us=older_than_us)
@@ -100,6 +112,21 @@ class WorkPresence:
             )
             for tenant, tags in sorted(depths.keys() | under_way.keys())
         ]
+
+    def list_rates(self) -> list[QueueRateRow]:
+        """How much this node has handed out in the last minute."""
+        sums = {(tenant, "JOB_TYPE", name): count for (tenant, name), count in self._jobs_handed_out.sum_up().items()}
+        for (tenant, tags), count in self._dispatcher.handed_out.sum_up().items():
+            key = tenant, "TAG", ",".join(sorted({tag.lower() for tag in tags}))
+            sums[key] = sums.get(key, 0) + count
+        most = heapq.nlargest(MAX_RATES, sums.items(), key=lambda each: each[1])
+        return sorted(
+            [
+                QueueRateRow(tenant=tenant, kind=kind, name=name, handed_out=count)
+                for (tenant, kind, name), count in most
+            ],
+            key=lambda row: (row.tenant, row.kind, row.name),
+        )
 
     def _iterate(self) -> Iterator[tuple[Callout, float, bool]]:
         """Each callout, since when, and whether it waits."""

@@ -64,6 +64,8 @@ class Queue(Struct, frozen=True, kw_only=True):
     held: int = 0
     oldest_age_us: int | None = None
     workers: int = 0
+    handed_out: int = 0
+    """In the last minute."""
     is_lower_bound: bool = False
     is_suspended: bool = False
     since: int | None = None
@@ -167,7 +169,7 @@ async def get_queue(runtime: Runtime, caller: Caller, name: str, *, kind: QueueK
         name = ",".join(sorted({tag.lower() for tag in parse_tags(name)}))
         known = next((each for each in census.callouts if each.tags == name), None)
         empty = CalloutQueue(tenant=tenant, tags=name, depth=0, in_flight=0, oldest_age_us=None)
-        return _to_callout_queue(runtime, known or empty)
+        return _to_callout_queue(runtime, census, known or empty)
     jobs = next((each for each in census.jobs if each.job_type == name), None)
     none = JobQueue(
         tenant=tenant, job_type=name, depth=0, in_flight=0, delayed=0, held=0, oldest_age_us=None, routes=(None,)
@@ -184,7 +186,7 @@ async def build_queues(runtime: Runtime, census: WorkCensus) -> dict[TenantId, l
         if isinstance(each, JobQueue):
             queue = _to_job_queue(runtime, census, pollers, each)
         else:
-            queue = _to_callout_queue(runtime, each)
+            queue = _to_callout_queue(runtime, census, each)
         found.setdefault(each.tenant, []).append(queue)
         if number % YIELDS_AFTER == 0:
             await asyncio.sleep(0)
@@ -219,13 +221,14 @@ def _to_job_queue(runtime: Runtime, census: WorkCensus, pollers: Pollers, queue:
         held=queue.held,
         oldest_age_us=queue.oldest_age_us,
         workers=takers + len(pollers.get((tenant, name), ())),
+        handed_out=census.handed_out.get((tenant, "JOB_TYPE", name), 0),
         is_lower_bound=not census.is_complete,
         is_suspended=runtime.suspensions.find_job_type(tenant, name) is not None,
         since=_find_since(runtime, QueueId(tenant, "JOB_TYPE", name)),
     )
 
 
-def _to_callout_queue(runtime: Runtime, queue: CalloutQueue) -> Queue:
+def _to_callout_queue(runtime: Runtime, census: WorkCensus, queue: CalloutQueue) -> Queue:
     tags = [tag for tag in queue.tags.split(",") if tag]
     return Queue(
         kind="TAG",
@@ -234,6 +237,7 @@ def _to_callout_queue(runtime: Runtime, queue: CalloutQueue) -> Queue:
         in_flight=queue.in_flight,
         oldest_age_us=queue.oldest_age_us,
         workers=runtime.extensions.get(ConnectedMembers).count(queue.tenant, tags),
+        handed_out=census.handed_out.get((queue.tenant, "TAG", queue.tags), 0),
         is_suspended=runtime.suspensions.find_tags(queue.tenant, tags) is not None,
         since=_find_since(runtime, QueueId(queue.tenant, "TAG", queue.tags)),
     )

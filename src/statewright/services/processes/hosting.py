@@ -11,6 +11,7 @@ that a node is not parked.
 
 import asyncio
 import secrets
+import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -20,6 +21,7 @@ from typing import Final, Generic, Protocol, cast, runtime_checkable
 from msgspec import Struct
 
 from statewright.background import run_by_size
+from statewright.compute.rates import MinuteCounts
 from statewright.entity import Entity
 from statewright.failures import ProcessNotFound
 from statewright.histogram import Histogram
@@ -231,6 +233,8 @@ class ProcessHosts:
     def __init__(self, clock: Clock) -> None:
         self.wakeups = Wakeups(clock)
         self.polling_workers = PollingWorkers(clock)
+        self.handed_out: MinuteCounts[tuple[TenantId, str]] = MinuteCounts(time.monotonic)
+        """Jobs that were given to workers, by tenant and type."""
         self.next_moment = IdClock(clock)
         self.due_children = DueRows()
         self.due_ends = DueRows()

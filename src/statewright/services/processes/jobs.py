@@ -325,6 +325,7 @@ async def _hand_out(
         for job in found:
             language = queue.get_language(job.language)
             handed_out.append(_to_claimed_job(job, lease, await language.build_payload(tenant, job)))
+            queue.hosts.handed_out.count((tenant, job.job_type))
             queue.hosts.owners_of_jobs.put((tenant, job.id), WorkOwner(job.language, job.instance))
             language.metrics.pickup.observe(max(lease.now - job.created_at, 0) / 1_000_000)
     except BaseException:

@@ -87,6 +87,39 @@ async def publish_callouts(pool: Pool, node: NodeId, queues: Sequence[CalloutQue
         await connection.execute(TELL, node, text)
 
 
+class QueueRateRow(Struct, frozen=True, kw_only=True):
+    """How much a node has handed out of a queue in the last minute."""
+
+    tenant: TenantId
+    kind: str
+    name: str
+    handed_out: int
+
+
+WITHDRAW_RATES: Final = """
+    DELETE FROM queue_rate
+     WHERE node = $1 AND (tenant, kind, name) NOT IN (SELECT tenant, kind, name FROM json_to_recordset($2::json)
+                                                          AS told (tenant text, kind text, name text))
+"""
+
+TELL_RATES: Final = """
+    INSERT INTO queue_rate (node, tenant, kind, name, handed_out)
+    SELECT $1, tenant, kind, name, handed_out
+      FROM json_to_recordset($2::json) AS told (tenant text, kind text, name text, handed_out integer)
+     WHERE EXISTS (SELECT FROM cluster_node WHERE id = $1)
+        ON CONFLICT (node, tenant, kind, name) DO UPDATE SET handed_out = excluded.handed_out
+     WHERE queue_rate.handed_out <> excluded.handed_out
+"""
+
+
+async def publish_rates(pool: Pool, node: NodeId, rates: Sequence[QueueRateRow]) -> None:
+    """Tell how much a node hands out, in place of what it told before."""
+    text = _encode(rates).decode()
+    async with pool.connection() as connection, connection.transaction():
+        await connection.execute(WITHDRAW_RATES, node, text)
+        await connection.execute(TELL_RATES, node, text)
+
+
 SEEN_TAGS: Final = "SELECT tag FROM tag_seen WHERE tenant = $1"
 
 

@@ -1,5 +1,6 @@
 """What waits to be done, and who could do it: jobs of all process languages together, and callouts."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import asyncpg
@@ -63,12 +64,15 @@ class CalloutQueue(Struct, frozen=True, kw_only=True):
 
 
 class WorkCensus(Struct, frozen=True, kw_only=True):
-    """What waits, and who is there. ``is_complete``: whether all jobs were counted."""
+    """What waits, and who is there. ``handed_out`` in the last minute, by tenant, kind and name of the queue.
+    ``is_complete``: whether all jobs were counted.
+    """
 
     jobs: tuple[JobQueue, ...]
     callouts: tuple[CalloutQueue, ...]
     holders: tuple[LeaseHolder, ...]
     pollers: tuple[Poller, ...]
+    handed_out: Mapping[tuple[TenantId, str, str], int]
     is_complete: bool
 
 
@@ -128,7 +132,17 @@ def _build_callouts(condition: str) -> str:
     """  # noqa: S608 - the conditions below
 
 
-_BUILDERS: Final = (_build_queues, _build_holders, _build_pollers, _build_callouts)
+def _build_rates(condition: str) -> str:
+    return f"""
+    SELECT rate.tenant, rate.kind, rate.name, sum(rate.handed_out)::bigint AS handed_out
+      FROM queue_rate AS rate JOIN cluster_node AS node ON node.id = rate.node AND node.lease_until > now_us()
+     WHERE {condition.replace("tenant", "rate.tenant")}
+     GROUP BY rate.tenant, rate.kind, rate.name
+     LIMIT $1
+    """  # noqa: S608 - the conditions below
+
+
+_BUILDERS: Final = (_build_queues, _build_holders, _build_pollers, _build_callouts, _build_rates)
 OF_ALL: Final = tuple(build("true") for build in _BUILDERS)
 OF_TENANT: Final = tuple(build("tenant = $2") for build in _BUILDERS)
 
@@ -137,7 +151,7 @@ async def count_work(pool: Pool, tenant: TenantId | None = None) -> WorkCensus:
     """What waits for a tenant, or for all of them, up to ``MAX_JOBS`` jobs."""
     statements, arguments = (OF_ALL, ()) if tenant is None else (OF_TENANT, (tenant,))
     async with pool.connection() as connection:
-        jobs, holders, pollers, callouts = [
+        jobs, holders, pollers, callouts, rates = [
             await connection.fetch(statement, MAX_JOBS + 1, *arguments) for statement in statements
         ]
     return WorkCensus(
@@ -145,6 +159,7 @@ async def count_work(pool: Pool, tenant: TenantId | None = None) -> WorkCensus:
         holders=tuple(LeaseHolder(**_to_fields(row)) for row in holders),
         pollers=tuple(Poller(**_to_fields(row)) for row in pollers),
         callouts=tuple(CalloutQueue(**_to_fields(row)) for row in callouts),
+        handed_out={(row["tenant"], row["kind"], row["name"]): row["handed_out"] for row in rates},
         is_complete=sum(row["jobs"] for row in jobs) <= MAX_JOBS,
     )
 

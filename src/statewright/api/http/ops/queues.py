@@ -131,6 +131,7 @@ def _describe_queue(queue: Queue) -> dict[str, object]:
         "oldestAgeSeconds": None if queue.oldest_age_us is None else queue.oldest_age_us // 1_000_000,
         "workers": queue.workers,
         "wanted": queue.wanted,
+        "ratePerMinute": queue.handed_out,
         "suspended": queue.is_suspended,
         "since": None if queue.since is None else to_rfc3339(queue.since),
     }

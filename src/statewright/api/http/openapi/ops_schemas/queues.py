@@ -34,7 +34,7 @@ QUEUES: Final[Document] = {
     ),
     "OpsMembers": define_list("OpsMember"),
     "OpsQueue": define_open_object(
-        "kind name depth inFlight delayed held oldestAgeSeconds workers wanted suspended since",
+        "kind name depth inFlight delayed held oldestAgeSeconds workers wanted ratePerMinute suspended since",
         kind={"type": "string", "enum": ["JOB_TYPE", "TAG"]},
         name=TEXT,
         depth=INT32,
@@ -44,6 +44,7 @@ QUEUES: Final[Document] = {
         oldestAgeSeconds=allow_null(INT64),
         workers=INT32,
         wanted=INT32,
+        ratePerMinute=INT32,
         suspended=FLAG,
         since=allow_null(INSTANT),
         isLowerBound=FLAG,
