@@ -5,6 +5,7 @@ import json
 from statewright.console.pages.admin import LISTINGS, AdminView, view_listing
 from statewright.console.pages.admin_acts import ROUTES
 from statewright.console.pages.audit import AuditView, build_export, view_audit
+from statewright.console.pages.changes import ChangesView, view_changes
 from statewright.console.request import Form, parse_query
 from statewright.console.route import ADMIN, Action
 from statewright.console.views.page import View
@@ -89,3 +90,28 @@ def test_the_audit_is_exported_as_lines_of_json():
     assert download is not None
     assert (download.name, download.media_type) == ("audit.ndjson", "application/x-ndjson")
     assert [json.loads(line) for line in download.body.splitlines()] == [ACT, ACT]
+
+
+CHANGE = {
+    "at": "2026-03-04T09:00:01Z", "entityId": "5a/6c", "transactionId": "9f", "events": 3, "changeType": "UPDATE",
+    "model": {"name": "order", "version": 1}, "state": "SENT", "transition": "SEND",
+    "attributedTo": {"id": "ada", "kind": "user"},
+}  # fmt: skip
+
+
+def changes(view: View) -> ChangesView:
+    assert isinstance(view.data, ChangesView)
+    return view.data
+
+
+def test_a_change_says_who_did_what_and_one_without_a_version_when_and_to_what():
+    pruned = {name: CHANGE[name] for name in ("at", "entityId", "transactionId", "events")}
+    known, bare = changes(view_changes(a_reply({"items": [CHANGE, pruned], "scanned": 2}), parse_query(b""))).rows
+    assert (known.actor, known.change, known.model, known.state) == ("ada", "update", "order/1", "SENT")
+    assert (bare.entity, bare.actor, bare.model, bare.change) == ("5a/6c", "", "", "")
+
+
+def test_where_nothing_was_found_yet_the_list_goes_on():
+    reply = a_reply({"items": [], "scanned": 20_000, "nextCursor": "c"})
+    view = changes(view_changes(reply, parse_query(b"actor=ada")))
+    assert (view.rows, view.scanned, view.next) == ((), 20_000, "?actor=ada&cursor=c")
