@@ -57,11 +57,11 @@ class Caller(Struct, frozen=True):
         if self.keyed is not None:
             self.keyed.convert_results(lambda result: convert(cast("T", result)))  # what it is committed with
 
-    async def commit(self, unit: UnitOfWork, result: object) -> int | None:
+    def commit(self, unit: UnitOfWork, result: object) -> Awaitable[int | None]:
         """Commit what the request amounts to, with its answer if it has an idempotency key: ``result`` is what the
         interface makes the answer of. Otherwise as ``UnitOfWork.commit``.
         """
-        return await (unit.commit() if self.keyed is None else self.keyed.commit(unit, result))
+        return unit.commit() if self.keyed is None else self.keyed.commit(unit, result)
 
 
 @runtime_checkable

@@ -41,7 +41,9 @@ from statewright.failures import (
     StorageUnavailable,
     TransactionNodeUnavailable,
 )
+from statewright.idempotency import StoredAnswer
 from statewright.ids import NodeId
+from statewright.services.idempotency.execution import execute_for
 from statewright.services.idempotency.keyed import AnswerFormat
 from statewright.services.runtime import Caller, Runtime
 from statewright.tracing import TRACEPARENT, TRACESTATE, Attribute, Span, TraceContext, parse_trace
@@ -383,22 +385,24 @@ class _Call:
         key = idempotency.read_key(self._scope)
         if route.recording == "nothing":
             return asked, await self._answer(route, asked)
-        body = await idempotency.read_body(self._receive)
-        carried_out = asked
+        body = await asked.body()  # as a whole, to be compared with others
+        sealing = idempotency.find_sealing(asked.runtime) if route.answers_secret else None
+        carried_out, fresh = asked, list[Response]()
 
-        async def run(runtime: Runtime, caller: Caller) -> Response:
+        async def work(runtime: Runtime, caller: Caller) -> StoredAnswer:
             nonlocal carried_out
-            receive = idempotency.replay_body(
-                body, self._receive
-            )  # of every attempt: it may be overtaken, and run again
-            carried_out = Request(self._scope, receive, runtime=runtime, caller=caller, path_params=asked.path_params)
-            return await self._answer(route, carried_out)
+            carried_out = asked.repeat(runtime, caller, body)
+            response = await self._answer(route, carried_out)
+            fresh[:] = [response]
+            recorded = caller.keyed.answer if caller.keyed is not None else None
+            answer = recorded or idempotency.to_stored(response)
+            return sealing.seal(answer) if sealing is not None and answer.is_success else answer
 
         errors, verbose = self._dialect.errors, self._application.verbose_errors
-        response = await idempotency.answer_keyed(
+        executed = await execute_for(
             asked.runtime,
             asked.caller,
-            run,
+            work,
             key=key,
             request_hash=await idempotency.hash_request(self._scope, self._headers, body),
             answer_format=AnswerFormat(
@@ -407,9 +411,13 @@ class _Call:
             ),
             recording=route.recording,
             size=len(body),
-            answers_secret=route.answers_secret,
         )
-        return carried_out, response
+        if executed.is_replay:
+            answer = idempotency.unseal(executed.answer, asked.runtime)
+            return carried_out, idempotency.to_response(answer, idempotency.REPLAYED)
+        if fresh and fresh[0].status == executed.answer.status:
+            return carried_out, fresh[0]  # with its warnings
+        return carried_out, idempotency.to_response(executed.answer)
 
     def _require_role(self, route: Operation) -> None:
         """Raises ``Forbidden`` for who may not call the operation."""

@@ -2,7 +2,7 @@
 what makes two requests the same, and how stored answers are given.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from hashlib import sha256
 from typing import Final
@@ -11,23 +11,18 @@ from urllib.parse import parse_qsl, unquote
 from msgspec.structs import replace
 
 from statewright import idempotency
-from statewright.api.http.asgi import ClientGone, Headers, Message, Receive, Scope
+from statewright.api.http.asgi import Headers, Scope
 from statewright.api.http.response import Response
 from statewright.auth.encryption import Encrypted, KeyCipher
 from statewright.background import MAX_INLINE_BYTES, run_in_thread
-from statewright.failures import BodyTooLarge, InvalidParameter
-from statewright.idempotency import Recording, StoredAnswer
+from statewright.failures import InvalidParameter
+from statewright.idempotency import StoredAnswer
 from statewright.services.auth.identity import Administration
-from statewright.services.idempotency.execution import execute_for
-from statewright.services.idempotency.keyed import AnswerFormat
-from statewright.services.runtime import Caller, Runtime
+from statewright.services.runtime import Runtime
 
 HEADER: Final = b"idempotency-key"
 PARAMETER: Final = "Idempotency-Key"
 REPLAYED: Final[Headers] = ((b"idempotency-replayed", b"true"),)
-
-MAX_BODY_BYTES: Final = 10 * 1024 * 1024
-"""Of a request with a key: it is held as a whole, to be compared with others."""
 
 IGNORED_PARAMETERS: Final = frozenset({"waitForConsistencyAfter", "transactionTimeoutMillis"})
 """Query parameters that do not make it another request."""
@@ -73,36 +68,6 @@ def hash_parts(parts: list[bytes]) -> bytes:
     return sha256(b"".join([b"%d:%b" % (len(part), part) for part in parts])).digest()
 
 
-async def read_body(receive: Receive) -> bytes:
-    """The whole body of a request. Raises ``BodyTooLarge``, ``ClientGone``."""
-    parts, size = list[bytes](), 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        part: bytes = message.get("body", b"")
-        size += len(part)
-        if size > MAX_BODY_BYTES:
-            raise BodyTooLarge(f"with an {PARAMETER} the request body must not exceed {MAX_BODY_BYTES} bytes")
-        parts.append(part)
-        if not message.get("more_body"):
-            return b"".join(parts)
-
-
-def replay_body(body: bytes, receive: Receive) -> Receive:
-    """Gives a body that was read once more; after that what comes behind it."""
-    is_given = False
-
-    async def receive_again() -> Message:
-        nonlocal is_given
-        if is_given:
-            return await receive()
-        is_given = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return receive_again
-
-
 class Sealing:
     """Keeps answers that hold a secret from being readable in the database."""
 
@@ -115,6 +80,12 @@ class Sealing:
         return replace(
             answer, media_type=f"{_SEALED} {sealed.key_name} {answer.media_type}", body=sealed.ciphertext.decode()
         )
+
+
+def find_sealing(runtime: Runtime) -> Sealing | None:
+    """How answers with secrets are kept; None where there are none, because nobody is asked who he is."""
+    identity = runtime.extensions.get(Administration).identity
+    return Sealing(identity.cipher) if identity is not None else None
 
 
 def unseal(answer: StoredAnswer, runtime: Runtime) -> StoredAnswer:
@@ -136,48 +107,3 @@ def to_stored(response: Response) -> StoredAnswer:
 def to_response(answer: StoredAnswer, headers: Headers = ()) -> Response:
     """A stored answer as a response."""
     return Response(answer.body.encode(), answer.status, answer.media_type, headers)
-
-
-Endpoint = Callable[[Runtime, Caller], Awaitable[Response]]
-
-
-async def answer_keyed(
-    runtime: Runtime,
-    caller: Caller,
-    run: Endpoint,
-    *,
-    key: str,
-    request_hash: bytes,
-    answer_format: AnswerFormat,
-    recording: Recording,
-    size: int,
-    answers_secret: bool = False,
-) -> Response:
-    """Carry out a request with a key, or repeat the answer of the first one. Raises what the endpoint raises, and the
-    failures of ``IdempotentRequests.execute``.
-    """
-    identity = runtime.extensions.get(Administration).identity
-    sealing = Sealing(identity.cipher) if answers_secret and identity is not None else None
-    fresh: list[Response] = []
-
-    async def work(within: Runtime, keyed: Caller) -> StoredAnswer:
-        response = await run(within, keyed)
-        fresh[:] = [response]
-        answer = to_stored(response)
-        return sealing.seal(answer) if sealing is not None and answer.is_success else answer
-
-    executed = await execute_for(
-        runtime,
-        caller,
-        work,
-        key=key,
-        request_hash=request_hash,
-        answer_format=answer_format,
-        recording=recording,
-        size=size,
-    )
-    if executed.is_replay:
-        return to_response(unseal(executed.answer, runtime), REPLAYED)
-    if fresh and fresh[0].status == executed.answer.status:
-        return fresh[0]  # with its warnings
-    return to_response(executed.answer)

@@ -45,6 +45,15 @@ class Request:
         self._is_read = False
         self.written: object = None
         """What the endpoint of a single write has written, for those who wait for what becomes of it."""
+        self.recorded: Response | None = None
+        """The response as it is stored with the effect, where the request has an idempotency key."""
+        self._kept: bytes | None = None
+
+    def repeat(self, runtime: Runtime, caller: Caller, body: bytes) -> "Request":
+        """The same request, of which the whole body was read before."""
+        again = Request(self._scope, self._receive, runtime=runtime, caller=caller, path_params=self.path_params)
+        again._kept = body
+        return again
 
     @property
     def scope(self) -> Scope:
@@ -64,7 +73,9 @@ class Request:
         if keyed is not None:
 
             async def compose(result: object) -> StoredAnswer:
-                return to_stored(await respond(cast("T", result)))  # what the use case commits with is what it gives
+                # What the use case commits with is what it gives.
+                self.recorded = await respond(cast("T", result))
+                return to_stored(self.recorded)
 
             keyed.respond_with(compose)
         return self.caller
@@ -80,6 +91,8 @@ class Request:
         """The whole request body, which is not kept: who needs it again keeps it. Raises ``excess`` beyond ``limit``
         bytes, without reading on, and ``RuntimeError`` when it was read before.
         """
+        if self._kept is not None:
+            return _limit(self._kept, limit, excess)
         first = await self._next()
         if not first.get("more_body") and len(body := first.get("body", b"")) <= limit:  # nearly all there are
             return bytes(body)
@@ -89,6 +102,9 @@ class Request:
         self, limit: int = MAX_BODY_BYTES, *, excess: type[BadRequest] = BodyTooLarge
     ) -> AsyncIterator[bytes]:
         """The request body as it arrives. Raises ``excess`` beyond ``limit`` bytes, without reading on."""
+        if self._kept is not None:
+            yield _limit(self._kept, limit, excess)
+            return
         async for part in self._parts(await self._next(), limit, excess):
             yield part
 
@@ -185,6 +201,12 @@ class Request:
     def entity_id(self) -> EntityId:
         """The entity named by the path."""
         return EntityId(uuid_text("entityId", self.path_params["entityId"]))
+
+
+def _limit(body: bytes, limit: int, excess: type[BadRequest]) -> bytes:
+    if len(body) > limit:
+        raise excess(f"request body exceeds {limit} bytes")
+    return body
 
 
 def int32(name: str, text: str) -> int:

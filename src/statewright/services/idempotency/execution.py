@@ -36,11 +36,13 @@ async def execute_for(
     requests = runtime.extensions.get(IdempotentRequests)
     keyed = requests.open_request(caller.principal, key, request_hash, answer_format)
 
-    async def attempt() -> StoredAnswer:
-        return await work(runtime, replace(caller, keyed=keyed))
+    recorded = replace(caller, keyed=keyed)
 
-    async def attempt_in_transaction() -> StoredAnswer:
-        return await keyed.run_in_transaction(lambda pool: work(runtime.within(pool), caller))
+    def attempt() -> Awaitable[StoredAnswer]:
+        return work(runtime, recorded)
+
+    def attempt_in_transaction() -> Awaitable[StoredAnswer]:
+        return keyed.run_in_transaction(lambda pool: work(runtime.within(pool), caller))
 
     joined = None if recording == "transaction" else caller.transaction
     in_transaction = recording == "transaction" or (recording == "either" and joined is None)

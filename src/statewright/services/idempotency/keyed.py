@@ -47,6 +47,8 @@ MAX_ANSWER_CHARS: Final = 16 * 1024 * 1024
 INTERRUPTED_RETENTION: Final = timedelta(days=7)
 """For how long the record of a run counts that was cut off between its segments."""
 
+_MICROSECOND: Final = timedelta(microseconds=1)
+
 T = TypeVar("T")
 
 log = logs.logger(__name__)
@@ -86,7 +88,8 @@ class KeyedRequest:
         """Whether the client has gone, and the run goes on."""
         self.joined: UnitOfWork | None = None
         """The transaction of another request that this one works in."""
-        self.ended = asyncio.Event()
+        self._has_ended = False
+        self._ended: asyncio.Event | None = None
         self._settings = settings
         self._claim: str | None = None
         self._is_segmented = False
@@ -96,6 +99,20 @@ class KeyedRequest:
         self._compose_failure: Callable[[Failure], Awaitable[StoredAnswer]] | None = None
         self._convert: Callable[[object], object] | None = None
         self._chunk: _Chunk | None = None
+
+    def end(self) -> None:
+        """The request is over; who waits for that goes on."""
+        self._has_ended = True
+        if self._ended is not None:
+            self._ended.set()
+
+    async def wait_until_ended(self) -> None:
+        """Until the request is over."""
+        if self._ended is None:
+            self._ended = asyncio.Event()  # made by the first who waits: hardly ever
+            if self._has_ended:
+                self._ended.set()
+        await self._ended.wait()
 
     def respond_with(self, compose: Callable[[object], Awaitable[StoredAnswer]]) -> None:
         """How the result that the use case hands in becomes the answer."""
@@ -181,7 +198,7 @@ class KeyedRequest:
 
     # What use cases do.
 
-    async def commit(self, unit: UnitOfWork, result: object) -> int | None:
+    def commit(self, unit: UnitOfWork, result: object) -> Awaitable[int | None]:
         """Commit the unit with the record of this request and its answer; otherwise as ``UnitOfWork.commit``.
 
         Raises ``BadRequest`` for an answer that is too large, ``IdempotencyKeyTaken`` and ``IdempotencyClaimLost``.
@@ -190,8 +207,8 @@ class KeyedRequest:
             result = self._convert(result)
         chunk = self._chunk
         if chunk is None or chunk.is_last:
-            return await self._commit_whole(unit, result if chunk is None else [*chunk.before, result])
-        return await self._commit_chunk(unit, chunk.encode(result).decode())
+            return self._commit_whole(unit, result if chunk is None else [*chunk.before, result])
+        return self._commit_chunk(unit, chunk.encode(result).decode())
 
     async def _commit_whole(self, unit: UnitOfWork, result: object) -> int | None:
         answer = await self.compose_answer(result)
@@ -320,7 +337,7 @@ class KeyedRequest:
             if self.is_left:
                 if self.answer is None:
                     await self.give_up()
-                self.ended.set()
+                self.end()
 
     async def give_up(self) -> None:
         """The attempt is over without an answer: nothing of it stays but what is durable of its effect. Raises
@@ -366,7 +383,7 @@ class KeyedRequest:
             answer_status=answer.status if answer else None,
             answer_type=answer.media_type if answer else None,
             answer=answer.body if answer else None,
-            kept_us=kept // timedelta(microseconds=1),
+            kept_us=kept // _MICROSECOND,
         )
 
 

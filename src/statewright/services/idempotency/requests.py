@@ -14,7 +14,6 @@ whose transaction is that of another request.
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from datetime import timedelta
 from hashlib import blake2b
 from typing import Final
@@ -136,9 +135,14 @@ class IdempotentRequests:
         self._running[keyed.scope] = keyed
         try:
             if not looks_first and joined is None:
-                with suppress(_Overtaken):
-                    return await self._execute_unseen(keyed, attempt)
-                keyed.restart()
+                is_first = True
+                try:
+                    return Executed(await self._run(keyed, attempt))
+                except _Overtaken:
+                    is_first = False
+                    keyed.restart()
+                finally:
+                    self.outcomes["new"] += is_first
             return await self._execute_alone(keyed, attempt, deadline, joined)
         finally:
             if keyed.is_left:
@@ -146,21 +150,10 @@ class IdempotentRequests:
             else:
                 self._end(keyed)
 
-    async def _execute_unseen(self, keyed: KeyedRequest, attempt: Attempt) -> Executed:
-        """Carry the request out as the first one with its key. Raises ``_Overtaken`` when it is not."""
-        is_first = True
-        try:
-            return Executed(await self._run(keyed, attempt))
-        except _Overtaken:
-            is_first = False
-            raise
-        finally:
-            self.outcomes["new"] += is_first
-
     async def _execute_alone(
         self, keyed: KeyedRequest, attempt: Attempt, deadline: float, joined: UnitOfWork | None
     ) -> Executed:
-        """The same, where no other request of this node has the key."""
+        """The same, looking first, where no other request of this node has the key."""
         while True:
             replay = await self._find_answer(keyed, deadline, joined)
             if replay is not None:
@@ -179,20 +172,20 @@ class IdempotentRequests:
                 self._refuse()
             try:
                 async with asyncio.timeout_at(deadline):
-                    await twin.ended.wait()
+                    await twin.wait_until_ended()
             except TimeoutError as late:
                 raise IdempotencyInProgress from late
             await asyncio.sleep(0)  # an end that was reached before is noticed by another task
 
     def _end(self, keyed: KeyedRequest) -> None:
         del self._running[keyed.scope]
-        keyed.ended.set()
+        keyed.end()
 
     def _watch(self, keyed: KeyedRequest) -> None:
         """Let twins wait for a run whose client has gone."""
 
         async def watch() -> None:
-            await keyed.ended.wait()
+            await keyed.wait_until_ended()
             self._end(keyed)
 
         self._start(watch())

@@ -50,7 +50,10 @@ class KeyRecords(StagedPart, frozen=True, kw_only=True):
 
     @property
     def size(self) -> int:
-        return sum(len(record.answer or "") + len(record.element or "") for record in self.records)
+        size = 0
+        for record in self.records:  # nearly always one: a generator would cost more than it counts
+            size += len(record.answer or "") + len(record.element or "")
+        return size
 
     @property
     def names(self) -> Sequence[str]:
