@@ -234,10 +234,7 @@ class JobWorker:
         try:
             if handler is None:
                 return await self._run_pipeline(job)
-            if handler.kind == "task":
-                task = read_task(job)
-                return _encode_output(await handler.call(encode(task.input), task, self._threads))
-            return _encode_object(await handler.call(encode(job.variables), job, self._threads))
+            return await run_handler(handler, job, self._threads)
         except JobLost:
             raise
         except Exception as error:  # whatever goes wrong in a user's handler is its outcome
@@ -288,11 +285,9 @@ class JobWorker:
         if isinstance(outcome, bytes):
             await self._source.complete(job, self.name, outcome)
             return
-        message = describe_error(outcome)[:MAX_MESSAGE_CHARS]
-        retryable = not isinstance(outcome, NonRetryable | NotJson)
+        failure = describe_failure(outcome)
         try:
-            rest = outcome.after if isinstance(outcome, RetryLater) else None
-            await self._source.fail(job, self.name, message, retryable=retryable, rest=rest)
+            await self._source.fail(job, self.name, failure.message, retryable=failure.retryable, rest=failure.rest)
         except JobsRefused as refused:
             log.warning("job_report_refused job=%s reason=%s", job.id, refused)
 
@@ -315,6 +310,35 @@ class JobWorker:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
         self._threads.shutdown()
+
+
+class JobFailure(Struct, frozen=True, kw_only=True):
+    """A failure as the engine is told of it. ``rest``: how long the job is not to be claimed; None: as its definition
+    says.
+    """
+
+    message: str
+    retryable: bool
+    rest: timedelta | None = None
+
+
+async def run_handler(handler: Function, job: Job, threads: Executor) -> bytes:
+    """The completion of a job: what its handler returned, as JSON. Raises what the handler raises, and
+    :class:`NotJson`.
+    """
+    if handler.kind == "task":
+        task = read_task(job)
+        return _encode_output(await handler.call(encode(task.input), task, threads))
+    return _encode_object(await handler.call(encode(job.variables), job, threads))
+
+
+def describe_failure(error: Exception) -> JobFailure:
+    """What the engine is told of an exception that a handler raised."""
+    return JobFailure(
+        message=describe_error(error)[:MAX_MESSAGE_CHARS],
+        retryable=not isinstance(error, NonRetryable | NotJson),
+        rest=error.after if isinstance(error, RetryLater) else None,
+    )
 
 
 def _encode_object(returned: object) -> bytes:

@@ -17,7 +17,7 @@ from statewright.engine.run import EntityDraft, Run
 from statewright.engine.schedules import ExpireTask, FireTask, KeepTask, RemoveTask, decide_task
 from statewright.engine.simulation.clock import JumpingLoop
 from statewright.engine.simulation.results import JudgedCriterion, PathStep, SimulationResult
-from statewright.engine.simulation.stubs import Stubs, StubTransport
+from statewright.engine.simulation.stubs import Answer, Stubs, StubTransport
 from statewright.engine.simulation.world import SimulatedUnit, World
 from statewright.engine.unit import Unit
 from statewright.entity import Entity, Principal, ScheduledTask, TaskKey
@@ -55,7 +55,7 @@ SimulatedEvent: TypeAlias = Fire | Loopback | Advance
 
 class Scenario(Struct, frozen=True, kw_only=True):
     """What is to be played. ``start`` is a new document, or an entity that there is with its ``timers``; ``at`` in
-    epoch microseconds.
+    epoch microseconds. ``answer`` is asked where there is no stub.
     """
 
     start: "JsonValue | Entity"
@@ -64,6 +64,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     principal: Principal
     at: int
     timers: Mapping[TaskKey, ScheduledTask] = {}
+    answer: Answer | None = None
 
 
 class SimulationLimits(Struct, frozen=True, kw_only=True):
@@ -104,7 +105,7 @@ class _Simulation:
         self._world = World(scenario.at, IdSource())
         self._world.timers = dict(scenario.timers)
         self._path: list[PathStep] = []
-        self._transport = StubTransport(scenario.stubs, self.check_limits)
+        self._transport = StubTransport(scenario.stubs, scenario.answer, self.check_limits)
         dispatcher = CalloutDispatcher(transport=self._transport, tokens=_NoTokens(), ids=self._world.ids)
         self._engine = _WatchedEngine(self, dispatcher, limits)
 

@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from statewright.compute.callout import Callout, CalloutResult
+from statewright.compute.callout import Callout, CalloutKind, CalloutResult
 from statewright.engine.simulation.results import CalledProcessor, SimulationFinding
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.patches import apply_merge_patch
@@ -36,6 +36,11 @@ class Stubs(Struct, frozen=True, kw_only=True):
     functions: Mapping[str, Sequence[FunctionStub]] = {}
 
 
+Answer: TypeAlias = Callable[[Callout], CalloutResult | None]
+"""Answers a callout in place of a member, at once; None: nobody there is asked for it. It may raise what a transport
+raises.
+"""
+
 DUE_AT_ONCE: Final[JsonObject] = {"fireAfterMs": 0}
 """What a schedule function without a stub answers."""
 
@@ -43,8 +48,9 @@ DUE_AT_ONCE: Final[JsonObject] = {"fireAfterMs": 0}
 class StubTransport:
     """Answers callouts of the engine. ``check_limits`` is called before each of them."""
 
-    def __init__(self, stubs: Stubs, check_limits: Callable[[], None]) -> None:
+    def __init__(self, stubs: Stubs, answer: "Answer | None", check_limits: Callable[[], None]) -> None:
         self._stubs = stubs
+        self._answer = answer
         self._check_limits = check_limits
         self._used: Counter[tuple[str, str]] = Counter()
         self._missing: dict[tuple[str, str], SimulationFinding] = {}
@@ -59,8 +65,15 @@ class StubTransport:
         return tuple(self._missing.values())
 
     async def dispatch(self, callout: Callout, *, avoiding: Collection[str] = ()) -> CalloutResult:
-        """The next answer of a stub; success without change where there is none."""
+        """The next answer of a stub, else what the scenario answers itself; success without change where there is
+        none.
+        """
         self._check_limits()
+        if self._answer is not None and not self._has_stub(callout):
+            found = self._answer(callout)
+            if found is not None:
+                self._note_processor(callout, found.error or "failed" if not found.success else None)
+                return found
         match callout.kind:
             case "processor":
                 return self._process(callout)
@@ -73,11 +86,23 @@ class StubTransport:
                 result = DUE_AT_ONCE if stub is None else stub.result
                 return CalloutResult(success=True, result=result, result_kind="Schedule")
 
+    def _has_stub(self, callout: Callout) -> bool:
+        known: Mapping[CalloutKind, Collection[str]] = {
+            "processor": self._stubs.processors,
+            "criteria": self._stubs.criteria,
+            "function": self._stubs.functions,
+        }
+        return callout.name in known[callout.kind]
+
+    def _note_processor(self, callout: Callout, error: str | None) -> None:
+        if callout.kind == "processor":
+            mode = self.modes.get(callout.name, "SYNC")
+            self.processors.append(CalledProcessor(name=callout.name, mode=mode, error=error))
+
     def _process(self, callout: Callout) -> CalloutResult:
         stub = self._choose("processors", callout.name, self._stubs.processors.get(callout.name))
         error = None if stub is None else stub.error
-        mode = self.modes.get(callout.name, "SYNC")
-        self.processors.append(CalledProcessor(name=callout.name, mode=mode, error=error))
+        self._note_processor(callout, error)
         if error is not None:
             return CalloutResult(success=False, error=error)
         if stub is None or stub.merge_patch is None or callout.payload is None:

@@ -13,8 +13,27 @@ A function is called as a node calls it: its input and its result pass through t
 entities in memory.
 """
 
-from statewright.sdk.testing.engine import FakeEngine, Judged, Place, Processed, Scheduled
+from statewright.processes.retries import Backoff
+from statewright.sdk.testing.callouts import Place
+from statewright.sdk.testing.engine import FakeEngine, Judged, Processed, Scheduled
+from statewright.sdk.testing.jobs import Done, JobAttempt
+from statewright.sdk.testing.playing import FunctionCall, Played, PlayedMove, Save
 from statewright.sdk.testing.store import Request
 from statewright.sdk.testing.view import Lifecycle
 
-__all__ = ["FakeEngine", "Judged", "Lifecycle", "Place", "Processed", "Request", "Scheduled"]
+__all__ = [
+    "Backoff",
+    "Done",
+    "FakeEngine",
+    "FunctionCall",
+    "JobAttempt",
+    "Judged",
+    "Lifecycle",
+    "Place",
+    "Played",
+    "PlayedMove",
+    "Processed",
+    "Request",
+    "Save",
+    "Scheduled",
+]

@@ -2,10 +2,10 @@
 
 import asyncio
 import uuid
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from typing import Final, TypedDict, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -13,18 +13,20 @@ from msgspec.structs import replace
 
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.processes.retries import Backoff
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.sdk.client import Client
-from statewright.sdk.context import Caller
-from statewright.sdk.functions import Function, Kind
+from statewright.sdk.functions import WORK_KINDS, Function, Kind
 from statewright.sdk.node import Node
 from statewright.sdk.operations import Entity
 from statewright.sdk.outcomes import encode_json
-from statewright.sdk.testing.handlers import build_meta
+from statewright.sdk.testing.callouts import Invocation, Place, build_request, decode_response
+from statewright.sdk.testing.jobs import Done, do_job
+from statewright.sdk.testing.playing import Calls, Event, Played, play
 from statewright.sdk.testing.store import Request, Store
 from statewright.sdk.testing.view import Lifecycle, get_initial_state, new_entity
 from statewright.sdk.threads import DaemonThreadPool
-from statewright.sdk.wire import KINDS, build_answer, read_request
+from statewright.sdk.wire import build_answer, read_request
 from statewright.sdk.worker import Functions, build_error_answer, run_function
 
 ResultT = TypeVar("ResultT")
@@ -36,24 +38,10 @@ MAX_THREADS: Final = 64
 """Threads for plain functions that run at once."""
 
 
-class Place(Struct, frozen=True, kw_only=True):
-    """What a callout says besides the entity.
-
-    ``joins``: whether it carries a transaction token. Without one, as under a plain ``COMMIT_BEFORE_DISPATCH``, what
-    the function writes stays even if it fails.
-    """
-
-    workflow: str = ""
-    transition: str = ""
-    state_to: str = ""
-    parameters: str = ""
-    principal: Caller = Caller(id="tester", kind="user")
-    joins: bool = True
-    attached: bool = True
-
-
 class _CalloutOutcome(Struct, frozen=True, kw_only=True):
-    """The outcome of a callout of any kind. ``exception`` is what the function raised, if it did."""
+    """The outcome of a callout of any kind. ``exception`` is what the function raised, if it did; ``retryable`` is
+    False when the service is told that another attempt would fail, too (``NonRetryable``).
+    """
 
     success: bool
     error: str = ""
@@ -61,6 +49,7 @@ class _CalloutOutcome(Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     requests: tuple[Request, ...] = ()
     exception: Exception | None = None
+    retryable: bool = True
 
 
 class Processed(_CalloutOutcome, frozen=True, kw_only=True):
@@ -103,6 +92,7 @@ class FakeEngine:
 
     def __init__(self, node: Node) -> None:
         self._functions = index_functions(node)
+        self._handlers = {each.name: each for each in node.functions if each.kind in WORK_KINDS}
         self._store = Store()
 
     @property
@@ -157,20 +147,69 @@ class FakeEngine:
         met = self._call("function", name, self._resolve_subject(subject), at)
         return Scheduled(**met.common, result=_decode_members(met.response.result))
 
+    def do(
+        self,
+        job_type: str,
+        variables: Mapping[str, JsonValue] | None = None,
+        *,
+        retries: int = 0,
+        backoff: Backoff | None = None,
+        task: Mapping[str, JsonValue] | None = None,
+    ) -> Done:
+        """Have a job done, or a task of a flow (``task``: its ``input``, ``parameters``, …), until it is done or given
+        up: with so many ``retries``, as the step of a definition says. Time between attempts passes at once: see
+        ``attempts``.
+        """
+        return _run(do_job(self._handlers, job_type, variables or {}, task=task, retries=retries, backoff=backoff))
+
+    def play(
+        self,
+        workflow: Mapping[str, JsonValue] | Sequence[Mapping[str, JsonValue]],
+        document: object,
+        *events: Event,
+        stubs: Mapping[str, object] | None = None,
+        sample: object = None,
+        at: datetime | None = None,
+    ) -> Played:
+        """Play an entity through workflows, as the service would: the engine itself runs, and asks the functions of the
+        node; the clock jumps, also over the pauses between attempts.
+
+        An event is the name of a transition to fire, a ``timedelta`` that passes, or a ``Save``. ``stubs`` answer in
+        place of functions, by name, one answer or a list of them whose last one stays: a document to merge, a bool of a
+        criterion, a schedule, or an exception (``TimeoutError``, ``ConnectionError``, ``LookupError``: the member does
+        not answer, is lost, is not there). ``sample`` has all members that documents will ever have, if ``document``
+        has not. Raises ``ValueError`` for workflows that cannot be imported.
+        """
+        calls = Calls(self._call_for, frozenset((each.kind, each.name) for each in self._functions.values()), stubs)
+        return play(workflow, _to_json(document), events, calls, sample=_to_json(sample), at=at)
+
+    def suspend(self, entity_id: str, reason: str = "suspended by a test") -> None:
+        """Refuse writes to an entity (409 ``SUSPENDED``), but for its deletion, until :meth:`resume`."""
+        self._store.suspended[entity_id] = reason
+
+    def resume(self, entity_id: str) -> None:
+        """Let an entity be written again."""
+        self._store.suspended.pop(entity_id, None)
+
+    def _call_for(self, kind: Kind, name: str, entity: Entity, at: Place) -> Invocation:
+        """Of an entity that is being played; what the function writes elsewhere is kept if it succeeds."""
+        self._store.entities[entity.id] = entity
+        return self._call(kind, name, entity, at)
+
     def _resolve_subject(self, subject: object) -> Entity:
         return self._get_current(subject) if isinstance(subject, Entity) else self.add(*BARE_MODEL, subject)
 
     def _get_current(self, entity: Entity) -> Entity:
         return self._store.entities.get(entity.id, entity)
 
-    def _call(self, kind: Kind, name: str, entity: Entity, at: Place) -> "_Invocation":
+    def _call(self, kind: Kind, name: str, entity: Entity, at: Place) -> Invocation:
         before = len(self.requests)
         if at.joins:
             self._store.begin()
-        event, error = _run(self._run_function(_build_request(kind, name, entity, at, self._store.transaction_id)))
+        event, error = _run(self._run_function(build_request(kind, name, entity, at, self._store.transaction_id)))
         if at.joins:
             self._store.end(commits=error is None)
-        return _Invocation(_decode_response(event.text_data), tuple(self.requests[before:]), error)
+        return Invocation(decode_response(event.text_data), tuple(self.requests[before:]), error)
 
     async def _run_function(self, event: CloudEvent) -> tuple[CloudEvent, Exception | None]:
         """The answer as it would go to the server, and what the function raised."""
@@ -191,90 +230,6 @@ def index_functions(node: Node) -> Functions:
     for function in node.functions:
         found[function.kind, function.name] = function
     return found
-
-
-class _Error(Struct):
-    code: str = ""
-    message: str = ""
-
-
-class _Payload(Struct):
-    data: msgspec.Raw
-
-
-class _Response(Struct, rename="camel"):
-    success: bool
-    error: _Error = msgspec.field(default_factory=_Error)
-    warnings: tuple[str, ...] = ()
-    payload: _Payload | None = None
-    matches: bool = False
-    reason: str = ""
-    result: msgspec.Raw = msgspec.Raw()
-
-
-_decode_response = msgspec.json.Decoder(_Response).decode
-
-
-class _Common(TypedDict):
-    success: bool
-    error: str
-    error_code: str
-    warnings: tuple[str, ...]
-    requests: tuple[Request, ...]
-    exception: Exception | None
-
-
-class _Invocation(Struct, frozen=True):
-    """The answer of a function, its requests, and what it raised."""
-
-    response: _Response
-    requests: tuple[Request, ...]
-    exception: Exception | None
-
-    @property
-    def common(self) -> _Common:
-        response = self.response
-        return _Common(
-            success=response.success,
-            error=response.error.message,
-            error_code=response.error.code,
-            warnings=response.warnings,
-            requests=self.requests,
-            exception=self.exception,
-        )
-
-
-def _build_request(kind: Kind, name: str, entity: Entity, at: Place, transaction_id: str) -> CloudEvent:
-    """The callout as the server sends it (docs/reference/grpc.md#callouts)."""
-    request_id = str(uuid.uuid1())
-    members: dict[str, object] = {
-        "id": request_id,
-        "requestId": request_id,
-        "entityId": entity.id,
-        NAME_MEMBERS[kind]: name,
-        "workflow": {"id": at.workflow, "name": at.workflow},
-        "transition": {"name": at.transition, "stateFrom": entity.state, "stateTo": at.state_to},
-        "transactionId": transaction_id if at.joins else "",
-        "parameters": at.parameters,
-    }
-    if at.attached:
-        members["payload"] = {"type": "JSON", "data": entity.data, "meta": build_meta(entity)}
-    event = CloudEvent(id=request_id, source="cyoda", spec_version="1.0", type=EVENT_TYPES[kind])
-    event.text_data = encode_json(members).decode()
-    attributes = {"authid": at.principal.id, "authtype": at.principal.kind, "authclaims": ",".join(at.principal.roles)}
-    for attribute, text in attributes.items():
-        event.attributes[attribute].ce_string = text
-    if at.joins:
-        event.attributes["cyodatxtoken"].ce_string = transaction_id
-    return event
-
-
-NAME_MEMBERS: Final[dict[Kind, str]] = {
-    "processor": "processorName",
-    "criteria": "criteriaName",
-    "function": "functionName",
-}
-EVENT_TYPES: Final = {kind: event_type for event_type, kind in KINDS.items()}
 
 
 def _run(work: Coroutine[object, object, ResultT]) -> ResultT:

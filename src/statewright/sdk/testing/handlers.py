@@ -121,6 +121,20 @@ def _search(view: View, call: Call, body: JsonValue) -> bytes:
     return b"\n".join(encode_json(_to_envelope(entity)) for entity in hits)
 
 
+def _wait(view: View, call: Call, _body: JsonValue) -> bytes:
+    """Nothing happens while somebody waits here: what is not there yet is not reached, after no time at all."""
+    entity, query = view.get(call.target[0]), dict(call.query)
+    states = [value for name, value in call.query if name == "state"]
+    is_later = query.get("after") != entity.transaction_id
+    if states:
+        reached = entity.state in states and is_later
+    else:
+        reached = is_later if "after" in query else not view.transitions(entity)
+    waited_ms = 0 if reached else round(float(query["timeout"].strip("PTS")) * 1000)
+    met = {"reached": reached, "deleted": False, "waitedMs": waited_ms, "state": entity.state}
+    return encode_json(met | {"transactionId": entity.transaction_id, "at": entity.updated})
+
+
 Handler: TypeAlias = Callable[[View, Call, JsonValue], bytes]
 """What answers a request: the body."""
 
@@ -137,6 +151,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "delete": _delete,
     "search": _search,
     "count": _count,
+    "wait": _wait,
 }
 """The handlers by name of the operation."""
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from statewright.entity import LOOPBACK
-from statewright.failures import EntityNotFound
+from statewright.failures import EntityNotFound, Suspended
 from statewright.ids import system_clock
 from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue
@@ -58,7 +58,9 @@ class View:
         lifecycles: Mapping[tuple[str, int], Lifecycle],
         *,
         transaction_id: str,
+        suspended: Mapping[str, str] = {},
     ) -> None:
+        self._suspended = suspended
         self._committed = committed
         self._overlay = overlay
         self._lifecycles = lifecycles
@@ -81,6 +83,9 @@ class View:
         return entity
 
     def put(self, entity: Entity) -> None:
+        """Raises ``Suspended``."""
+        if entity.id in self._suspended:
+            raise Suspended("ENTITY", entity.id, reason=self._suspended[entity.id])
         if self._overlay is None:
             self._committed[entity.id] = entity
         else:

@@ -93,7 +93,9 @@ def resume(
     idempotency_key: str | None = None,
 ) -> Operation[Suspension]:
     """End a suspension: timers that came due fire once, or all move on by the length of the pause. For operators."""
-    body: dict[str, object] = {"timers": timers} | ({} if reason is None else {"reason": reason})
+    body: dict[str, object] = {"timers": timers}
+    if reason is not None:
+        body["reason"] = reason
     path = f"/suspensions/{quote_segment(suspension_id)}/resume"
     headers = build_key_header(idempotency_key)
     call = build_call("resume", "POST", path, target=(suspension_id,), headers=headers, body=body)
