@@ -95,9 +95,9 @@ def settle(tab: Tab) -> None:
     page = tab.page
     page.locator("main h1, main .problem, dialog[open]").first.wait_for()
     if not tab.held:
-        for part in page.locator("[hx-trigger*=revealed]").all():
+        for part in page.locator("[hx-trigger*=revealed]:visible").all():
             part.scroll_into_view_if_needed()
-        page.locator("main .part > .loading").first.wait_for(state="detached")
+        page.locator("main .part > .loading:visible").first.wait_for(state="detached")
     for diagram in page.locator("[data-diagram]").all():
         if diagram.is_visible():
             diagram.scroll_into_view_if_needed()

@@ -348,7 +348,9 @@ class Console:
             problem = build_problem(failed.reply, retry=request.path + request.query.change())
             return self._compress(browser, self._frame.show_problem(request, problem, browser.origin, page))
         except InvalidField as invalid:
-            problem = Problem(status=400, title=f"«{invalid.field}» cannot be used", detail=invalid.reason)
+            offers = ((browser.path, "Open the page without it"),) if browser.method == "GET" else ()
+            title, detail = f"«{invalid.field}» cannot be used", invalid.reason
+            problem = Problem(status=400, title=title, detail=detail[:1].upper() + detail[1:], offers=offers)
             return self._compress(browser, self._frame.show_problem(request, problem, browser.origin, page))
         if view.redirect is not None:
             return build_redirect(view.redirect)

@@ -53,6 +53,10 @@ class ModelCounts(Struct, frozen=True, kw_only=True):
         """The entities in one state."""
         return next((each.count for each in self.states if each.state == state), 0)
 
+    def get_share(self, each: StateCount) -> int:
+        """The part of all entities that is in a state, in percent; at least one where there is any."""
+        return max(1, round(100 * each.count / self.total)) if each.count else 0
+
 
 class _Kept(Struct):
     task: "asyncio.Task[Reply]"

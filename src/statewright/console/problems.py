@@ -6,13 +6,14 @@ from typing import Final
 from statewright.console.calls import Reply
 from statewright.console.values import get_object, get_text
 from statewright.console.views.page import Problem
+from statewright.jsonval.values import JsonObject
 
 TOO_EXPENSIVE: Final = frozenset({"SCAN_BUDGET_EXHAUSTED", "SEARCH_SHARD_TIMEOUT", "SEARCH_RESULT_LIMIT"})
 """Codes by which a search gives up."""
 
 _TITLES: Final = {
     401: "Your login has ended",
-    403: "You may not see or do this",
+    403: "Your roles do not allow this",
     404: "There is no such thing here",
     409: "This cannot be done now",
     410: "It is not kept any more",
@@ -32,13 +33,19 @@ def build_problem(reply: Reply, *, retry: str | None = None, subject: str = "") 
     return Problem(
         status=reply.status,
         title=get_title(reply.status),
-        detail=get_text(document, "detail") or get_text(document, "reason"),
+        detail=_read_detail(document, code),
         code=code,
         ticket=get_text(document, "ticket"),
         subject=subject,
         retry=retry if reply.status in _RETRYABLE else None,
         offers=_list_offers(reply.status, code),
     )
+
+
+def _read_detail(document: JsonObject, code: str) -> str:
+    """What the API says without the code before it, which stands beside it; nothing where it is no more than that."""
+    detail = (get_text(document, "detail") or get_text(document, "reason")).removeprefix(f"{code}: ")
+    return "" if detail.casefold() == code.casefold() else detail[:1].upper() + detail[1:]
 
 
 def get_title(status: int) -> str:

@@ -12,6 +12,13 @@ from statewright.jsonval.values import JsonObject
 
 CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 ULID_CHARS: Final = 26
+MODELS: Final = frozenset(
+    {
+        *("StepWorkflowDefinition", "StepWorkflowInstance", "StepUserTask"),
+        *("FlowDefinition", "FlowInstance", "PlaybookDefinition", "PlaybookExecution"),
+    }
+)
+"""The models in which the service keeps processes: each tenant has them (docs/process-languages.md)."""
 
 
 class ProcessLanguage(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,10 @@
 """What home shows of the answers of the API: each tile fails alone (docs/console.md#pages)."""
 
 from statewright.console.pages.home import view_activity, view_idle, view_status
+from statewright.console.process_languages import MODELS
+from statewright.flows import models as flows
+from statewright.playbooks import models as playbooks
+from statewright.steps import models as steps
 from tests.unit.console.recorded import a_problem, a_reply
 
 PAGES = frozenset({"/console/queues/{kind}/{queue}", "/console/incidents"})
@@ -14,11 +18,26 @@ def test_work_without_a_worker_comes_first_and_leads_to_its_queue():
     assert [(alert.mark, alert.text, alert.href) for alert in view.alerts] == [
         (
             "bad",
-            "«pay/ment»: 41 calls wait, the oldest for 12 min, and nobody takes them",
+            "«pay/ment»: 41 calls wait, the oldest for 12 min, and no worker takes them",
             "/console/queues/TAG/pay%2Fment",
         ),
-        ("bad", "3 groups of open incidents", "/console/incidents"),
+        ("bad", "3 open incidents", "/console/incidents"),
     ]
+
+
+def test_one_is_told_in_the_singular_and_incidents_with_the_newest():
+    one = a_reply({"items": [{"lastAt": "2031-05-06T12:00:00Z"}], "total": 1})
+    view = view_status((("queues", a_reply({"items": [QUEUE | {"depth": 1}]})), ("incidents", one)), PAGES)
+    assert [alert.text for alert in view.alerts] == [
+        "«pay/ment»: 1 call waits, the oldest for 12 min, and no worker takes them",
+        "1 open incident",
+    ]
+    assert view.alerts[1].newest == "2031-05-06T12:00:00Z"
+
+
+def test_models_of_processes_are_known_by_name():
+    made = {each.key.name for each in (*steps.MODELS, *flows.MODELS, playbooks.EXECUTION, playbooks.DEFINITION)}
+    assert made == MODELS
 
 
 def test_a_line_leads_to_no_page_that_is_not_there():

@@ -234,6 +234,8 @@ class Overlay(Struct, frozen=True, kw_only=True):
     counts: Mapping[str, str] = {}
     incidents: Mapping[str, str] = {}
     current: str | None = None
+    current_word: str = "now"
+    """What is said of the current state: of an entity that was deleted, or as it was once, it is not "now"."""
     path: tuple[tuple[str, str], ...] = ()
     visited: tuple[str, ...] = ()
     """The states that an entity has been in, in order, a state as often as it was entered."""
@@ -274,10 +276,15 @@ def label_visits(steps: Sequence[int]) -> str:
 def _mark_state(state: str, overlay: Overlay, steps: Sequence[int]) -> Mark:
     is_current = state == overlay.current
     count, incidents = overlay.counts.get(state, ""), overlay.incidents.get(state, "")
-    notes = [count, label_visits(steps), "now" if is_current else "", f"■ {incidents}" if incidents else ""]
+    notes = [
+        count,
+        label_visits(steps),
+        overlay.current_word if is_current else "",
+        f"■ {incidents}" if incidents else "",
+    ]
     words = [
         f"{count} {'entity' if count == '1' else 'entities'}" if count else "",
-        "the current state" if is_current else "",
+        _describe_current(overlay.current_word) if is_current else "",
         f"visited as step {steps[-1]}" if steps else "",
         f"{incidents} {'incident' if incidents == '1' else 'incidents'}" if incidents else "",
     ]
@@ -287,6 +294,10 @@ def _mark_state(state: str, overlay: Overlay, steps: Sequence[int]) -> Mark:
         *(["troubled"] if incidents else []),
     ]
     return Mark(classes=tuple(classes), note=_join(notes, " "), words=_join(words, ", "))
+
+
+def _describe_current(word: str) -> str:
+    return "the current state" if word == "now" else f"the state {word}"
 
 
 def _mark_transition(key: tuple[str, str], overlay: Overlay) -> Mark:

@@ -40,7 +40,13 @@ _EVENT_MARKS: Final = {
     "STATE_MACHINE_START": ("off", "run began"),
     "STATE_MACHINE_FINISH": ("off", "run ended"),
     "WORKFLOW_FOUND": ("off", "workflow chosen"),
+    "WORKFLOW_SKIP": ("off", "workflow passed over"),
     "TRANSITION_NOT_MATCH_CRITERION": ("off", "not taken"),
+    "TRANSITION_ABORTED": ("bad", "broken off"),
+    "SCHEDULED_TRANSITION_ARM": ("wait", "timer set"),
+    "SCHEDULED_TRANSITION_CANCEL": ("off", "timer withdrawn"),
+    "SCHEDULED_TRANSITION_FIRE": ("info", "timer came due"),
+    "SCHEDULED_TRANSITION_EXPIRE": ("warn", "timer expired"),
 }
 
 
@@ -114,6 +120,12 @@ class EntityView(Struct, frozen=True, kw_only=True):
     @property
     def is_deleted(self) -> bool:
         return bool(self.deleted_at)
+
+    @property
+    def summary(self) -> str:
+        """Why it is here, unless an incident on the page says the same."""
+        told = self.explanation.summary if self.explanation is not None else ""
+        return "" if any(each.title and each.title in told for each in self.incidents) else told
 
     @property
     def own_suspension(self) -> SuspensionLine | None:
@@ -218,7 +230,7 @@ def view_entity(
         problem=None if explain.is_ok or is_deleted else build_problem(explain),
         incidents=tuple(map(_view_incident, get_objects(explain.document, "incidents"))) if explain.is_ok else (),
         suspensions=tuple(map(_view_suspension, get_objects(explain.document, "suspensions"))) if explain.is_ok else (),
-        picture=_draw(graph, (name, version), state, explanation, events, is_past=at is not None),
+        picture=_draw(graph, (name, version), state, explanation, events, at, is_deleted=is_deleted),
         workflow_path="" if graph is None else build_workflow_path(name, version, graph.name),
         tree=build_tree(document),
         text=write_text(document) if fits_page(document) else None,
@@ -243,15 +255,17 @@ def _draw(
     state: str,
     explanation: Explanation | None,
     events: Reply,
+    at: str | None,
     *,
-    is_past: bool,
+    is_deleted: bool,
 ) -> Picture | None:
     if graph is None:
         return None
-    path = () if is_past else find_path(graph, events.items)
+    path = () if at is not None else find_path(graph, events.items)
     blocked = [each for each in explanation.transitions if not each.is_possible] if explanation is not None else []
     overlay = Overlay(
         current=state,
+        current_word="at its end" if is_deleted else "now" if at is None else "then",
         path=tuple((source, name) for source, name, _ in path),
         visited=(path[0][0], *(target for _, _, target in path)) if path else (),
         impossible=frozenset((state, each.name) for each in blocked),

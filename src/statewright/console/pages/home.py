@@ -8,6 +8,7 @@ from msgspec import Struct
 from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call, build_path
 from statewright.console.pages.models import ModelRow, list_models
 from statewright.console.problems import build_problem
+from statewright.console.process_languages import MODELS
 from statewright.console.request import ConsoleRequest, Form
 from statewright.console.route import Action, Navigation, Page, Routes, build_part
 from statewright.console.values import get_flag, get_int, get_object, get_objects, get_text
@@ -36,6 +37,8 @@ class Alert(Struct, frozen=True, kw_only=True):
     mark: str
     text: str
     href: str | None = None
+    newest: str = ""
+    """When the last of it happened, where that is told."""
 
 
 class StatusView(Struct, frozen=True, kw_only=True):
@@ -91,6 +94,8 @@ class HomeView(Struct, frozen=True, kw_only=True):
     """The first page."""
 
     models: tuple[ModelRow, ...]
+    of_processes: tuple[ModelRow, ...]
+    """The models in which the service keeps definitions and instances of processes."""
     is_cut: bool
     models_problem: Problem | None
     status: StatusView
@@ -109,14 +114,16 @@ async def show_home(request: ConsoleRequest) -> View:
     calls = [call for _, call in (*alerts, *activity)]
     models, *replies = await request.call(build_entity_call("model", ""), *calls)
     rows = list_models(models) if models.is_ok else []
+    own = [row for row in rows if row.name not in MODELS]
     data = HomeView(
-        models=tuple(rows[:MAX_MODELS]),
-        is_cut=len(rows) > MAX_MODELS,
+        models=tuple(own[:MAX_MODELS]),
+        of_processes=tuple(row for row in rows if row.name in MODELS),
+        is_cut=len(own) > MAX_MODELS,
         models_problem=None if models.is_ok else build_problem(models, retry="/console/"),
         status=view_status(_name_replies(alerts, replies), request.page_paths),
         activity=view_activity(dict(_name_replies(activity, replies[len(alerts) :]))),
         has_idle=bool(rows) and "idle-entities" in request.viewer.features,
-        examples=() if rows else EXAMPLES,
+        examples=() if own else EXAMPLES,
     )
     return View(title="Home", data=data)
 
@@ -145,7 +152,7 @@ def _list_alert_calls(request: ConsoleRequest) -> tuple[Named, ...]:
     """What is asked for alerts, as far as the service has it."""
     known = {
         "queues": build_ops_call("queues", query={"withoutWorker": True, "limit": MAX_LINES}),
-        "incidents": build_ops_call("incident-groups", query={"limit": 1, "count": True}),
+        "incidents": build_ops_call("incidents", query={"status": "OPEN", "limit": 1, "count": True}),
         "tasks": build_ops_call("tasks", query={"due": "OVERDUE", "limit": 1, "count": True}),
         "suspensions": build_ops_call("suspensions", query={"active": True, "limit": MAX_LINES}),
     }
@@ -191,8 +198,9 @@ def _read_queues(reply: Reply, pages: frozenset[str]) -> list[Alert]:
 
 def _describe_queue(queue: JsonObject) -> str:
     depth, age = get_int(queue, "depth"), get_int(queue, "oldestAgeSeconds")
-    kind = "calls wait" if get_text(queue, "kind") == "TAG" else "jobs wait"
-    return f"«{get_text(queue, 'name')}»: {depth} {kind}, the oldest for {format_duration(age)}, and nobody takes them"
+    kind = "call" if get_text(queue, "kind") == "TAG" else "job"
+    waits = f"1 {kind} waits" if depth == 1 else f"{format_count(depth)} {kind}s wait"
+    return f"«{get_text(queue, 'name')}»: {waits}, the oldest for {format_duration(age)}, and no worker takes them"
 
 
 def _read_incidents(reply: Reply, pages: frozenset[str]) -> list[Alert]:
@@ -200,9 +208,15 @@ def _read_incidents(reply: Reply, pages: frozenset[str]) -> list[Alert]:
     if not total:
         return []
     bound = get_flag(reply.document, "totalIsLowerBound")
-    words = "group" if total == 1 else "groups"
-    href = "/console/incidents" if "/console/incidents" in pages else None
-    return [Alert(mark="bad", text=f"{format_count(total, is_lower_bound=bound)} {words} of open incidents", href=href)]
+    words = "incident" if total == 1 else "incidents"
+    return [
+        Alert(
+            mark="bad",
+            text=f"{format_count(total, is_lower_bound=bound)} open {words}",
+            href="/console/incidents" if "/console/incidents" in pages else None,
+            newest=get_text(reply.items[0], "lastAt") if reply.items else "",
+        )
+    ]
 
 
 def _read_tasks(reply: Reply, pages: frozenset[str]) -> list[Alert]:

@@ -161,9 +161,12 @@ class Diagram {
     const text = texts.at(-1);
     if (!text) return;
     if (group.classList.contains("edge")) {
-      const label = this.texts.get(text) ?? text.textContent;
-      this.texts.set(text, label);
-      text.textContent = note ? `${label} ${note}` : label;
+      const label = texts[0];
+      if (!this.texts.has(label)) this.texts.set(label, label.textContent);
+      texts.slice(1).forEach((each) => each.remove());
+      const isShort = note.length <= 2;
+      label.textContent = isShort && note ? `${this.texts.get(label)} ${note}` : this.texts.get(label);
+      if (note && !isShort) label.after(writeBelow(label, note));
     } else if (this.plan.marked && (texts.length > 1 || group.classList.contains("place"))) {
       text.textContent = note;
       text.classList.add("note");
@@ -209,6 +212,14 @@ function squeeze(text, group) {
   if (room <= 0 || !text.textContent || text.getComputedTextLength() <= room) return;
   text.setAttribute("textLength", room);
   text.setAttribute("lengthAdjust", "spacingAndGlyphs");
+}
+
+// The layout has no room for what is written on an edge afterwards: a longer note stands below its label.
+function writeBelow(label, note) {
+  const below = label.cloneNode();
+  below.setAttribute("y", Number(label.getAttribute("y")) + 13);
+  below.textContent = note;
+  return below;
 }
 
 function readPlace(group) {

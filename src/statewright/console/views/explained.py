@@ -103,10 +103,10 @@ def view_explanation(document: JsonObject) -> Explanation:
 
 
 _RULES: Final[Mapping[str, str]] = {
-    "REMEMBERED": "the entity remembers it",
-    "FIRST_WITH_STATE": "the first active one that has the state",
+    "REMEMBERED": "the one in which it was created",
+    "FIRST_WITH_STATE": "the first active one that has this state",
     "DEFAULT": "the built-in one, because no active one took the entity",
-    "NONE": "no workflow has the state",
+    "NONE": "none of them has this state",
 }
 
 
