@@ -154,6 +154,7 @@ const stale = document.getElementById("stale");
 const live = document.getElementById("live");
 let quietUntil = 0;
 let failures = 0;
+const missed = new Set();
 let lastGood = new Date();
 
 const isPaused = () => localStorage.getItem(PAUSED) === "1";
@@ -197,6 +198,14 @@ document.addEventListener("htmx:before:request", (event) => {
   const part = event.target;
   const again = part.matches?.("[data-live], [data-loaded]");
   if (again && (isPaused() || document.hidden || Date.now() < quietUntil || isBeingFilledIn(part))) event.preventDefault();
+  if (again && document.hidden) missed.add(part);
+});
+
+// A hint that came while the page was hidden is not lost: what it was about is asked for when the page is seen again.
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) return;
+  for (const part of missed) if (part.isConnected) window.htmx.trigger(part, "again");
+  missed.clear();
 });
 
 function noteFailure(part) {
