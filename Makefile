@@ -29,8 +29,12 @@ setup: $(VENV)/.dev ## create .venv with everything a developer needs
 run: $(BIN)/statewright ## install and serve on http://127.0.0.1:8080/api
 	$(BIN)/statewright serve
 
-test: $(VENV)/.dev ## install what the tests need and run them all
+test: unit integration ## install what the tests need and run them all
+
+unit: $(VENV)/.dev ## run the unit tests only
 	$(BIN)/pytest tests/unit -q -n $(WORKERS)
+
+integration: $(VENV)/.dev ## run the tests of services and whole programs only
 	$(BIN)/pytest tests/e2e tests/integration -q -n $(WAITING_WORKERS) --dist loadfile --no-loadscope-reorder --reruns 1
 
 browser: $(VENV)/.dev ## run the tests of the console; needs Chromium
@@ -38,9 +42,6 @@ browser: $(VENV)/.dev ## run the tests of the console; needs Chromium
 
 pictures: $(VENV)/.dev ## write pictures of the console to build/pictures; OF="home task": of these only
 	STATEWRIGHT_TEST_PICTURES=build/pictures STATEWRIGHT_TEST_PICTURES_OF="$(OF)" $(BIN)/pytest tests/browser/test_pictures.py -q -n 0
-
-unit: $(VENV)/.dev ## run the unit tests only
-	$(BIN)/pytest tests/unit -q -n $(WORKERS)
 
 demo: $(BIN)/statewright ## watch an entity move through an imported workflow
 	$(BIN)/python examples/demo.py
@@ -106,4 +107,4 @@ clean: ## remove what the targets made, the data of `make run` excepted
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup run test browser pictures unit demo demo-flows demo-playbooks demo-steps bench bench-console bench-flows bench-playbooks bench-modes bench-search bench-steps lint fmt types mypy pyright check openapi proto clean
+.PHONY: help setup run test unit integration browser pictures demo demo-flows demo-playbooks demo-steps bench bench-console bench-flows bench-playbooks bench-modes bench-search bench-steps lint fmt types mypy pyright check openapi proto clean
