@@ -8,6 +8,7 @@ from typing import Final
 from statewright.console.pages import (
     admin,
     admin_acts,
+    admin_keys,
     audit,
     changes,
     definition_acts,
@@ -30,6 +31,7 @@ from statewright.console.pages import (
     model_acts,
     model_overview,
     models,
+    retention,
     searches,
     tasks,
     topics,
@@ -44,6 +46,7 @@ from statewright.console.route import Routes
 ROUTES: Final[Routes] = (
     *admin.ROUTES,
     *admin_acts.ROUTES,
+    *admin_keys.ROUTES,
     *audit.ROUTES,
     *changes.ROUTES,
     *definition_acts.ROUTES,
@@ -66,6 +69,7 @@ ROUTES: Final[Routes] = (
     *model_acts.ROUTES,
     *model_overview.ROUTES,
     *models.ROUTES,
+    *retention.ROUTES,
     *workflow_acts.ROUTES,
     *searches.ROUTES,
     *tasks.ROUTES,

@@ -29,6 +29,8 @@ PAGES = [route for route in ROUTES if isinstance(route, Page)]
 CHECKS = {"check_definition", "check_import", "validate_document"}
 """Actions that change nothing, which the API allows to somebody who only reads."""
 OF_NOTHING = {
+    *("create_message", "delete_messages"),  # ids of others are passed over, as the test sees
+    *("register_trusted_key", "reload_providers", "issue_key_pair"),
     *("create_client", "register_provider", "set_log_level", "check_definition", "upload_definition"),
     *("import_sample", "learn_sample", "suspend_queue", "suspend_model", "suspend_workflow"),
 }
@@ -138,6 +140,13 @@ def build_forms(installation: Installation) -> dict[str, dict[str, str]]:
         "delete_provider": some,
         "invalidate_trusted_key": some,
         "delete_trusted_key": some,
+        "register_trusted_key": {"keyId": "k", "jwk": "{}"},
+        "reactivate_trusted_key": some | {"validTo": "2031-12-31T00:00:00Z"},
+        "reload_providers": {},
+        "issue_key_pair": {},
+        "invalidate_key_pair": some,
+        "delete_key_pair": some,
+        "prune_history": model | {"olderThan": "1d"},
         "set_log_level": {"level": "error"},
         "check_definition": {"language": "playbook", "source": PLAYBOOK},
         "upload_definition": source,
@@ -163,6 +172,8 @@ def build_forms(installation: Installation) -> dict[str, dict[str, str]]:
         "resume_entity": entity | resume,
         "import_sample": {},
         "delete_message": {"message": own["/console/messages/{id}"]["id"]},
+        "create_message": {"subject": "s", "payload": "{}"},
+        "delete_messages": {"message": own["/console/messages/{id}"]["id"]},
         "check_import": model | document | {"mode": "REPLACE"},
         "import_workflows": model | document | {"mode": "REPLACE"},
         "retry_incident": incident,
@@ -294,6 +305,8 @@ def test_what_is_there_for_everybody_tells_nothing_of_another_tenant(filled: Ins
 
 def test_nothing_of_another_tenant_is_acted_upon(filled: Installation, stranger: Visit):
     forms = build_forms(filled)
+    assert send(stranger, "delete_messages", forms["delete_messages"]).status_code == 303
+    assert filled.api.get(f"/message/{forms['delete_messages']['message']}").status_code == 200
     sent = {name: send(stranger, name, forms[name]).status_code for name in ACTIONS.keys() - OF_NOTHING}
     assert sorted(f"{name} {status}" for name, status in sent.items() if status != 404) == []
 

@@ -2,17 +2,19 @@
 
 import json
 
+import pytest
+
+from statewright.console.pages import admin_acts, admin_keys
 from statewright.console.pages.admin import LISTINGS, AdminView, view_listing
-from statewright.console.pages.admin_acts import ROUTES
 from statewright.console.pages.audit import AuditView, build_export, view_audit
 from statewright.console.pages.changes import ChangesView, view_changes
-from statewright.console.request import Form, parse_query
+from statewright.console.request import Form, InvalidField, parse_query
 from statewright.console.route import ADMIN, Action
 from statewright.console.views.page import View
 from tests.unit.console.recorded import a_problem, a_reply
 
 BY_NAME = {listing.name: listing for listing in LISTINGS}
-ACTIONS = {route.name: route for route in ROUTES if isinstance(route, Action)}
+ACTIONS = {route.name: route for route in (*admin_acts.ROUTES, *admin_keys.ROUTES) if isinstance(route, Action)}
 ACT = {
     "id": "1", "at": "2026-03-04T09:00:01Z", "actor": {"id": "ada", "kind": "user"}, "action": "entity.restore",
     "target": {"kind": "ENTITY", "id": "5a/6c"}, "reason": "wrong import", "details": {}, "traceId": "4bf9",
@@ -63,6 +65,68 @@ def test_every_button_of_a_row_is_an_action_that_asks_first_and_is_for_administr
     acts = {act.action for row in rows for act in row.acts}
     assert acts <= ACTIONS.keys()
     assert all(ACTIONS[name].confirm is not None and ACTIONS[name].role == ADMIN for name in acts)
+
+
+def test_the_pairs_that_sign_are_listed_and_an_audience_without_one_is_no_failure():
+    listing = BY_NAME["admin_signing_keys"]
+    pair = {"keyId": "k", "algorithm": "RS256", "active": True}
+    rows = admin(view_listing(listing, listing.join((a_problem(404, "KEYPAIR_NOT_FOUND"), a_reply(pair))))).rows
+    assert [[cell.text for cell in row.cells][:3] for row in rows] == [["k", "human", "RS256"]]
+    refused = admin(view_listing(listing, listing.join((a_reply(pair), a_problem(501, "NOT_IMPLEMENTED")))))
+    assert refused.problem is not None
+
+
+def test_of_the_settings_those_of_the_retention_are_on_a_page_of_their_own():
+    listing = BY_NAME["admin_retention"]
+    items = [{"name": name, "section": "S", "value": "90d"} for name in ("history_retention", "http_port")]
+    rows = admin(view_listing(listing, listing.join((a_reply({"items": items}),)))).rows
+    assert [row.id for row in rows] == ["history_retention"]
+
+
+@pytest.mark.parametrize(
+    ("action", "fields", "expected"),
+    [
+        (
+            "issue_key_pair",
+            {"audience": "human", "until": "2031-12-31", "invalidateCurrent": "true", "grace": "86400"},
+            {
+                "algorithm": "RS256",
+                "audience": "human",
+                "validTo": "2031-12-31T00:00:00Z",
+                "invalidateCurrent": True,
+                "invalidateGracePeriodSec": 86400,
+            },
+        ),
+        ("issue_key_pair", {"grace": "3600"}, {"algorithm": "RS256", "audience": "client"}),
+        ("invalidate_key_pair", {"id": "k", "grace": "3600"}, {"gracePeriodSec": 3600}),
+        (
+            "register_trusted_key",
+            {"keyId": "k", "jwk": '{"kty": "RSA"}', "issuers": "a, b"},
+            {"keyId": "k", "jwk": {"kty": "RSA"}, "audience": "client", "issuers": ["a", "b"]},
+        ),
+        ("reactivate_trusted_key", {"id": "k", "validTo": "2031-12-31T00:00:00Z"}, {"validTo": "2031-12-31T00:00:00Z"}),
+    ],
+)
+def test_an_act_on_a_key_is_one_call(action: str, fields: dict[str, str], expected: dict[str, object]):
+    call = ACTIONS[action].build(Form(tuple(fields.items())))
+    assert call.method == "POST"
+    assert json.loads(call.body or b"") == expected
+
+
+@pytest.mark.parametrize(
+    ("action", "fields", "field"),
+    [
+        ("issue_key_pair", {"until": "tomorrow"}, "until"),
+        ("issue_key_pair", {"audience": "robots"}, "audience"),
+        ("invalidate_key_pair", {"id": "k", "grace": "-1"}, "grace"),
+        ("register_trusted_key", {"keyId": "k", "jwk": "[]"}, "jwk"),
+        ("reactivate_trusted_key", {"id": "k"}, "validTo"),
+    ],
+)
+def test_a_bad_field_of_a_key_is_named(action: str, fields: dict[str, str], field: str):
+    with pytest.raises(InvalidField) as invalid:
+        ACTIONS[action].build(Form(tuple(fields.items())))
+    assert invalid.value.field == field
 
 
 def test_an_id_with_a_slash_stays_one_segment():

@@ -11,6 +11,7 @@ from statewright.console.pages import definition_acts, instance_acts
 from statewright.console.pages.definition_diff import compare_graphs
 from statewright.console.pages.definitions import view_counts
 from statewright.console.pages.instance_acts import describe_withdrawn
+from statewright.console.pages.instance_past import build_past
 from statewright.console.pages.instance_state import find_states, find_writers
 from statewright.console.process_languages import FLOWS, PLAYBOOKS, STEPS, find_entity_id
 from statewright.console.request import Form, InvalidField
@@ -130,6 +131,23 @@ def test_a_bad_field_is_named(action: str, fields: dict[str, str], field: str):
 def test_a_cancellation_says_what_it_withdraws(tokens: list[str], timers: int, said: str):
     explained: Any = {"tokens": [{"waitsFor": each} for each in tokens], "timers": [{}] * timers}
     assert describe_withdrawn(explained) == said
+
+
+def test_what_ended_after_an_instant_was_running_then_and_what_began_after_it_was_not_there():
+    entries: Any = [
+        {"stepId": "a", "status": "COMPLETED", "startedAt": "2026-01-01T00:00:01Z", "endedAt": "2026-01-01T00:00:02Z"},
+        {"stepId": "b", "status": "FAILED", "startedAt": "2026-01-01T00:00:02Z", "endedAt": "2026-01-01T00:00:04Z",
+         "outputSnapshot": {"n": 1}, "failureReason": "late"},
+        {"stepId": "c", "status": "COMPLETED", "startedAt": "2026-01-01T00:00:05Z"},
+    ]  # fmt: skip
+    stored: Any = {"meta": {"state": "ACTIVE"}, "data": {"tokens": [{"node": "b"}, {"node": "d", "stage": "PENDING"}]}}
+    known, history = a_reply({"instanceId": "I"}), a_reply({"items": entries, "total": 3})
+    past = build_past(known, a_reply(stored), history, "2026-01-01T00:00:03Z")
+    assert past.explained.document == {"instanceId": "I", "status": "ACTIVE", "tokens": [{"stepId": "b"}]}
+    assert past.history.items == [
+        entries[0],
+        {"stepId": "b", "status": "RUNNING", "startedAt": "2026-01-01T00:00:02Z"},
+    ]
 
 
 def test_an_instance_and_its_entity_have_the_same_bits():

@@ -1,9 +1,10 @@
-"""Nodes, settings, clients, and keys and providers of tokens (docs/console.md#pages)."""
+"""Nodes, settings, retention, clients, and keys and providers of tokens (docs/console.md#pages)."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call
 from statewright.console.problems import build_problem
@@ -11,12 +12,14 @@ from statewright.console.request import ConsoleRequest
 from statewright.console.route import ADMIN, Navigation, Page, Routes
 from statewright.console.values import get_flag, get_int, get_text, get_texts
 from statewright.console.views.page import Crumb, Problem, View
-from statewright.jsonval.values import JsonObject
+from statewright.jsonval.values import JsonObject, JsonValue
 
 ROOT: Final = "/console/admin"
 CRUMB: Final = Crumb("Admin", ROOT)
 LEVELS: Final = ("debug", "info", "warn", "error")
+NOT_FOUND: Final = 404
 NOT_IMPLEMENTED: Final = 501
+AUDIENCES: Final = ("client", "human")
 MAX_NODES: Final = 1000
 JWT_ONLY: Final = (
     "It needs jwt mode: start the service with STATEWRIGHT_IAM_MODE=jwt and a STATEWRIGHT_JWT_SIGNING_KEY."
@@ -76,11 +79,13 @@ class Listing(Struct, frozen=True, kw_only=True):
     name: str
     path: str
     heading: str
-    call: Callable[[], ApiCall]
+    calls: Callable[[], tuple[ApiCall, ...]]
     columns: tuple[str, ...]
     view_row: Callable[[JsonObject], Row]
     empty: str
     note: str = ""
+    join: Callable[[tuple[Reply, ...]], Reply] = lambda replies: replies[0]
+    """One answer of those to all calls."""
 
 
 def _view_node(item: JsonObject) -> Row:
@@ -156,10 +161,47 @@ def _view_trusted_key(item: JsonObject) -> Row:
             Cell(get_text(item, "validTo"), "time"),
         ),
         acts=(
-            *((RowAct("invalidate_trusted_key", "Invalidate"),) if is_active else ()),
+            RowAct("invalidate_trusted_key", "Invalidate")
+            if is_active
+            else RowAct("reactivate_trusted_key", "Reactivate"),
             RowAct("delete_trusted_key", "Delete"),
         ),
     )
+
+
+def _view_key_pair(item: JsonObject) -> Row:
+    return Row(
+        id=get_text(item, "keyId"),
+        cells=(
+            Cell(get_text(item, "keyId"), "code"),
+            Cell(get_text(item, "audience")),
+            Cell(get_text(item, "algorithm")),
+            Cell(get_text(item, "validFrom"), "time"),
+            Cell(get_text(item, "validTo"), "time"),
+        ),
+        acts=(RowAct("invalidate_key_pair", "Invalidate"), RowAct("delete_key_pair", "Delete")),
+    )
+
+
+def _join_key_pairs(replies: tuple[Reply, ...]) -> Reply:
+    """The pairs that sign, with their audiences; an audience without one is no failure."""
+    failed = next((each for each in replies if not each.is_ok and each.status != NOT_FOUND), None)
+    if failed is not None:
+        return failed
+    pairs: list[JsonValue] = []
+    for audience, reply in zip(AUDIENCES, replies, strict=True):
+        if reply.is_ok:
+            pair: JsonObject = dict(reply.document)
+            pair["audience"] = audience
+            pairs.append(pair)
+    return replace(replies[0], status=200, value=pairs)
+
+
+def _keep_retention(replies: tuple[Reply, ...]) -> Reply:
+    """Of all settings those that say how long something is kept."""
+    [reply] = replies
+    kept: list[JsonValue] = [item for item in reply.items if "retention" in get_text(item, "name")]
+    return replace(reply, value=kept) if reply.is_ok else reply
 
 
 LISTINGS: Final = (
@@ -167,7 +209,7 @@ LISTINGS: Final = (
         name="admin",
         path=ROOT,
         heading="Nodes",
-        call=lambda: build_ops_call("nodes", query={"limit": MAX_NODES}),
+        calls=lambda: (build_ops_call("nodes", query={"limit": MAX_NODES}),),
         columns=("Node", "State", "Version", "Members", "Started", "Alive until"),
         view_row=_view_node,
         empty="No node is alive.",
@@ -176,17 +218,41 @@ LISTINGS: Final = (
         name="admin_settings",
         path=f"{ROOT}/settings",
         heading="Settings",
-        call=lambda: build_ops_call("settings"),
+        calls=lambda: (build_ops_call("settings"),),
         columns=("Setting", "Value", "From", "Section", "Meaning"),
         view_row=_view_setting,
         empty="There is no setting.",
         note="They are environment variables of the node that answered, and are read at its start. Secrets are masked.",
     ),
     Listing(
+        name="admin_retention",
+        path=f"{ROOT}/retention",
+        heading="Retention",
+        calls=lambda: (build_ops_call("settings"),),
+        columns=("Setting", "Value", "From", "Section", "Meaning"),
+        view_row=_view_setting,
+        empty="No setting says how long anything is kept.",
+        join=_keep_retention,
+    ),
+    Listing(
+        name="admin_signing_keys",
+        path=f"{ROOT}/signing-keys",
+        heading="Signing keys",
+        calls=lambda: tuple(
+            build_entity_call("oauth", "keys", "keypair", "current", query={"audience": each}) for each in AUDIENCES
+        ),
+        columns=("Key", "Audience", "Algorithm", "Valid from", "Valid to"),
+        view_row=_view_key_pair,
+        empty="No key pair is active: no token can be signed.",
+        note="The pair of each audience that signs now. The API lists no others: one that was invalidated verifies "
+        "until its grace is over.",
+        join=_join_key_pairs,
+    ),
+    Listing(
         name="admin_clients",
         path=f"{ROOT}/clients",
         heading="Clients",
-        call=lambda: build_entity_call("clients"),
+        calls=lambda: (build_entity_call("clients"),),
         columns=("Client", "Roles", "Created", "Changed"),
         view_row=_view_client,
         empty="There is no client of this tenant.",
@@ -195,7 +261,7 @@ LISTINGS: Final = (
         name="admin_providers",
         path=f"{ROOT}/providers",
         heading="Identity providers",
-        call=lambda: build_entity_call("oauth", "oidc", "providers"),
+        calls=lambda: (build_entity_call("oauth", "oidc", "providers"),),
         columns=("Discovery document", "State", "Id", "Audiences", "Registered"),
         view_row=_view_provider,
         empty="No identity provider is registered: only tokens of this service count.",
@@ -204,7 +270,7 @@ LISTINGS: Final = (
         name="admin_trusted_keys",
         path=f"{ROOT}/trusted-keys",
         heading="Trusted keys",
-        call=lambda: build_entity_call("oauth", "keys", "trusted"),
+        calls=lambda: (build_entity_call("oauth", "keys", "trusted"),),
         columns=("Key", "State", "Audience", "Valid from", "Valid to"),
         view_row=_view_trusted_key,
         empty="No key of others is trusted.",
@@ -234,11 +300,11 @@ def view_listing(listing: Listing, reply: Reply, level: Reply | None = None) -> 
 
 def _build_show(listing: Listing) -> Callable[[ConsoleRequest], Awaitable[View]]:
     async def show(request: ConsoleRequest) -> View:
-        calls = [listing.call()]
-        if listing.path == ROOT:
-            calls.append(build_entity_call("admin", "log-level"))
-        replies = await request.call(*calls)
-        return view_listing(listing, *replies)
+        calls = listing.calls()
+        if listing.path != ROOT:
+            return view_listing(listing, listing.join(await request.call(*calls)))
+        nodes, level = await request.call(*calls, build_entity_call("admin", "log-level"))
+        return view_listing(listing, nodes, level)
 
     return show
 

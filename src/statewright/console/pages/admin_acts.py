@@ -44,14 +44,18 @@ def _build_level(form: Form) -> ApiCall:
     return build_entity_call("admin", "log-level", method="POST", body=body)
 
 
-def _build_on(*path: str, method: Method, end: tuple[str, ...] = ()) -> Callable[[Form], ApiCall]:
+def build_on(*path: str, method: Method, end: tuple[str, ...] = ()) -> Callable[[Form], ApiCall]:
+    """Builds the call on what has the ``id`` of the form."""
+
     def build(form: Form) -> ApiCall:
         return build_entity_call(*path, form.require("id"), *end, method=method)
 
     return build
 
 
-def _ask(question: str, back: str, *details: str) -> Callable[[ConsoleRequest, Form], Awaitable[Confirmation]]:
+def ask_about(question: str, back: str, *details: str) -> Callable[[ConsoleRequest, Form], Awaitable[Confirmation]]:
+    """Asks a question about what has the ``id`` of the form."""
+
     async def confirm(_request: ConsoleRequest, form: Form) -> Confirmation:
         return Confirmation(question=question.format(id=form.require("id")), details=details, back=back)
 
@@ -68,7 +72,8 @@ async def _show_secret(_request: ConsoleRequest, _form: Form, reply: Reply) -> V
     return View(title="Secret of a client", data=data, template="pages/client_secret.html", crumbs=(CRUMB,))
 
 
-def _lead_to(path: str) -> Callable[[Form, Reply], str]:
+def lead_to(path: str) -> Callable[[Form, Reply], str]:
+    """Leads to the same page, whatever was done."""
     return lambda _form, _reply: path
 
 
@@ -77,26 +82,28 @@ ROUTES: Final[Routes] = (
         name="create_client",
         label="Create client",
         build=_build_client,
-        follow=_lead_to(CLIENTS),
+        follow=lead_to(CLIENTS),
         show=_show_secret,
         role=ADMIN,
     ),
     Action(
         name="rotate_client_secret",
         label="Rotate secret",
-        build=_build_on("clients", method="PUT", end=("secret",)),
-        follow=_lead_to(CLIENTS),
+        build=build_on("clients", method="PUT", end=("secret",)),
+        follow=lead_to(CLIENTS),
         show=_show_secret,
-        confirm=_ask("Give client {id} another secret?", CLIENTS, "The one it has gets no more tokens from now on."),
+        confirm=ask_about(
+            "Give client {id} another secret?", CLIENTS, "The one it has gets no more tokens from now on."
+        ),
         role=ADMIN,
         is_dangerous=True,
     ),
     Action(
         name="delete_client",
         label="Delete client",
-        build=_build_on("clients", method="DELETE"),
-        follow=_lead_to(CLIENTS),
-        confirm=_ask("Delete client {id}?", CLIENTS, "Its tokens stay valid until they expire."),
+        build=build_on("clients", method="DELETE"),
+        follow=lead_to(CLIENTS),
+        confirm=ask_about("Delete client {id}?", CLIENTS, "Its tokens stay valid until they expire."),
         role=ADMIN,
         is_dangerous=True,
     ),
@@ -104,52 +111,59 @@ ROUTES: Final[Routes] = (
         name="register_provider",
         label="Register provider",
         build=_build_provider,
-        follow=_lead_to(PROVIDERS),
+        follow=lead_to(PROVIDERS),
         role=ADMIN,
     ),
     Action(
         name="invalidate_provider",
         label="Invalidate provider",
-        build=_build_on("oauth", "oidc", "providers", method="POST", end=("invalidate",)),
-        follow=_lead_to(PROVIDERS),
-        confirm=_ask("Invalidate provider {id}?", PROVIDERS, "None of its tokens counts until it is reactivated."),
+        build=build_on("oauth", "oidc", "providers", method="POST", end=("invalidate",)),
+        follow=lead_to(PROVIDERS),
+        confirm=ask_about("Invalidate provider {id}?", PROVIDERS, "None of its tokens counts until it is reactivated."),
         role=ADMIN,
         is_dangerous=True,
     ),
     Action(
         name="reactivate_provider",
         label="Reactivate provider",
-        build=_build_on("oauth", "oidc", "providers", method="POST", end=("reactivate",)),
-        follow=_lead_to(PROVIDERS),
-        confirm=_ask("Reactivate provider {id}?", PROVIDERS, "Its tokens count again."),
+        build=build_on("oauth", "oidc", "providers", method="POST", end=("reactivate",)),
+        follow=lead_to(PROVIDERS),
+        confirm=ask_about("Reactivate provider {id}?", PROVIDERS, "Its tokens count again."),
         role=ADMIN,
     ),
     Action(
         name="delete_provider",
         label="Delete provider",
-        build=_build_on("oauth", "oidc", "providers", method="DELETE"),
-        follow=_lead_to(PROVIDERS),
-        confirm=_ask("Delete provider {id}?", PROVIDERS, "None of its tokens counts any more."),
+        build=build_on("oauth", "oidc", "providers", method="DELETE"),
+        follow=lead_to(PROVIDERS),
+        confirm=ask_about("Delete provider {id}?", PROVIDERS, "None of its tokens counts any more."),
         role=ADMIN,
         is_dangerous=True,
     ),
     Action(
+        name="reload_providers",
+        label="Fetch keys again",
+        build=lambda _form: build_entity_call("oauth", "oidc", "providers", "reload", method="POST"),
+        follow=lead_to(PROVIDERS),
+        role=ADMIN,
+    ),
+    Action(
         name="invalidate_trusted_key",
         label="Invalidate trusted key",
-        build=_build_on("oauth", "keys", "trusted", method="POST", end=("invalidate",)),
-        follow=_lead_to(TRUSTED_KEYS),
-        confirm=_ask("Invalidate trusted key {id}?", TRUSTED_KEYS, "What it has signed counts no more."),
+        build=build_on("oauth", "keys", "trusted", method="POST", end=("invalidate",)),
+        follow=lead_to(TRUSTED_KEYS),
+        confirm=ask_about("Invalidate trusted key {id}?", TRUSTED_KEYS, "What it has signed counts no more."),
         role=ADMIN,
         is_dangerous=True,
     ),
     Action(
         name="delete_trusted_key",
         label="Delete trusted key",
-        build=_build_on("oauth", "keys", "trusted", method="DELETE"),
-        follow=_lead_to(TRUSTED_KEYS),
-        confirm=_ask("Delete trusted key {id}?", TRUSTED_KEYS, "What it has signed counts no more."),
+        build=build_on("oauth", "keys", "trusted", method="DELETE"),
+        follow=lead_to(TRUSTED_KEYS),
+        confirm=ask_about("Delete trusted key {id}?", TRUSTED_KEYS, "What it has signed counts no more."),
         role=ADMIN,
         is_dangerous=True,
     ),
-    Action(name="set_log_level", label="Set log level", build=_build_level, follow=_lead_to(ROOT), role=ADMIN),
+    Action(name="set_log_level", label="Set log level", build=_build_level, follow=lead_to(ROOT), role=ADMIN),
 )

@@ -1,4 +1,4 @@
-"""Edge messages: the list, one of them, and deleting it (docs/console.md#pages)."""
+"""Edge messages: the list, one of them, new ones, and deleting some (docs/console.md#pages)."""
 
 import asyncio
 from typing import Final
@@ -7,16 +7,19 @@ from msgspec import Struct
 
 from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call, build_path
 from statewright.console.pages.incidents import find_first, find_next
-from statewright.console.request import ConsoleRequest, Form
+from statewright.console.pages.model_acts import read_json
+from statewright.console.request import ConsoleRequest, Form, InvalidField
 from statewright.console.route import Action, Navigation, Page, Routes
-from statewright.console.values import get_int, get_object, get_text
+from statewright.console.values import get_int, get_object, get_text, get_texts
 from statewright.console.views.documents import TreeNode, build_tree, fits_page, write_text
 from statewright.console.views.page import Confirmation, Crumb, View
 from statewright.console.views.text import format_bytes
-from statewright.jsonval.codec import encode
+from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonObject
 
 ROOT: Final = "/console/messages"
+MAX_TICKED: Final = 200
+"""Messages that one act deletes: those of the longest page."""
 
 
 class MessageRow(Struct, frozen=True, kw_only=True):
@@ -110,6 +113,43 @@ async def _confirm_deletion(_request: ConsoleRequest, form: Form) -> Confirmatio
     )
 
 
+def _build_new(form: Form) -> ApiCall:
+    """Payload and metadata as they were typed, digits and all."""
+    payload, metadata = read_json(form, "payload"), read_json(form, "metadata") if form.get("metadata") else b"{}"
+    if not isinstance(decode(metadata), dict):
+        raise InvalidField("metadata", "is no JSON object")
+    body = b'{"payload":%b,"meta-data":%b}' % (payload, metadata)
+    return build_entity_call("message", "new", form.require("subject"), method="POST", body=body)
+
+
+def _follow_new(_form: Form, reply: Reply) -> str:
+    stored = next(iter(reply.items), {})
+    ids = get_texts(stored, "entityIds")
+    return f"{ROOT}{build_path(ids[0])}" if ids else ROOT
+
+
+def _read_ticked(form: Form) -> tuple[str, ...]:
+    ids = tuple(dict.fromkeys(form.get_all("message")))
+    if not ids:
+        raise InvalidField("message", "is ticked at least once")
+    if len(ids) > MAX_TICKED:
+        raise InvalidField("message", f"is ticked at most {MAX_TICKED} times")
+    return ids
+
+
+def _build_deletion_of_ticked(form: Form) -> ApiCall:
+    return build_entity_call("message", method="DELETE", body=encode(list(_read_ticked(form))))
+
+
+async def _confirm_deletion_of_ticked(_request: ConsoleRequest, form: Form) -> Confirmation:
+    count = len(_read_ticked(form))
+    return Confirmation(
+        question=f"Delete {count} {'message' if count == 1 else 'messages'}?",
+        details=("Their payloads are gone for good." if count > 1 else "Its payload is gone for good.",),
+        back=ROOT,
+    )
+
+
 def _follow_messages(_form: Form, _reply: Reply) -> str:
     return ROOT
 
@@ -129,6 +169,15 @@ ROUTES: Final[Routes] = (
         build=_build_deletion,
         follow=_follow_messages,
         confirm=_confirm_deletion,
+        is_dangerous=True,
+    ),
+    Action(name="create_message", label="New message", build=_build_new, follow=_follow_new),
+    Action(
+        name="delete_messages",
+        label="Delete messages",
+        build=_build_deletion_of_ticked,
+        follow=_follow_messages,
+        confirm=_confirm_deletion_of_ticked,
         is_dangerous=True,
     ),
 )
