@@ -6,7 +6,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pytest
 from typer.testing import CliRunner
@@ -21,6 +21,7 @@ from statewright.storage.pool import Pool
 from tests.builders import Json, a_workflow, manual, when
 from tests.database import connected
 from tests.integration.history.test_point_in_time import micros, rfc3339
+from tests.integration.ops.builders import ops_api
 from tests.service import Api, RunningService, done, eventually, refused
 
 NOTE = "note/1"
@@ -107,6 +108,30 @@ def test_what_is_known_for_sure_is_answered_also_before_the_horizon(api: Api) ->
     refused(api.get(f"/entity/{gone}?{at(deleted)}"), 404, "ENTITY_NOT_FOUND")
     assert [change["changeType"] for change in done(api.get(f"/entity/{gone}/changes"))] == ["DELETE"]
     assert api.read(still.id, f"?{at(created)}")["data"] == {"n": 8}
+
+
+def test_operators_are_told_of_a_removed_past_exactly_where_readers_are(
+    service: RunningService, api: Api, tenant: str
+) -> None:
+    entity, instants = a_history(api, versions=5)
+    gone, short = a_history(api, versions=3)
+    done(api.delete(f"/entity/{gone}"))
+    deleted = done(api.get(f"/entity/{gone}/changes"))[0]["timeOfChange"]
+    prune_before(api, instants[3])
+    prune_before(api, deleted)
+    ops = ops_api(service, tenant, "ROLE_OPERATOR")
+    statuses = {}
+    for id_, moments in ((entity, instants), (gone, [*short, deleted])):
+        for moment in (rfc3339(micros(moments[0]) - 1), *moments):
+            told = api.get(f"/entity/{id_}?{at(moment)}").status_code
+            name = quote(unquote(moment))
+            answers = [ops.get(f"/entities/{id_}/explain?{at(moment)}"), ops.get(f"/entities/{id_}/diff?from={name}")]
+            if id_ == entity:
+                answers.append(ops.post(f"/entities/{id_}/restore", {"version": unquote(moment), "reason": "test"}))
+            statuses[id_, moment] = (told == 410, *(answer.status_code == 410 for answer in answers))
+    assert {len(set(each)) for each in statuses.values()} == {1}, statuses
+    assert {each[0] for each in statuses.values()} == {True, False}
+    refused(ops.get(f"/entities/{entity}/diff?from={quote(instants[0])}"), 410, "HISTORY_PRUNED")
 
 
 def test_from_the_horizon_on_every_answer_is_the_one_given_before(api: Api) -> None:

@@ -102,7 +102,10 @@ async def _find(runtime: Runtime, caller: Caller, entity_id: EntityId, name: Ver
     tenant = caller.tenant
     if isinstance(name, int):
         found = await versions.find_version(runtime.pool, tenant, entity_id, at=name)
-        if found is not None and found.version.until is not None and found.version.until <= name:
+        until = None if found is None else found.version.until
+        if until is not None and until <= name:
+            raise HistoryPruned(name)
+        if found is None and await _has_existed_at(runtime, caller, entity_id, name):
             raise HistoryPruned(name)
     elif name == "current":
         found = await versions.find_version(runtime.pool, tenant, entity_id)
@@ -112,6 +115,12 @@ async def _find(runtime: Runtime, caller: Caller, entity_id: EntityId, name: Ver
         await _require_existed(runtime, caller, entity_id)
         raise VersionNotFound(f"entity id={entity_id} has no such version, or keeps it no longer")
     return found
+
+
+async def _has_existed_at(runtime: Runtime, caller: Caller, entity_id: EntityId, instant: int) -> bool:
+    """Whether the entity had been created by then, as its last version knows."""
+    last = await versions.find_version(runtime.pool, caller.tenant, entity_id)
+    return last is not None and last.version.entity.created_at <= instant
 
 
 async def _find_before(
