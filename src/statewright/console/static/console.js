@@ -169,8 +169,33 @@ function isBeingFilledIn(part) {
   });
 }
 
+// Without a stream the page asks by itself: where there are too many streams, after a 429, and while one is broken.
+const POLL_MS = 10_000;
+const RECONNECT_MS = 60_000;
+const topics = live ? new URLSearchParams(live.dataset.liveUrl.split("?")[1]).getAll("topic").map((topic) => topic.split("@")[0]) : [];
+let polling = 0;
+
+function poll() {
+  polling ||= setInterval(() => topics.forEach((topic) => window.htmx.trigger(live, topic)), POLL_MS);
+}
+
+function disconnect() {
+  clearInterval(polling);
+  polling = 0;
+  live?.replaceChildren();
+}
+
+function noteRefusedStream() {
+  poll();
+  setTimeout(() => { live.replaceChildren(); connect(); }, RECONNECT_MS * (1 + Math.random()));
+}
+
+document.addEventListener("htmx:sse:error", poll);
+document.addEventListener("htmx:sse:after:connection", () => { clearInterval(polling); polling = 0; });
+document.addEventListener("visibilitychange", () => connect());
+
 function connect() {
-  if (!live || isPaused()) return;
+  if (!live || isPaused() || document.hidden || live.firstChild) return;
   const source = document.createElement("div");
   source.setAttribute("hx-sse:connect", live.dataset.liveUrl);
   source.setAttribute("hx-swap", "none");
@@ -187,7 +212,7 @@ if (toggle && (live || document.querySelector("[data-live]"))) {
   toggle.addEventListener("click", () => {
     localStorage.setItem(PAUSED, isPaused() ? "0" : "1");
     show();
-    if (isPaused()) live?.replaceChildren();
+    if (isPaused()) disconnect();
     else connect();
   });
   show();
@@ -208,25 +233,29 @@ document.addEventListener("visibilitychange", () => {
   missed.clear();
 });
 
-function noteFailure(part) {
+function noteFailure(part, status) {
   failures += 1;
-  quietUntil = Date.now() + Math.min(60_000, 2000 * 2 ** failures);
+  quietUntil = Date.now() + (status === 429 ? POLL_MS : Math.min(60_000, 2000 * 2 ** failures));
   part.classList?.add("stale");
   if (part.matches?.("[hx-get]:not([data-live])")) setTimeout(() => window.htmx.trigger(part, "again"), quietUntil - Date.now());
-  if (stale) { stale.hidden = false; stale.textContent = `The service does not answer; last good at ${clock(lastGood)}`; }
+  if (stale) { stale.hidden = false; stale.textContent = `${status === 429 ? "It was asked too often" : "The service does not answer"}; last good at ${clock(lastGood)}`; }
 }
 
 document.addEventListener("htmx:before:response", (event) => {
   const status = event.detail.ctx.response.status;
-  if (status === 429 || status === 503 || status === 502 || status === 504) { noteFailure(event.target); return; }
+  if (live?.contains(event.detail.ctx.sourceElement)) { if (status >= 400) noteRefusedStream(); return; }
+  if (status === 429 || status === 503 || status === 502 || status === 504) { noteFailure(event.target, status); return; }
   if (event.target.matches?.('[hx-trigger*="every"]')) event.target.dataset.loaded = ""; // from now on it only asks again
   failures = 0;
   quietUntil = 0;
   lastGood = new Date();
-  document.querySelectorAll(".stale").forEach((part) => part.classList.remove("stale"));
-  if (stale) { stale.hidden = true; stale.textContent = ""; }
+  event.target.classList?.remove("stale");
+  if (stale && !document.querySelector(".stale")) { stale.hidden = true; stale.textContent = ""; }
 });
-document.addEventListener("htmx:error", (event) => { if (event.target.matches?.("[hx-get]")) noteFailure(event.target); });
+document.addEventListener("htmx:error", (event) => {
+  if (live?.contains(event.target)) noteRefusedStream();
+  if (event.target.matches?.("[hx-get]")) noteFailure(event.target);
+});
 document.addEventListener("htmx:after:swap", (event) => prepare(event.target.isConnected ? event.target : document));
 
 prepare(document);
