@@ -1,6 +1,10 @@
-"""Queues that nobody serves (docs/reference/operations.md#queues-without-a-worker)."""
+"""Queues that nobody serves (docs/reference/operations.md#queues-without-a-worker).
+
+``STATEWRIGHT_TEST_QUEUED=500`` lets so many jobs wait.
+"""
 
 import asyncio
+import os
 from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
@@ -24,6 +28,7 @@ from tests.service import PATIENCE_S, Api, RunningService, a_token, done, refuse
 from tests.unit.compute.builders import a_callout
 
 MINUTE_US = 60_000_000
+JOBS = int(os.environ.get("STATEWRIGHT_TEST_QUEUED", "3"))
 
 
 class Watched:
@@ -69,10 +74,11 @@ def alerts(ops: Api, status: str = "OPEN") -> list[Json]:
 
 
 def test_a_queue_that_nobody_serves_is_an_incident_until_somebody_polls(ops: Api, v1: Api, watch: Watched) -> None:
-    start_jobs(v1, 3, "fax")
+    start_jobs(v1, JOBS, "fax")
     watch.look()
     watch.look(after_us=MINUTE_US - 1_000_000)
     assert alerts(ops) == []
+    assert done(ops.get("/queues/JOB_TYPE/fax"))["depth"] == JOBS
     assert done(ops.get("/queues/JOB_TYPE/fax"))["since"] is not None
     watch.look(after_us=1_000_000)
     watch.look(after_us=MINUTE_US)

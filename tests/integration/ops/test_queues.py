@@ -75,6 +75,17 @@ def test_a_queue_tells_how_much_was_handed_out_in_the_last_minute(
     assert done(ops_api(service, f"{tenant}-x").get("/queues/JOB_TYPE/mail"))["ratePerMinute"] == 0
 
 
+def test_jobs_that_rest_are_delayed_and_do_not_wait(ops: Api, v1: Api) -> None:
+    uploaded(v1, definition("errand", step("work", "SERVICE_TASK", "end", jobType="mail", retryCount=1)))
+    for _ in range(2):
+        started(v1, "errand")
+    [job] = polled(v1, "mail", maxJobs=1)
+    failure = {"workerId": "w-1", "retryable": True, "retryAfterSeconds": 3600}
+    assert v1.post(f"/v1/jobs/{job['id']}/fail", failure).status_code == 204
+    queue = done(ops.get("/queues/JOB_TYPE/mail"))
+    assert (queue["depth"], queue["inFlight"], queue["delayed"], queue["wanted"]) == (1, 0, 1, 1)
+
+
 def test_an_unknown_queue_is_empty(ops: Api) -> None:
     queue = done(ops.get("/queues/JOB_TYPE/nothing%20here"))
     assert (queue["name"], queue["depth"], queue["wanted"], queue["workers"]) == ("nothing here", 0, 0, 0)

@@ -1,7 +1,10 @@
 """Rules of retries in annotations: who is asked again, after what, and what is left of attempts that failed
 (docs/reference/workflows.md#retries).
+
+``STATEWRIGHT_TEST_PAUSES=200`` has so many runs pause at once.
 """
 
+import os
 import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,6 +21,7 @@ from tests.integration.transactions.conftest import JoinedApi
 from tests.service import PATIENCE_S, Api, RunningService, eventually, refused
 
 RESULT = {**SAMPLE, "motivation": "processed"}
+PAUSES = int(os.environ.get("STATEWRIGHT_TEST_PAUSES", "40"))
 AT_ONCE = {"delay": "PT0S", "jitter": 0}
 
 Joining = Callable[[], Node]
@@ -171,7 +175,7 @@ def test_pauses_hold_nothing_that_others_need_and_end_when_clients_leave(
     member = join()
     rule = {"delay": "PT5M", "maxDelay": "PT5M", "totalTime": "PT10M", "on": ["ERROR"]}
     model = api.a_model(a_workflow(NEW=[manual("GO", to="DONE", processors=[ruled(rule)])], DONE=[]))
-    entities = [api.create(model=model).id for _ in range(40)]
+    entities = [api.create(model=model).id for _ in range(PAUSES)]
     active = service.parts.runtime.commits.metrics.active
     connections = [start_firing(api, entity) for entity in entities]
     for _ in entities:

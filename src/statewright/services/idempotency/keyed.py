@@ -24,6 +24,7 @@ from msgspec import Struct
 from statewright import logs
 from statewright.failures import (
     BadRequest,
+    Conflict,
     Failure,
     IdempotencyClaimLost,
     IdempotencyKeyTaken,
@@ -292,7 +293,10 @@ class KeyedRequest:
                 _stage(self.joined, record)
                 is_stored = True
             elif unit is not None and rows:
-                is_stored = is_whole = await unit.commit_rows(rows, {**parts, KEYS: KeyRecords(records=(record,))})
+                staged = {KEYS: KeyRecords(records=(record,))}
+                is_stored = is_whole = bool(parts) and await _try_commit(unit, rows, {**parts, **staged})
+                if not is_stored:
+                    is_stored = await unit.commit_rows(rows, staged)
             else:
                 is_stored = await records.store_record(self._settings.pool, record)
         except Failure as error:
@@ -401,6 +405,14 @@ class _Refused(Exception):
     def __init__(self, answer: StoredAnswer) -> None:
         super().__init__(answer)
         self.answer = answer
+
+
+async def _try_commit(unit: UnitOfWork, rows: Sequence[StagedRow], parts: Mapping[str, StagedPart]) -> bool:
+    """Whether all of it could be committed; less of it may be possible."""
+    try:
+        return await unit.commit_rows(rows, parts)
+    except Conflict:
+        return False
 
 
 def _require_success(answer: StoredAnswer) -> None:

@@ -22,7 +22,7 @@ from typing import Self, TypeVar
 from msgspec.structs import replace
 
 from statewright.entity import Actor, AuditEvent, Entity, Principal
-from statewright.failures import Failure, TransactionNotFound
+from statewright.failures import Conflict, Failure, TransactionNotFound
 from statewright.ids import EntityId, TransactionId
 from statewright.storage.columns import StagedRow
 from statewright.storage.commit.overlay import Overlay
@@ -209,8 +209,17 @@ class UnitOfWork(Overlay):
         parts = {} if describe is None else describe(failure)
         if self._transaction.request is not None:
             self._transaction.request.keep_event(row, parts)
-        elif await self._transaction.commit_rows([row], parts) and parts:
+        elif parts and await self._try_commit_rows([row], parts):
             failure.is_on_record = True
+        else:
+            await self._transaction.commit_rows([row])
+
+    async def _try_commit_rows(self, rows: Sequence[StagedRow], parts: Mapping[str, StagedPart]) -> bool:
+        """Whether rows could be committed with optional parts, without which they can be committed, too."""
+        try:
+            return await self._transaction.commit_rows(rows, parts)
+        except Conflict:
+            return False
 
     def describe_failures(self, describe: "Callable[[Failure], Mapping[str, StagedPart]]") -> None:
         """What is written with the event of a failure behind a segment."""
