@@ -64,6 +64,9 @@ bench-search: $(VENV)/.dev ## measure searches of a million entities (ENTITIES=)
 bench-console: $(VENV)/.dev ## measure pages of the console beside a million entities (ENTITIES=)
 	$(BIN)/python -m benchmarks.console --entities $(or $(ENTITIES),1000000)
 
+bench-explain: $(VENV)/.dev ## measure explanations of entities beside a million of them (ENTITIES=)
+	$(BIN)/python -m benchmarks.explain --entities $(or $(ENTITIES),1000000)
+
 bench-steps: $(VENV)/.dev ## measure the step engine against bare SQL: chains, and a backlog of 100,000 jobs
 	$(BIN)/python -m benchmarks.steps
 
@@ -107,4 +110,4 @@ clean: ## remove what the targets made, the data of `make run` excepted
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup run test unit integration browser pictures demo demo-flows demo-playbooks demo-steps bench bench-console bench-flows bench-playbooks bench-modes bench-search bench-steps lint fmt types mypy pyright check openapi proto clean
+.PHONY: help setup run test unit integration browser pictures demo demo-flows demo-playbooks demo-steps bench bench-console bench-explain bench-flows bench-playbooks bench-modes bench-search bench-steps lint fmt types mypy pyright check openapi proto clean

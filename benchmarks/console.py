@@ -163,6 +163,7 @@ def list_pages(entity: str, next_page: str, number: int) -> list[Page]:
 class Installation(Struct, frozen=True, kw_only=True):
     """A service beside a full database."""
 
+    port: int
     browser: Browser
     connection: asyncpg.Connection
     statements: StatementLog
@@ -192,6 +193,7 @@ async def open_installation(
         await asyncio.to_thread(_declare_index, browser, "$.number")
         postgres = next(each for each in psutil.Process().children(recursive=True) if each.name() == "postgres")
         yield Installation(
+            port=port,
             browser=browser,
             connection=connection,
             statements=StatementLog(connection, DataDirectory(files / "data").log),
