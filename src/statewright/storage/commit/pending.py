@@ -40,12 +40,12 @@ class PendingCommit:
         self.keys = {(row.tenant, row.id) for row in rows} | claimed
         if submission.growth:
             self.keys |= {(growth.tenant, f"@{growth.model}") for growth in submission.growth}
-        if submission.parts:
-            self.keys |= {(part, name) for part, staged in submission.parts.items() for name in staged.names}
         self.blocked_since: float | None = None
         self.is_sent = False
         self.is_bulk = not submission.tasks and not submission.parts and is_bulk(rows)
         self.model_locks = {(tenant, model): lock for tenant, model, lock in submission.model_locks}
         characters = sum(len(row.document or "") for row in rows)
-        characters += sum(part.size for part in submission.parts.values())
+        for part, staged in submission.parts.items():
+            self.keys.update([(part, name) for name in staged.names])
+            characters += staged.size
         self.is_large = len(rows) > MAX_SHARED_ROWS or characters > MAX_SHARED_CHARS or bool(submission.growth)

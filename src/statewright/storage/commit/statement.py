@@ -107,7 +107,8 @@ PACKAGE: Final = "statewright.storage.commit"
 
 
 class Part(Struct, frozen=True, kw_only=True):
-    """A part of the statement. ``is_staged``: it writes only what transactions have staged by names of parts.
+    """A part of the statement. ``staged_as`` is the name under which transactions stage what it writes; empty where it
+    writes what they have besides.
 
     ``refusals`` are the values of its section ``refusal``, up to a colon, and what each of them means.
     """
@@ -116,7 +117,7 @@ class Part(Struct, frozen=True, kw_only=True):
     sections: Mapping[str, str]
     encode: Callable[[Sequence[Submission]], str | None]
     refusals: Mapping[str, Refusal] = {}
-    is_staged: bool = False
+    staged_as: str = ""
 
 
 def read_sections(package: str, file: str) -> dict[str, str]:
@@ -140,7 +141,7 @@ def build_staged_part(name: str, sections: Mapping[str, str], refusals: Mapping[
         ]
         return _encode(numbered).decode() if numbered else None
 
-    return Part(name=name, sections=sections, encode=encode, refusals=refusals or {}, is_staged=True)
+    return Part(name=name, sections=sections, encode=encode, refusals=refusals or {}, staged_as=name)
 
 
 class _Numbered(Struct, frozen=True):
@@ -227,9 +228,9 @@ class CommitStatement:
         columns = zip(*[astuple(row) for submission in batch for row in submission.rows], strict=True)
         size = sum(part.size for submission in batch for part in submission.parts.values())
         more: dict[str, str] = {}
-        has_staged = any(submission.parts for submission in batch)
+        staged = {name for submission in batch for name in submission.parts}
         for part in self._parts:
-            if part.is_staged and not has_staged:
+            if part.staged_as and part.staged_as not in staged:
                 continue
             text = await run_by_size(size, partial(part.encode, batch))
             if text is not None:

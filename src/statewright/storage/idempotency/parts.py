@@ -80,7 +80,7 @@ def _build_part(name: str, file: str, refusals: Mapping[str, Refusal], *, claime
         return f"[{b','.join(parts).decode()}]" if parts else None
 
     sections = read_sections("statewright.storage.idempotency", file)
-    return Part(name=name, sections=sections, encode=encode, refusals=refusals, is_staged=True)
+    return Part(name=name, sections=sections, encode=encode, refusals=refusals, staged_as=KEYS)
 
 
 _encode = msgspec.json.Encoder().encode
