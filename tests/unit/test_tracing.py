@@ -2,10 +2,12 @@
 
 import asyncio
 import io
+import json
 
 import pytest
 
 from statewright import logs
+from statewright.logs import LogFormat
 from statewright.operator_acts import Act
 from statewright.tracing import Span, TraceContext, get_trace, list_trace_headers, parse_trace
 
@@ -81,9 +83,10 @@ async def look_after(event: asyncio.Event) -> TraceContext | None:
     return get_trace()
 
 
-def test_lines_of_the_log_name_the_trace():
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_lines_of_the_log_name_the_trace(form: LogFormat):
     stream, level = io.BytesIO(), logs.get_level()
-    logs.configure("info", "text", stream)
+    logs.configure("info", form, stream)
     try:
         with Span(PLACE):
             logs.logger("statewright.tests").info("inside")
@@ -91,7 +94,10 @@ def test_lines_of_the_log_name_the_trace():
     finally:
         logs.configure(level, "text")
     inside, outside = stream.getvalue().decode().splitlines()
-    assert inside.endswith(f"trace_id={TRACE} span_id={SPAN}")
+    if form == "json":
+        assert json.loads(inside) | {"trace_id": TRACE, "span_id": SPAN} == json.loads(inside)
+    else:
+        assert inside.endswith(f"trace_id={TRACE} span_id={SPAN}")
     assert "trace_id" not in outside
 
 

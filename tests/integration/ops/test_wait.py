@@ -9,12 +9,14 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
+from datetime import timedelta
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from statewright.api.http import preferences
+from statewright.api.http.ops import wait as http_wait
 from statewright.failures import ModelNotFound
 from statewright.services.ops import waiting
 from statewright.services.ops.waiting import EntityWaits
@@ -137,6 +139,14 @@ def test_what_cannot_be_awaited_is_refused(here: Api, ops, services, tenant) -> 
     refused(wait(ops[0], saved.id, f"after={UNKNOWN}"), 404, "VERSION_NOT_FOUND")
     for query in ("timeout=soon", "timeout=P1M", "after=x"):
         refused(wait(ops[0], saved.id, query), 400, "BAD_REQUEST")
+
+
+def test_no_wait_is_longer_than_the_longest_one(here: Api, ops, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert timedelta(seconds=50) == waiting.MAX_WAIT == http_wait.MAX_WAIT
+    monkeypatch.setattr(http_wait, "MAX_WAIT", timedelta(milliseconds=50))
+    entity = here.create({"year": 1}).id
+    found = done(wait(ops[0], entity, "state=GONE&timeout=P7D"))
+    assert (found["reached"], found["state"], found["waitedMs"] >= 50) == (False, "HERE", True)
 
 
 def test_too_many_waiters_are_turned_away_and_leaving_makes_room(here: Api, ops, services, crowd) -> None:
