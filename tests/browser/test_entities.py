@@ -1,7 +1,12 @@
 """The list of entities with its condition builder (docs/console.md#pages)."""
 
+import re
+
 import pytest
 
+from statewright.console.pages.entities import EntityNewsView
+from statewright.console.rendering import Renderer
+from statewright.console.viewer import Viewer
 from tests.browser.conftest import OpenTab
 from tests.browser.installation import Installation
 from tests.browser.tab import Tab
@@ -107,3 +112,24 @@ def test_without_a_script_a_condition_is_built_and_applied(open_tab, console: In
     tab.page.get_by_label("Value").last.fill("Nobody")
     tab.page.get_by_role("button", name="Apply", exact=True).last.click()
     assert "No entity of order/1 matches" in tab.page.locator(".empty").inner_text()
+
+
+def test_a_list_is_run_as_a_search_job(tab: Tab):
+    tab.open("/console/models/order/1/entities?state=PAID")
+    tab.page.get_by_role("button", name="Run as search job", exact=True).click()
+    tab.page.wait_for_url("**/console/searches/*")
+    expect(tab.page.locator("main")).to_contain_text("PAID")
+
+
+def test_further_entities_are_announced_and_rows_stay(tab: Tab):
+    news = EntityNewsView(more=3, since=60, again="/console/part/models/order/1/entities/news?since=60")
+    html = Renderer(lambda: 0).render("parts/entity_news.html", view=news, viewer=Viewer())
+    tab.page.route("**/entities/news*", lambda route: route.fulfill(status=200, content_type="text/html", body=html))
+    tab.open("/console/models/order/1/entities?size=20")
+    expect(tab.page.get_by_role("status").filter(has_text="3 new, show")).to_be_visible()
+    expect(tab.page.locator("table.rows tbody tr")).to_have_count(20)
+    tab.page.unroute("**/entities/news*")
+    tab.page.get_by_role("link", name="show", exact=True).click()
+    expect(tab.page).to_have_url(re.compile(r"entities\?size=20$"))
+    expect(tab.page.locator("[id^=news-]")).to_have_count(1)
+    expect(tab.page.get_by_text("3 new")).to_have_count(0)

@@ -1,14 +1,20 @@
 """The list of entities: cells, columns, files (docs/console.md#pages)."""
 
+import csv
+import io
 from decimal import Decimal
+from urllib.parse import quote
 
 import pytest
 
-from statewright.console.pages.entities import EntitiesView, view_entities
+from statewright.console.counts import ModelCounts, StateCount
+from statewright.console.pages.entities import ROUTES, EntitiesView, EntityNewsView, view_entities, view_entity_news
 from statewright.console.pages.model import ModelHead
-from statewright.console.request import parse_query
+from statewright.console.request import Form, InvalidField, parse_query
+from statewright.console.route import Action
 from statewright.console.views.entities import build_cell, find_values, write_csv
 from statewright.jsonval.codec import decode
+from statewright.jsonval.values import JsonObject
 from tests.unit.console.recorded import a_problem, a_reply
 
 HEAD = ModelHead(name="order", version=1, state="LOCKED")
@@ -24,6 +30,9 @@ ITEM = decode(
     '{"meta": {"id": "5e1f", "state": "NEW", "creationDate": "2031-05-06T00:00:00Z", "lastUpdateTime": "x"},'
     ' "data": {"amount": 0.10, "customer": "=1+1"}}'
 )
+
+STATE = '{"type":"lifecycle","field":"state","operatorType":"EQUALS","value":"NEW"}'
+AMOUNT = '{"type":"simple","jsonPath":"$.amount","operatorType":"EQUALS","value":1.10}'
 
 
 def view(query: bytes = b"", found: object = None, counted: object = None) -> EntitiesView:
@@ -63,9 +72,11 @@ def test_numbers_are_shown_as_they_are_stored():
     assert build_cell([Decimal("1.10")]).kind == "number"
 
 
-def test_a_spreadsheet_takes_no_value_for_a_formula():
-    lines = write_csv([ITEM], ("$.customer", "$.amount")).decode().splitlines()  # type: ignore[list-item]
-    assert lines[1].endswith(",'=1+1,0.10")
+@pytest.mark.parametrize("text", ["=1+1", "+1+1", "-1+1", "@SUM(1)", "\t=1", "\r=1"])
+def test_a_spreadsheet_takes_no_value_for_a_formula(text: str):
+    item: JsonObject = {"data": {"amount": Decimal("-0.10"), "customer": text}}
+    [_, row] = csv.reader(io.StringIO(write_csv([item], ("$.customer", "$.amount")).decode(), newline=""))
+    assert row[-2:] == [f"'{text}", "-0.10"]
 
 
 def test_the_next_page_keeps_everything_but_its_cursor():
@@ -91,10 +102,56 @@ def test_an_unknown_path_is_named_with_the_nearest_one():
     assert shown.problem is not None
 
 
-def test_a_search_that_gives_up_offers_what_helps():
-    shown = view(found=a_problem(503, "SEARCH_SHARD_TIMEOUT"))
+@pytest.mark.parametrize("code", ["SEARCH_SHARD_TIMEOUT", "SCAN_BUDGET_EXHAUSTED", "CALL_TIMEOUT"])
+def test_a_search_that_gives_up_offers_what_helps(code: str):
+    shown = view(found=a_problem(503, code))
     assert shown.problem is not None
-    assert [text for _, text in shown.problem.offers] == ["Declare an index", "Try again"]
+    assert [text for _, text in shown.problem.offers] == ["Narrow it", "Declare an index", "Try again"]
+    assert shown.is_too_expensive
+    assert not view(found=a_problem(503, "STORAGE_UNAVAILABLE")).is_too_expensive
+
+
+def test_the_list_runs_as_a_search_job_with_its_condition_order_and_instant():
+    query = f"q={quote(AMOUNT)}&sort=$.amount:desc&at=2031-05-06T00:00:00Z".encode()
+    action = next(each for each in ROUTES if isinstance(each, Action) and each.name == "run_search")
+    call = action.build(Form(view(query).job))
+    assert call.get_target("/api") == (
+        "/api/search/async/order/1?sort=%24.amount%3Adesc&pointInTime=2031-05-06T00%3A00%3A00Z"
+    )
+    assert b'"value":1.10' in (call.body or b"")
+    assert action.follow(Form(()), a_reply("5e0c")) == "/console/searches/5e0c"
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", "/console/part/models/order/1/entities/news"),
+        (f"q={quote(STATE)}", "/console/part/models/order/1/entities/news?state=NEW"),
+        ("after=x", None),
+        ("at=2031-05-06T00:00:00Z", None),
+        (f"q={quote(AMOUNT)}", None),
+    ],
+)
+def test_only_what_is_counted_anyhow_is_announced(query: str, expected: str | None):
+    assert view(query.encode()).news == expected
+
+
+def test_further_entities_are_announced_from_the_second_count_on():
+    def news(query: bytes, counts: ModelCounts) -> EntityNewsView:
+        data = view_entity_news("/part", parse_query(query), counts).data
+        assert isinstance(data, EntityNewsView)
+        return data
+
+    counts = ModelCounts(states=(StateCount("NEW", 7), StateCount("PAID", 5)))
+    first = news(b"state=NEW", counts)
+    assert (first.more, first.again) == (0, "/part?state=NEW&since=7")
+    assert news(b"state=NEW&since=4", counts).more == 3
+    assert news(b"since=4", counts).more == 8
+    assert news(b"since=20", counts).more == 0
+    assert news(b"since=4", ModelCounts(is_counting=True)).more == 0
+    assert news(b"", ModelCounts(is_counting=True)).again == "/part?"
+    with pytest.raises(InvalidField):
+        news(b"since=x", counts)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call
+from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call, build_path
 from statewright.console.conditions import (
     EVERYTHING,
     Condition,
@@ -22,6 +22,7 @@ from statewright.console.conditions import (
     remove_part,
     write_condition,
 )
+from statewright.console.counts import ModelCounts
 from statewright.console.pages.model import (
     ROOT,
     ModelHead,
@@ -33,7 +34,7 @@ from statewright.console.pages.model import (
 from statewright.console.pages.model_acts import read_form_key, read_json
 from statewright.console.problems import TOO_EXPENSIVE, build_problem
 from statewright.console.request import ConsoleRequest, Form, InvalidField, Query
-from statewright.console.route import Action, Page, Routes
+from statewright.console.route import Action, Page, Routes, build_part
 from statewright.console.values import get_flag, get_int, get_text, get_texts
 from statewright.console.views.builder import BuilderNode, build_nodes
 from statewright.console.views.entities import EntityRow, build_rows, choose_columns, write_csv, write_lines
@@ -41,13 +42,16 @@ from statewright.console.views.page import Crumb, Download, Problem, View
 from statewright.console.views.schema import Schema, build_schema
 from statewright.console.views.text import format_count
 from statewright.instants import from_rfc3339
-from statewright.jsonval.codec import encode
+from statewright.jsonval.codec import decode_stored, encode
 
 SORTABLE: Final = (("@id", "Id"), ("@state", "State"), ("@creationDate", "Created"), ("@lastUpdateTime", "Changed"))
 NUMBERS: Final = frozenset(
     ("INTEGER", "LONG", "BIG_INTEGER", "UNBOUND_INTEGER", "DOUBLE", "BIG_DECIMAL", "UNBOUND_DECIMAL")
 )
-SEARCH_TIMEOUT_S: Final = 6.0
+LIST_TIMEOUT_S: Final = 6.0
+SEARCH_TIMEOUT_S: Final = 2.0
+"""Of a list with a condition or a sort key, which may have no index: then it is too expensive for a page."""
+GAVE_UP: Final = TOO_EXPENSIVE | {"CALL_TIMEOUT"}
 EDITED: Final = ("draft", "q", "after", "count", "act")
 FORMATS: Final = ("ndjson", "csv")
 
@@ -86,9 +90,24 @@ class EntitiesView(Struct, frozen=True, kw_only=True):
     kept: tuple[tuple[str, str], ...]
     """Parameters that the builder's form has to bring along."""
     downloads: tuple[tuple[str, str], ...]
+    call: ApiCall
+    """The search, to be made by command."""
+    job: tuple[tuple[str, str], ...]
+    """Fields of the form that runs it as a search job."""
+    news: str | None
+    """The part that announces further entities; None: it cannot be told cheaply."""
     problem: Problem | None = None
+    is_too_expensive: bool = False
     unknown: tuple[tuple[str, str | None], ...] = ()
     """Paths that are none of the model, and the nearest one that is."""
+
+
+class EntityNewsView(Struct, frozen=True, kw_only=True):
+    """How many entities have come since the list was shown. ``again`` is where to ask next."""
+
+    more: int
+    since: int | None
+    again: str
 
 
 class NewEntityView(Struct, frozen=True, kw_only=True):
@@ -145,7 +164,21 @@ def view_entities(path: str, query: Query, head: ModelHead, export: Reply, found
         sort=query.get("sort"),
         kept=tuple(pair for pair in query.pairs if pair[0] not in EDITED),
         downloads=tuple((kind, f"/download{query.change(format=kind, draft=None, count=None)}") for kind in FORMATS),
+        call=found.call,
+        job=tuple(
+            (field, text)
+            for field, text in (
+                ("name", head.name),
+                ("version", str(head.version)),
+                ("q", query.get("q")),
+                ("sort", query.get("sort")),
+                ("at", _read_at(query) or ""),
+            )
+            if text
+        ),
+        news=_build_news_path(query, head, condition),
         problem=None if found.is_ok else _explain(found, head, path + query.change()),
+        is_too_expensive=not found.is_ok and build_problem(found).code in GAVE_UP,
         unknown=tuple(
             (each, find_nearest_path(each, schema.paths)) for each in list_paths(condition) if each not in schema.paths
         ),
@@ -153,6 +186,48 @@ def view_entities(path: str, query: Query, head: ModelHead, export: Reply, found
     return View(
         title=f"Entities of {head.name}/{head.version}", data=data, crumbs=_list_crumbs(head), at=_read_at(query)
     )
+
+
+def _build_news_path(query: Query, head: ModelHead, condition: Condition) -> str | None:
+    """Entities of the whole model, or of one state, are counted anyhow; others would have to be searched for."""
+    if query.get("after") or query.get("at") or not head.is_locked:
+        return None
+    path = f"/console/part{build_path('models', head.name, head.version)}/entities/news"
+    if condition == EVERYTHING:
+        return path
+    state = _find_only_state(condition)
+    return None if state is None else path + Query(()).change(state=state)
+
+
+def _find_only_state(condition: Condition) -> str | None:
+    if isinstance(condition, Group) and condition.operator == "AND" and len(condition.conditions) == 1:
+        condition = condition.conditions[0]
+    if not isinstance(condition, Lifecycle) or (condition.field, condition.operator) != ("state", "EQUALS"):
+        return None
+    state = decode_stored((condition.value or "null").encode())
+    return state if isinstance(state, str) else None
+
+
+async def show_entity_news(request: ConsoleRequest) -> View:
+    """How many entities more there are than at first, by the counts that are kept of the model."""
+    name, version = read_key(request)
+    counts = await request.counts.count(request.client, request.viewer.tenant, name, version)
+    return view_entity_news(request.path, request.query, counts)
+
+
+def view_entity_news(path: str, query: Query, counts: ModelCounts) -> View:
+    """The announcement from the counts. Raises ``InvalidField``."""
+    state, since = query.get("state"), query.get("since")
+    if since and not (since.isascii() and since.isdigit() and len(since) < 19):
+        raise InvalidField("since", "is a number of entities")
+    begin = int(since) if since else None
+    if not counts.is_counting and counts.failed is None:
+        now = counts.get(state) if state else counts.total
+        begin = now if begin is None else begin
+    else:
+        now = begin or 0
+    again = path + Query(()).change(state=state or None, since=None if begin is None else str(begin))
+    return View(data=EntityNewsView(more=max(0, now - (begin or 0)), since=begin, again=again))
 
 
 async def build_query(request: ConsoleRequest) -> View:
@@ -260,7 +335,7 @@ def _build_search(request: ConsoleRequest, name: str, version: int, condition: C
             "pointInTime": _read_at(query),
         },
         body=write_condition(condition).encode(),
-        timeout_s=SEARCH_TIMEOUT_S,
+        timeout_s=LIST_TIMEOUT_S if condition == EVERYTHING and not query.get("sort") else SEARCH_TIMEOUT_S,
     )
 
 
@@ -316,19 +391,39 @@ def _build_heading(query: Query, key: str, label: str, *, is_sortable: bool = Tr
 
 
 def _explain(found: Reply, head: ModelHead, retry: str) -> Problem:
+    """The problem; of a search that gave up what helps, beside a search job: an index, and a narrower condition."""
     problem = build_problem(found, retry=retry)
-    if problem.code not in TOO_EXPENSIVE:
+    if problem.code not in GAVE_UP:
         return problem
     return Problem(
         status=problem.status,
         title="This search takes too long",
-        detail=problem.detail,
+        detail="More entities would have to be looked at than a page waits for.",
         code=problem.code,
+        ticket=problem.ticket,
         offers=(
+            ("#condition", "Narrow it"),
             (build_model_path(head.name, head.version, "indexes"), "Declare an index"),
             (retry, "Try again"),
         ),
     )
+
+
+def _build_search_job(form: Form) -> ApiCall:
+    name, version = read_form_key(form)
+    return build_entity_call(
+        "search",
+        "async",
+        name,
+        version,
+        method="POST",
+        query={"sort": form.get("sort") or None, "pointInTime": form.get("at") or None},
+        body=write_condition(_read_query(form.get("q"))).encode(),
+    )
+
+
+def _follow_search_job(_form: Form, reply: Reply) -> str:
+    return build_path("console", "searches", reply.value) if isinstance(reply.value, str) else "/console/searches"
 
 
 def _build_creation(form: Form) -> ApiCall:
@@ -351,5 +446,7 @@ ROUTES: Final[Routes] = (
     Page(name="entities_build", path=f"{ROOT}/entities/build", show=build_query, is_file=True),
     Page(name="entities_download", path=f"{ROOT}/entities/download", show=show_entities_download, is_file=True),
     Page(name="new_entity", path=f"{ROOT}/entities/new", show=show_new_entity),
+    build_part("entity_news", "/models/{name}/{version}/entities/news", show_entity_news),
+    Action(name="run_search", label="Run as search job", build=_build_search_job, follow=_follow_search_job),
     Action(name="create_entity", label="Create entity", build=_build_creation, follow=_follow_creation),
 )
