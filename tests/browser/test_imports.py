@@ -6,6 +6,7 @@ import pytest
 
 from tests.browser.installation import Installation
 from tests.browser.tab import Tab
+from tests.browser.test_workflows import wait_for_diagram
 from tests.builders import a_workflow, manual
 
 expect = pytest.importorskip("playwright.sync_api").expect
@@ -32,6 +33,9 @@ def test_an_import_is_checked_then_made(tab: Tab, console: Installation):
     page.get_by_role("button", name="Import", exact=True).click()
     expect(page.get_by_text("Done: Import workflows.")).to_be_visible()
     assert "HOLD" in console.api.get("/model/ticket/1/workflow/export").text
+    tab.open("/console/models/ticket/1/workflows/handling")
+    wait_for_diagram(tab)
+    assert page.locator("g.node", has_text="HELD").count() == 1
 
 
 def test_an_import_with_errors_cannot_be_made(tab: Tab):

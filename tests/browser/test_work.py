@@ -96,6 +96,32 @@ def test_a_retry_of_what_was_written_since_shows_the_change_and_offers_force(tab
     expect(page.locator(".problem")).to_contain_text("NO_COMPUTE_MEMBER_FOR_TAG")
 
 
+def test_a_failing_worker_gives_a_group_that_a_retry_opens_again_until_it_is_repaired(tab: Tab, console: Installation):
+    root, page = console.program.api(context_path=""), tab.page
+    send(root, "/v1/definitions", a_job("weld"))
+    start(root, "do::weld")
+    rows = page.locator("tbody tr")
+
+    def retry() -> None:
+        rows.get_by_role("button", name="Retry").click()
+        page.locator(".confirm").get_by_role("button", name="Retry").click()
+        expect(page.locator(".empty")).to_contain_text("No open incident has this cause")
+
+    fail_job(root, "weld", "no gas")
+    [incident] = [each for each in list_open_incidents(root) if "no gas" in each["message"]]
+    tab.open(f"/console/incidents/groups/{incident['fingerprint']}")
+    retry()
+    fail_job(root, "weld", "no gas")
+    page.reload()
+    expect(rows).to_have_count(1)
+    retry()
+    [job] = send(root, "/v1/jobs/poll", {"workerId": "w-1", "jobTypes": ["weld"], "waitSeconds": 10})["jobs"]
+    send(root, f"/v1/jobs/{job['id']}/complete", {"workerId": "w-1"})
+    page.get_by_role("link", name="Closed").click()
+    expect(rows).to_have_count(2)
+    assert [each for each in list_open_incidents(root) if "no gas" in each["message"]] == []
+
+
 def test_a_group_is_two_clicks_from_home_and_says_how_the_whole_is_retried(tab: Tab, console: Installation):
     root, page = console.program.api(context_path=""), tab.page
     send(root, "/v1/definitions", a_job("print"))
