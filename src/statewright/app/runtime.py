@@ -9,6 +9,7 @@ from typing import Final
 from statewright.app.authentication import build_administration
 from statewright.app.database import Pools, open_pools
 from statewright.app.languages import host_languages, list_builtin_models, list_builtin_transitions
+from statewright.app.operations import add_operations
 from statewright.app.outgoing import build_egress
 from statewright.background import ShutdownBudget, finish_all, run_in_background
 from statewright.cluster.node import ClusterNode
@@ -23,22 +24,15 @@ from statewright.engine.traced import TracedDispatcher, TracedEngine
 from statewright.ids import IdSource, system_clock
 from statewright.services.auth.identity import Administration
 from statewright.services.definitions import DefinitionCache, Refresher
-from statewright.services.idempotency.requests import IdempotentRequests
 from statewright.services.idempotency.sweeping import IdempotencySweeper
 from statewright.services.incident_reports import IncidentReports
 from statewright.services.index_builder import IndexBuilder
 from statewright.services.ops.audit import OpsAuditSweeper
-from statewright.services.ops.checking import CheckConfig
 from statewright.services.ops.incidents import IncidentSweeper
-from statewright.services.ops.members import ConnectedMembers
-from statewright.services.ops.metrics import OpsMetrics
 from statewright.services.ops.presence import WorkPresence
 from statewright.services.ops.queue_watch import QueueWatch
-from statewright.services.ops.queues import WorkCounts
 from statewright.services.ops.rates import RateRecorder
-from statewright.services.ops.settings import EffectiveSettings
 from statewright.services.ops.suspensions import SuspensionEnder, SuspensionFollower
-from statewright.services.ops.waiting import EntityWaits
 from statewright.services.playbooks.keychain import Keychain
 from statewright.services.playbooks.resources import PipelineResources
 from statewright.services.processes.hosting import ProcessHosts
@@ -151,56 +145,8 @@ def _assemble(
     )
     runtime.extensions.add(build_administration(settings, pools.shared))
     host_languages(runtime)
-    runtime.extensions.add(ConnectedMembers(node.id, node.members, node.peer_table))
-    runtime.extensions.add(node.drains)
-    runtime.extensions.add(OpsMetrics())
-    runtime.extensions.add(RateRecorder(pools.shared, runtime.commits.rates))
-    runtime.extensions.add(SuspensionFollower(pools.shared, node, suspensions))
-    suspensions.on_change.append(runtime.extensions.get(ProcessHosts).wakeups.wake_all)
-    runtime.extensions.add(SuspensionEnder(runtime))
-    runtime.extensions.add(CheckConfig(settings.scheduler_scan_interval))
     runtime.extensions.add(_build_simulation_limits(settings))
-    runtime.extensions.add(EffectiveSettings(settings))
-    runtime.extensions.add(
-        IncidentSweeper(
-            pools.shared,
-            incidents,
-            interval=settings.incident_sweep_interval,
-            retention=settings.incident_retention,
-        )
-    )
-    runtime.extensions.add(WorkCounts(pools.shared))
-    runtime.extensions.add(QueueWatch(runtime, alert_after=settings.alert_no_worker_after))
-    runtime.extensions.add(
-        WorkPresence(
-            pools.shared,
-            system_clock,
-            node=node.id,
-            polling=runtime.extensions.get(ProcessHosts).polling_workers,
-            jobs_handed_out=runtime.extensions.get(ProcessHosts).handed_out,
-            members=node.members,
-            dispatcher=node.callouts,
-        )
-    )
-    runtime.extensions.add(
-        IdempotentRequests(
-            pools.shared,
-            pools.reads,
-            node=node.id,
-            retention=settings.idempotency_retention,
-            wait=settings.idempotency_wait,
-        )
-    )
-    runtime.extensions.add(
-        EntityWaits(
-            pools.shared,
-            runtime.commits,
-            look_interval=settings.wait_look_interval,
-            max_waiters=settings.waiters_per_node,
-        )
-    )
-    runtime.extensions.add(IdempotencySweeper(pools.shared, interval=settings.idempotency_sweep_interval))
-    runtime.extensions.add(OpsAuditSweeper(pools.shared, retention=settings.ops_audit_retention))
+    add_operations(runtime, settings, pools, node)
     return runtime
 
 
