@@ -1,5 +1,6 @@
 """The examples of docs/sdk.md do what the page says."""
 
+import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,12 @@ def definitions() -> dict[str, Any]:
     return names
 
 
-EXAMPLES = {name: value for name, value in definitions().items() if name.startswith("test_")}
+EXAMPLES = {
+    name: value
+    for name, value in definitions().items()
+    if name.startswith("test_") and not inspect.signature(value).parameters
+}
+"""Those that need no service; tests/e2e/test_run_service.py has the other."""
 
 
 @pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES)
