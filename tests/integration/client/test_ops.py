@@ -53,6 +53,10 @@ def test_an_entity_is_explained_waited_for_and_brought_back(client: Client) -> N
     assert client.ops.idempotency("k-1").entity_ids == (made.id,)
     [written] = client.ops.transaction(paid.transaction_id)
     assert (written.entity_id, written.state) == (made.id, "PAID")
+    assert {each.transaction_id for each in client.ops.changes(model="order")} >= {
+        made.transaction_id,
+        paid.transaction_id,
+    }
     assert "TRANSITION_MAKE" in {each.event_type for each in client.ops.events(made.id)}
 
 

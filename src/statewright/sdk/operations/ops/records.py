@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from statewright.sdk.operations.calls import Instant, Operation, Page, Script, build_query, quote_segment
+from statewright.sdk.operations.calls import MAX_PAGE_SIZE, Instant, Operation, Page, Script, build_query, quote_segment
 from statewright.sdk.operations.ops.answers import (
     Actor,
     Members,
@@ -46,6 +46,21 @@ class WrittenEntity(Struct, frozen=True, rename="camel", kw_only=True):
     state: str = ""
     transition: str = ""
     change_type: str = ""
+
+
+class EntityChange(Struct, frozen=True, rename="camel", kw_only=True):
+    """What a run has done to an entity. What is empty or None is not known: its versions were pruned."""
+
+    at: str
+    entity_id: str
+    transaction_id: str
+    events: int
+    model: ModelRef | None = None
+    state: str = ""
+    transition: str = ""
+    change_type: str = ""
+    attributed_to: Actor | None = None
+    executed_by: Actor | None = None
 
 
 class RunEvent(Struct, frozen=True, rename="camel", kw_only=True):
@@ -102,6 +117,21 @@ def transaction(transaction_id: str) -> Script[Page[WrittenEntity]]:
     """The entities that a transaction has written, by id."""
     path = f"/transactions/{quote_segment(transaction_id)}/entities"
     return (yield from read_list("transaction", path, WrittenEntity, (), target=(transaction_id,)))
+
+
+def changes(
+    *,
+    model: str | None = None,
+    actor: str | None = None,
+    since: Instant | None = None,
+    until: Instant | None = None,
+    size: int = MAX_PAGE_SIZE,
+) -> Script[Page[EntityChange]]:
+    """What runs have done to entities, newest first; ``model`` is a name, ``until`` exclusive. The service looks
+    backwards in time: iterate over the whole only with ``since``.
+    """
+    query = build_query(model=model, actor=actor, atFrom=since, atTo=until)
+    return (yield from read_list("changes", "/changes", EntityChange, query, size=size))
 
 
 def events(entity_id: str, *, transaction_id: str | None = None) -> Script[Page[RunEvent]]:
