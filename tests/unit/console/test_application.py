@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from urllib.parse import urlencode
 
 import pytest
+from msgspec.structs import replace
 
-from statewright.console import application
+from statewright.console import application, live
 from statewright.console.application import MAX_ACTING, MAX_RENDERED, BrowserRequest, Console
 from statewright.console.calls import ApiCall, Reply
 from statewright.console.frame import FrameConfig
+from statewright.console.response import ConsoleResponse
 from statewright.console.route import Page
 from statewright.console.routes import ROUTES
 from statewright.console.session import MockSessions, Session, build_form_token
@@ -58,6 +60,11 @@ def ask(path: str, body: bytes = b"") -> BrowserRequest:
     )
 
 
+def listen(console: Console) -> "asyncio.Task[ConsoleResponse]":
+    browser = replace(ask("/console/live"), query=b"topic=entity-5e1f6a02-0000-1000-8000-00000000c3a9")
+    return asyncio.create_task(console.open_live_stream(browser))
+
+
 def lock_model(console: Console) -> "asyncio.Task[int]":
     token = build_form_token(Session(id=COOKIE))
     fields = {"form_token": token, "idempotency_key": "k", "name": "order", "version": "1"}
@@ -104,3 +111,15 @@ async def test_so_many_pages_are_made_at_a_time_and_no_more():
     api.let_go.set()
     await asyncio.gather(*pages)
     assert await show(console, HELP) == 200
+
+
+async def test_so_many_streams_are_open_and_no_more(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(live, "MAX_STREAMS", 2)
+    console = Console(SlowApi(), MockSessions(), CONFIG)
+    first, second = await listen(console), await listen(console)
+    assert (first.status, second.status, (await listen(console)).status) == (200, 200, 503)
+    assert isinstance(first.body, live.LiveStream)
+    await first.body.aclose()
+    assert (await listen(console)).status == 200
+    await console.close()
+    assert (await listen(console)).status == 503
