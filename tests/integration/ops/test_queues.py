@@ -9,6 +9,7 @@ import pytest
 from statewright.ids import TenantId
 from statewright.services.ops.presence import WorkPresence
 from statewright.services.ops.queues import WorkCounts
+from statewright.storage.ops.queues import count_work
 from tests.builders import SAMPLE, a_processor, a_workflow, manual
 from tests.integration.node import a_node
 from tests.integration.ops.builders import ops_api, walk
@@ -134,6 +135,18 @@ def test_filters_select_members(ops: Api, service: RunningService, tenant: str) 
 def test_a_member_with_the_tag_takes_jobs_of_the_type(ops: Api, service: RunningService, tenant: str) -> None:
     with a_node(service, tenant, "mail"):
         assert done(ops.get("/queues/JOB_TYPE/Mail"))["workers"] == 1
+
+
+def test_a_tenant_with_very_many_jobs_hides_nothing_of_others(v1: Api, service: RunningService, tenant: str) -> None:
+    start_jobs(v1, 3)
+    others = [f"{tenant[:-1]}{last}" for last in "!~"]  # one before it and one behind it
+    for name in others:
+        start_jobs(replace(service.api(name), url=service.root), 2)
+    counting = count_work(service.parts.runtime.pool, max_jobs=2)
+    census = asyncio.run_coroutine_threadsafe(counting, service.loop).result(PATIENCE_S)
+    depths = {queue.tenant: queue.depth for queue in census.jobs}
+    assert [depths[TenantId(name)] for name in (tenant, *others)] == [3, 2, 2]
+    assert census.crowded.intersection({TenantId(name) for name in (tenant, *others)}) == {TenantId(tenant)}
 
 
 def test_requests_that_meet_are_counted_by_one_statement(service: RunningService, tenant: str) -> None:

@@ -7,7 +7,7 @@ done so already. Whoever sees that a worker came, or that nothing waits any more
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Final
 
@@ -71,7 +71,7 @@ class QueueWatch:
         for queue, begun in counts.unserved_since.items():
             if now - begun >= self._alert_after_us and queue not in self._alerted:
                 await self._alert(queue, now)
-        await self._close_alerts(is_complete=census.is_complete)
+        await self._close_alerts(census.crowded)
 
     async def _alert(self, queue: QueueId, now: int) -> None:
         self._alerted.add(queue)
@@ -79,7 +79,7 @@ class QueueWatch:
             self._runtime.incidents.count_committed("NO_WORKER")
             log.warning("queue_without_worker", tenant=queue.tenant, kind=queue.kind, queue=queue.name)
 
-    async def _close_alerts(self, *, is_complete: bool) -> None:
+    async def _close_alerts(self, crowded: Collection[TenantId]) -> None:
         closed: list[ClosedAlert] = []
         for alert in await list_open_alerts(self._runtime.pool):
             found = self._find(alert)
@@ -87,7 +87,7 @@ class QueueWatch:
                 continue
             if found is not None and found.workers:
                 closed.append(ClosedAlert(tenant=alert.tenant, id=alert.id, how="SUCCEEDED"))
-            elif found is not None or is_complete:
+            elif found is not None or alert.tenant not in crowded:
                 closed.append(ClosedAlert(tenant=alert.tenant, id=alert.id, how="GONE"))
         if closed:
             await close_alerts(self._runtime.pool, closed)

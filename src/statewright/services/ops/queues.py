@@ -222,7 +222,7 @@ def _to_job_queue(runtime: Runtime, census: WorkCensus, pollers: Pollers, queue:
         oldest_age_us=queue.oldest_age_us,
         workers=takers + len(pollers.get((tenant, name), ())),
         handed_out=census.handed_out.get((tenant, "JOB_TYPE", name), 0),
-        is_lower_bound=not census.is_complete,
+        is_lower_bound=tenant in census.crowded,
         is_suspended=runtime.suspensions.find_job_type(tenant, name) is not None,
         since=_find_since(runtime, QueueId(tenant, "JOB_TYPE", name)),
     )

@@ -1,6 +1,7 @@
 """What waits to be done, and who could do it: jobs of all process languages together, and callouts."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import asyncpg
@@ -10,7 +11,7 @@ from statewright.ids import TenantId
 from statewright.storage.pool import Pool
 
 MAX_JOBS: Final = 100_000
-"""Unfinished jobs that are counted; with more, every count is a lower bound."""
+"""Unfinished jobs of a tenant that are counted; with more, every count is a lower bound."""
 
 SEEN_WITHIN_US: Final = 60_000_000
 """A worker that has polled within this time is there."""
@@ -65,7 +66,7 @@ class CalloutQueue(Struct, frozen=True, kw_only=True):
 
 class WorkCensus(Struct, frozen=True, kw_only=True):
     """What waits, and who is there. ``handed_out`` in the last minute, by tenant, kind and name of the queue.
-    ``is_complete``: whether all jobs were counted.
+    ``crowded``: tenants of which not all jobs were counted.
     """
 
     jobs: tuple[JobQueue, ...]
@@ -73,11 +74,37 @@ class WorkCensus(Struct, frozen=True, kw_only=True):
     holders: tuple[LeaseHolder, ...]
     pollers: tuple[Poller, ...]
     handed_out: Mapping[tuple[TenantId, str, str], int]
-    is_complete: bool
+    crowded: frozenset[TenantId]
+
+
+_TENANTS: Final = """
+    -- Jumps from tenant to tenant in the primary key.
+    WITH RECURSIVE tenants AS (
+        (SELECT tenant FROM process_job ORDER BY tenant LIMIT 1)
+         UNION ALL
+        SELECT (SELECT tenant FROM process_job WHERE tenant > tenants.tenant ORDER BY tenant LIMIT 1)
+          FROM tenants
+         WHERE tenants.tenant IS NOT NULL
+    )
+"""
+
+_COUNTED: Final = (
+    "SELECT tenant, job_type, tags, locked_at, lock_expires_at, created_at, held, kept_under FROM process_job"
+)
+
+_COUNTED_OF_ALL: Final = f"""
+                      FROM tenants
+                     CROSS JOIN LATERAL ({_COUNTED} WHERE process_job.tenant = tenants.tenant LIMIT $1) AS of_tenant
+"""
+"""So many of each: a tenant with more of them hides nothing of the others."""
+
+_COUNTED_OF_TENANT: Final = f"FROM ({_COUNTED} WHERE tenant = $2 LIMIT $1) AS of_tenant"
 
 
 def _build_queues(condition: str) -> str:
+    tenants, counted = (_TENANTS, _COUNTED_OF_ALL) if condition == "true" else ("", _COUNTED_OF_TENANT)
     return f"""
+    {tenants}
     -- Grouped by hash, with the tags: one sort of so many jobs would take as long as all the rest.
     SELECT tenant, job_type, sum(jobs)::bigint AS jobs, sum(depth)::bigint AS depth,
            sum(in_flight)::bigint AS in_flight, sum(delayed)::bigint AS delayed, sum(held)::bigint AS held,
@@ -88,9 +115,9 @@ def _build_queues(condition: str) -> str:
                    count(*) FILTER (WHERE lock_expires_at IS NOT NULL AND locked_at IS NULL AND NOT held) AS delayed,
                    count(*) FILTER (WHERE held) AS held,
                    min(created_at) FILTER (WHERE lock_expires_at IS NULL AND NOT held) AS oldest
-              FROM (SELECT tenant, job_type, tags, locked_at, lock_expires_at, created_at,
+              FROM (SELECT of_tenant.tenant, job_type, tags, locked_at, lock_expires_at, created_at,
                              held OR kept_under IS NOT NULL AS held
-                      FROM process_job WHERE {condition} LIMIT $1) AS counted
+                      {counted}) AS counted
              GROUP BY tenant, job_type, tags) AS route
      GROUP BY tenant, job_type
      ORDER BY tenant, job_type
@@ -147,12 +174,12 @@ OF_ALL: Final = tuple(build("true") for build in _BUILDERS)
 OF_TENANT: Final = tuple(build("tenant = $2") for build in _BUILDERS)
 
 
-async def count_work(pool: Pool, tenant: TenantId | None = None) -> WorkCensus:
-    """What waits for a tenant, or for all of them, up to ``MAX_JOBS`` jobs."""
+async def count_work(pool: Pool, tenant: TenantId | None = None, *, max_jobs: int = MAX_JOBS) -> WorkCensus:
+    """What waits for a tenant, or for all of them, up to ``max_jobs`` jobs of each."""
     statements, arguments = (OF_ALL, ()) if tenant is None else (OF_TENANT, (tenant,))
     async with pool.connection() as connection:
         jobs, holders, pollers, callouts, rates = [
-            await connection.fetch(statement, MAX_JOBS + 1, *arguments) for statement in statements
+            await connection.fetch(statement, max_jobs + 1, *arguments) for statement in statements
         ]
     return WorkCensus(
         jobs=tuple(JobQueue(**_to_fields(row, without="jobs")) for row in jobs),
@@ -160,8 +187,15 @@ async def count_work(pool: Pool, tenant: TenantId | None = None) -> WorkCensus:
         pollers=tuple(Poller(**_to_fields(row)) for row in pollers),
         callouts=tuple(CalloutQueue(**_to_fields(row)) for row in callouts),
         handed_out={(row["tenant"], row["kind"], row["name"]): row["handed_out"] for row in rates},
-        is_complete=sum(row["jobs"] for row in jobs) <= MAX_JOBS,
+        crowded=_find_crowded(jobs, max_jobs),
     )
+
+
+def _find_crowded(jobs: Sequence[asyncpg.Record], max_jobs: int) -> frozenset[TenantId]:
+    counts: Counter[TenantId] = Counter()
+    for row in jobs:
+        counts[row["tenant"]] += row["jobs"]
+    return frozenset(tenant for tenant, count in counts.items() if count > max_jobs)
 
 
 def _to_fields(row: asyncpg.Record, *, without: str = "") -> dict[str, Any]:
