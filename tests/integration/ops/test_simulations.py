@@ -5,6 +5,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -158,6 +159,34 @@ def test_the_command_shows_the_path(service: RunningService, api: Api, tenant: s
     assert (shown.exit_code, "settled in B" in shown.output) == (0, True)
     failed = CliRunner().invoke(program, ["ops", "workflow", "simulate", scenario.replace("GO", "STOP"), *there])
     assert (failed.exit_code, "failed in A" in failed.output) == (1, True)
+
+
+def test_the_command_plays_without_a_service_as_with_one(
+    service: RunningService, api: Api, ops: Api, tenant: str, tmp_path: Path
+) -> None:
+    api.a_model()
+    way = manual("GO", to="B", processors=[a_processor("enrich")], criterion=when("$.year", "LESS_THAN", 3000))
+    scenario = {
+        "workflows": [a_workflow(A=[way], B=[])],
+        "start": {"document": dict(SAMPLE)},
+        "events": [{"fire": "GO"}],
+        "stubs": {"processors": {"enrich": {"mergePatch": {"year": 7}}}},
+        "at": "2026-01-01T00:00:00Z",
+    }
+    sample = tmp_path / "sample.json"
+    sample.write_text(json.dumps(dict(SAMPLE)))
+    command = ["ops", "workflow", "simulate", "--model", "prize/1", "--sample", str(sample), "--json"]
+    here = CliRunner().invoke(program, [*command, json.dumps(scenario)])
+    assert here.exit_code == 0, here.output
+    assert json.loads(here.stdout) == done(ops.post(SIMULATE, scenario))
+    stuck = CliRunner().invoke(program, [*command, json.dumps(scenario | {"events": [{"fire": "STOP"}]})])
+    assert (stuck.exit_code, json.loads(stuck.stdout)["outcome"]) == (1, "FAILED")
+    for wrong in (
+        {**scenario, "workflows": None},
+        {**scenario, "odd": 1},
+        {**scenario, "workflows": [a_workflow(A=[{}])]},
+    ):
+        assert CliRunner().invoke(program, [*command, json.dumps(wrong)]).exit_code not in {0, None}
 
 
 @pytest.mark.parametrize(

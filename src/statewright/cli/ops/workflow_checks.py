@@ -8,6 +8,7 @@ import typer
 
 from statewright.cli.client import split_model, with_client
 from statewright.cli.documents import AsJson, DocumentFile, print_document, print_table, read_document, read_object
+from statewright.cli.ops.local_simulations import simulate_here
 from statewright.cli.workflows import wrap_workflows
 
 if TYPE_CHECKING:
@@ -66,12 +67,24 @@ def simulate(
     client: "Client",
     file: DocumentFile,
     model: Annotated[str, typer.Option(help="Which model it is about.", metavar="NAME/VERSION")],
+    sample: Annotated[
+        str | None,
+        typer.Option(
+            help="File with a sample document of the model: it is played here, without a service.",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Play an entity through a workflow, with stubs for members and a clock that jumps. Nothing is written."""
     name, version = split_model(model)
     path = f"/ops/v1/models/{name}/{version}/workflow/simulate"
-    found: Json = client.request("POST", path, read_object(file), at_root=True, only_asks=True)
+    scenario = read_object(file)
+    if sample is None:
+        found: Json = client.request("POST", path, scenario, at_root=True, only_asks=True)
+    else:
+        found = simulate_here(scenario, name, version, read_object(sample))
     if as_json:
         print_document(found)
     else:

@@ -83,11 +83,12 @@ async def simulate_workflows(
 
 def _simulate(model: Model, workflows: JsonValue, scenario: Scenario, limits: SimulationLimits) -> SimulationResult:
     # Criteria are compiled anew: the cache of the model belongs to the event loop.
-    chosen = model.workflows if workflows is None else _read_workflows(workflows)
+    chosen = model.workflows if workflows is None else read_importable(workflows)
     return simulate(replace(model, workflows=chosen, predicates={}), scenario, limits)
 
 
-def _read_workflows(workflows: JsonValue) -> tuple[Workflow, ...]:
+def read_importable(workflows: JsonValue) -> tuple[Workflow, ...]:
+    """The workflows of a scenario. Raises ``BadRequest`` and ``ValidationFailed`` for what could not be imported."""
     request = read_import({"workflows": workflows})
     refuse_first(find_violations(request))
     return request.workflows

@@ -23,7 +23,11 @@ _PATH: Final = re.compile(r" - at `\$([^`]*)`")
 
 async def read_body(request: Request, kind: type[Body]) -> Body:
     """The body as ``kind``, which forbids unknown members. Raises ``BadRequest`` with the pointer of what is wrong."""
-    raw = await request.body(MAX_BYTES)
+    return decode_body(await request.body(MAX_BYTES), kind)
+
+
+def decode_body(raw: bytes, kind: type[Body]) -> Body:
+    """The same from what was read already."""
     try:
         return msgspec.json.decode(raw or b"{}", type=kind)
     except msgspec.ValidationError as misfit:

@@ -4,7 +4,7 @@ from typing import Annotated, Final, TypeVar
 
 from msgspec import Meta, Raw, Struct
 
-from statewright.api.http.ops.bodies import read_body, refuse_member
+from statewright.api.http.ops.bodies import MAX_BYTES, decode_body, refuse_member
 from statewright.api.http.ops.route import OpsRoute
 from statewright.api.http.request import Request, uuid_text
 from statewright.api.http.response import Response, encode_json
@@ -91,13 +91,14 @@ class SimulationBody(_Body, frozen=True):
 async def simulate_workflows(request: Request) -> Response:
     """What would become of an entity."""
     key = request.model_key()
-    body = await read_body(request, SimulationBody)
-    wanted = _read_request(body, request.principal.tenant)
+    wanted = read_scenario(await request.body(MAX_BYTES), request.principal.tenant)
     found = await simulating.simulate_workflows(request.runtime, request.caller, key, wanted)
-    return Response(encode_json(_describe(found)))
+    return Response(encode_json(describe_simulation(found)))
 
 
-def _read_request(body: SimulationBody, tenant: TenantId) -> SimulationRequest:
+def read_scenario(raw: bytes, tenant: TenantId) -> SimulationRequest:
+    """The scenario in a body. Raises ``BadRequest`` with the pointer of what is wrong."""
+    body = decode_body(raw, SimulationBody)
     start, document = body.start, _read_json(body.start.document, "/start/document")
     if (start.entity_id is None) == (document is None):
         raise refuse_member("/start", "either document or entityId is needed")
@@ -192,7 +193,8 @@ def _read_principal(body: PrincipalBody, tenant: TenantId) -> Principal:
     return Principal(id=body.id, name=body.id, kind=body.kind, tenant=tenant, roles=tuple(body.roles))
 
 
-def _describe(found: SimulationResult) -> dict[str, object]:
+def describe_simulation(found: SimulationResult) -> dict[str, object]:
+    """What clients are told of a simulation."""
     return {
         "outcome": found.outcome,
         "state": found.state,
