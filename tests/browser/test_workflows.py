@@ -189,6 +189,22 @@ def test_a_layout_that_fails_leads_to_the_next_lower_one_and_then_to_the_table(t
     assert tab.page.get_by_role("table", name="States and transitions").is_visible()
 
 
+def test_an_entity_is_played_through_a_workflow_without_effect(tab: Tab, console: Installation):
+    page = tab.page
+    tab.open("/console/models/sale/1/workflows/fulfilment")
+    page.locator("summary", has_text="Play an entity").click()
+    page.get_by_label("Document of the entity").fill('{"customer": "Ada", "amount": 1.50, "lines": [], "paid": true}')
+    page.get_by_label("Events, one after the other").fill('[{"fire": "PAY"}]')
+    page.get_by_role("button", name="Simulate").click()
+    assert "It would come to rest in SHIPPED" in page.locator("main [role=status]", has_text="rest").inner_text()
+    assert page.locator("tbody td.title").all_inner_texts() == ["PAY", "SHIP"]
+    assert page.get_by_label("Events, one after the other").input_value() == '[{"fire": "PAY"}]'
+    assert tab.find_violations() == []
+    page.get_by_label("Events, one after the other").fill('[{"fire": "NO SUCH"}]')
+    page.get_by_role("button", name="Simulate").click()
+    page.get_by_text("It would fail in NEW").wait_for()
+
+
 def test_a_workflow_is_suspended_and_resumed(tab: Tab, console: Installation):
     console.api.a_model(a_workflow("flow", NEW=[manual("GO", to="NEW")]), model="paused/1", sample={"a": 1})
     tab.open("/console/models/paused/1/workflows/flow")

@@ -26,7 +26,7 @@ OWNER = f"owner-{uuid4().hex[:12]}"
 ROLES = ["ROLE_ADMIN", "ROLE_M2M", "ROLE_OPERATOR"]
 ACTIONS = {route.name: route for route in ROUTES if isinstance(route, Action)}
 PAGES = [route for route in ROUTES if isinstance(route, Page)]
-CHECKS = {"check_definition", "check_import", "validate_document"}
+CHECKS = {"check_definition", "check_import", "simulate_workflow", "validate_document"}
 """Actions that change nothing, which the API allows to somebody who only reads."""
 OF_NOTHING = {
     *("create_message", "delete_messages"),  # ids of others are passed over, as the test sees
@@ -174,6 +174,7 @@ def build_forms(installation: Installation) -> dict[str, dict[str, str]]:
         "delete_message": {"message": own["/console/messages/{id}"]["id"]},
         "create_message": {"subject": "s", "payload": "{}"},
         "delete_messages": {"message": own["/console/messages/{id}"]["id"]},
+        "simulate_workflow": workflow | {"document": dumps(ORDER)},
         "check_import": model | document | {"mode": "REPLACE"},
         "import_workflows": model | document | {"mode": "REPLACE"},
         "retry_incident": incident,
