@@ -13,6 +13,8 @@ MAIN: Final = "order"
 SHARE: Final = 0.8
 """Of the entities, those of the main model; the others share the rest."""
 INCIDENTS: Final = 2_000
+CLOSED_INCIDENTS: Final = 20_000
+"""More than any page may read."""
 CAUSES: Final = 40
 BATCH: Final = 100_000
 
@@ -95,6 +97,17 @@ FILL_INCIDENTS: Final = """
 """
 
 
+FILL_CLOSED_INCIDENTS: Final = """
+    INSERT INTO incident (tenant, id, kind, severity, status, fingerprint, title, first_at, last_at, occurrences,
+                          subject_kind, subject_id, model, state, code, message, attempts, principal_id, principal_kind,
+                          payload_omitted, resolved_at, resolved_by_id, resolved_by_kind, resolution)
+    SELECT $1, gen_random_uuid(), 'RUN_FAILED', 'ERROR', 'RESOLVED', md5((n % $3::int)::text), 'cause ' || n % $3::int,
+           now_us() - n, now_us() - n, 1, 'ENTITY', gen_random_uuid(), $2, 'PAID', 'PROCESSOR_FAILED', 'no box is left',
+           '[]', 'u', 'user', true, now_us(), 'u', 'user', 'RESOLVED'
+      FROM generate_series(1, $4::int) AS n
+"""
+
+
 def define_models(ask: Ask, models: int) -> list[str]:
     """Models by the API, the main one first; their names."""
     names = [MAIN, *(f"model-{number:02}" for number in range(1, models))]
@@ -118,5 +131,6 @@ async def fill(
             last = min(first + BATCH - 1, count)
             await connection.execute(FILL, tenant, model_id(name, 1), list(STATES), first, last, now, timeout=600)
     await connection.execute(FILL_INCIDENTS, tenant, model_id(MAIN, 1), f"{MAIN}/1", CAUSES, INCIDENTS)
+    await connection.execute(FILL_CLOSED_INCIDENTS, tenant, f"{MAIN}/1", CAUSES, CLOSED_INCIDENTS)
     for table in ("entity", "incident"):
         await connection.execute(f"VACUUM ANALYZE {table}", timeout=600)
