@@ -4,8 +4,9 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
-# Tests of whole programs wait for half of their time. Their files are the longest, and so come first.
-WAITING_WORKERS ?= 3
+# Tests of whole programs wait for half of their time, and those of services for more. The files of programs are the
+# longest, and so come first.
+WAITING_WORKERS ?= 4
 
 .DEFAULT_GOAL := help
 

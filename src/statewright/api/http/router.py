@@ -173,12 +173,12 @@ _ID: Final = re.compile(r"/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a
 
 AnyMethod = Method | Literal["HEAD", "OPTIONS"]
 
-_ALL_METHODS: Final[Sequence[AnyMethod]] = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
+_ALL_METHODS: Final[tuple[AnyMethod, ...]] = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 _NO_METHOD: Final = "-"
 _ANY: Final = "{}"
-_ENTRY: Final = "entry"
 
 Segments: TypeAlias = tuple[str, ...]
+Methods: TypeAlias = tuple[AnyMethod, ...]
 
 
 class RouteEntry(Struct, frozen=True, eq=False):
@@ -217,14 +217,22 @@ class _RouteTree(Litestar):
 
 
 class Router:
-    """The routes of one application, each with the base that its path is below."""
+    """The routes of one application, each with the base that its path is below. Raises ``ValueError`` for two that are
+    the same.
+    """
 
     def __init__(self, routes: Iterable[tuple[str, Operation | PublicRoute]]) -> None:
-        entries = [_build_entry(base, route) for base, route in routes]
+        self._entries: dict[tuple[str, str], RouteEntry] = {}
+        paths: dict[Methods, list[str]] = {}
+        for entry, methods, segments in _list_paths([_build_entry(base, route) for base, route in routes]):
+            for path in _format_paths(entry, segments):
+                template = _reduce_to_template(path)
+                for method in methods:
+                    if self._entries.setdefault((method, template), entry) is not entry:
+                        raise ValueError(f"two routes are {method} {template}")
+                paths.setdefault(methods, []).append(path)
         litestar = _RouteTree(
-            route_handlers=[_build_handler(*path) for path in _list_paths(entries)],
-            openapi_config=None,
-            logging_config=None,
+            route_handlers=[_build_handler(*same) for same in paths.items()], openapi_config=None, logging_config=None
         )
         self._find_handler = litestar.asgi_router.handle_routing
         self._find = lru_cache(MAX_CACHED_SHAPES)(self._find_by_shape)
@@ -237,15 +245,15 @@ class Router:
 
     def _find_by_shape(self, method: str, path: str) -> RouteEntry | tuple[str, ...]:
         try:
-            _, handler, *_ = self._find_handler(path=path.rstrip("/") or "/", method=method)
+            *_, template = self._find_handler(path=path.rstrip("/") or "/", method=method)
         except NotFoundException:
             return ()
         except MethodNotAllowedException as refused:
             if method == "HEAD" and isinstance(got := self._find_by_shape("GET", path), RouteEntry):
                 return got
             return self._list_methods((refused.headers or {}).get("allow", ""), path)
-        entry: RouteEntry | None = handler.opt.get(_ENTRY)
-        if entry is None:  # Litestar's own, for OPTIONS
+        entry = self._entries.get((method, template))
+        if entry is None:  # Litestar answers OPTIONS itself
             return self._find_by_shape(_NO_METHOD, path)
         return entry if entry.covers(path) else ()
 
@@ -262,19 +270,28 @@ def _build_entry(base: str, route: Operation | PublicRoute) -> RouteEntry:
     return RouteEntry(route, path, tuple(named))
 
 
-def _build_handler(entry: RouteEntry, methods: Sequence[AnyMethod], segments: Segments) -> HTTPRouteHandler:
-    """Litestar wants one name per position in its tree, whatever the routes call their parameters."""
+def _build_handler(methods: Methods, paths: list[str]) -> HTTPRouteHandler:
+    """One for all paths with these methods: to look at a handler takes Litestar longer than to enter a path."""
 
     async def handle() -> None:
         raise NotImplementedError("routes are found by Litestar, and not answered")
 
+    return HTTPRouteHandler(paths, http_method=methods, status_code=200)(handle)
+
+
+def _format_paths(entry: RouteEntry, segments: Segments) -> list[str]:
+    """Litestar wants one name per position in its tree, whatever the routes call their parameters."""
     path = "/".join(f"{{p{n}:str}}" if part == _ANY else part for n, part in enumerate(segments))
     is_tree = isinstance(entry.route, PublicRoute) and entry.route.is_tree
-    paths = [path, f"{path}/{{rest:path}}"] if is_tree else [path]
-    return HTTPRouteHandler(paths, http_method=methods, status_code=200, opt={_ENTRY: entry})(handle)
+    return [path, f"{path}/{{rest:path}}"] if is_tree else [path]
 
 
-def _list_paths(entries: Sequence[RouteEntry]) -> Iterator[tuple[RouteEntry, list[AnyMethod], Segments]]:
+def _reduce_to_template(path: str) -> str:
+    """A path as Litestar tells which it has found."""
+    return re.sub(r":\w+}", "}", path).rstrip("/") or "/"
+
+
+def _list_paths(entries: Sequence[RouteEntry]) -> Iterator[tuple[RouteEntry, Methods, Segments]]:
     """The paths of all routes, and those that only look like the path of another route at first: static segments win
     over parameters, from the left.
     """
@@ -284,14 +301,14 @@ def _list_paths(entries: Sequence[RouteEntry]) -> Iterator[tuple[RouteEntry, lis
         yield entry, _list_methods(entry), shapes[entry]
     for entry in sorted(entries, key=lambda one: [part == _ANY for part in shapes[one]]):
         for alias in product(*_list_readings(shapes[entry], shapes.values())):
-            methods: list[AnyMethod] = [method for method in _list_methods(entry) if (method, alias) not in taken]
+            methods: Methods = tuple(method for method in _list_methods(entry) if (method, alias) not in taken)
             taken |= {(method, alias) for method in methods}
             if methods:
                 yield entry, methods, alias
 
 
-def _list_methods(entry: RouteEntry) -> list[AnyMethod]:
-    return list(_ALL_METHODS) if entry.route.method == "ANY" else [entry.route.method]
+def _list_methods(entry: RouteEntry) -> Methods:
+    return _ALL_METHODS if entry.route.method == "ANY" else (entry.route.method,)
 
 
 def _list_readings(shape: Segments, shapes: Iterable[Segments]) -> list[set[str]]:
