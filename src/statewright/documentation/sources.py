@@ -23,6 +23,7 @@ class Source(Struct, frozen=True):
 
 _AUTH: Final = "reference/authentication.md"
 _SERVICE: Final = "reference/service.md"
+_OPERATIONS: Final = "reference/operations.md"
 
 SOURCES: Final[Mapping[str, Source]] = {
     "auth": Source(_AUTH),
@@ -49,7 +50,30 @@ SOURCES: Final[Mapping[str, Source]] = {
     "grpc": Source("reference/grpc.md"),
     "helm": Source("help/helm.md"),
     "models": Source("reference/models.md"),
-    "ops": Source("reference/operations.md"),
+    "ops": Source(_OPERATIONS),
+    "ops.audit": Source(_OPERATIONS, "Audit"),
+    "ops.changes": Source(_OPERATIONS, "Changes"),
+    "ops.check": Source(_OPERATIONS, "Checking workflows"),
+    "ops.count": Source(_OPERATIONS, "Counting"),
+    "ops.events": Source(_OPERATIONS, "Events of runs"),
+    "ops.explain": Source(_OPERATIONS, "Explain"),
+    "ops.idempotency": Source(_OPERATIONS, "Idempotent requests"),
+    "ops.idle": Source(_OPERATIONS, "Idle entities"),
+    "ops.incidents": Source(_OPERATIONS, "Incidents"),
+    "ops.instances": Source(_OPERATIONS, "Counts of instances"),
+    "ops.members": Source(_OPERATIONS, "Members"),
+    "ops.messages": Source(_OPERATIONS, "Messages and search jobs"),
+    "ops.nodes": Source(_OPERATIONS, "Nodes"),
+    "ops.queues": Source(_OPERATIONS, "Queues"),
+    "ops.rates": Source(_OPERATIONS, "Rates"),
+    "ops.restore": Source(_OPERATIONS, "Restoring a version"),
+    "ops.search": Source(_OPERATIONS, "Searching page by page"),
+    "ops.settings": Source(_OPERATIONS, "Settings"),
+    "ops.simulate": Source(_OPERATIONS, "Simulating workflows"),
+    "ops.suspensions": Source(_OPERATIONS, "Suspensions"),
+    "ops.transactions": Source(_OPERATIONS, "Transactions"),
+    "ops.versions": Source(_OPERATIONS, "Versions"),
+    "ops.wait": Source(_OPERATIONS, "Wait"),
     "playbooks": Source("reference/playbooks.md"),
     "playbooks.running": Source("reference/executions.md"),
     "predicates": Source("reference/conditions.md"),
@@ -64,6 +88,7 @@ SOURCES: Final[Mapping[str, Source]] = {
     "telemetry.traces": Source("reference/traces.md"),
     "transactions": Source("transactions.md"),
     "workflows": Source("reference/workflows.md"),
+    "workflows.retries": Source("reference/workflows.md", "Retries"),
     "guides": Source("help/guides.md"),
     "guides.authentication": Source("guides/authentication.md"),
     "guides.backup": Source("guides/backup.md"),
