@@ -6,6 +6,7 @@ for each model and process, and nothing when nobody looks (docs/console.md#count
 
 import asyncio
 from contextlib import suppress
+from http import HTTPStatus
 from time import monotonic
 from typing import Final
 
@@ -48,6 +49,11 @@ class ModelCounts(Struct, frozen=True, kw_only=True):
     def total(self) -> int:
         """All entities of the model."""
         return sum(each.count for each in self.states)
+
+    def require_model(self) -> None:
+        """Raises ``CallFailed`` where there is no such model."""
+        if self.failed is not None and self.failed.status == HTTPStatus.NOT_FOUND:
+            self.failed.require()
 
     def get(self, state: str) -> int:
         """The entities in one state."""

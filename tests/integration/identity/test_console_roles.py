@@ -26,8 +26,8 @@ OWNER = f"owner-{uuid4().hex[:12]}"
 ROLES = ["ROLE_ADMIN", "ROLE_M2M", "ROLE_OPERATOR"]
 ACTIONS = {route.name: route for route in ROUTES if isinstance(route, Action)}
 PAGES = [route for route in ROUTES if isinstance(route, Page)]
-CHECKS = {"check_definition", "check_import", "simulate_workflow", "validate_document"}
-"""Actions that change nothing, which the API allows to somebody who only reads."""
+CHECKS = {"check_definition", "check_import", "run_search", "simulate_workflow", "validate_document"}
+"""Actions that change nothing of the tenant, which the API allows to somebody who only reads."""
 OF_NOTHING = {
     *("create_message", "delete_messages"),  # ids of others are passed over, as the test sees
     *("register_trusted_key", "reload_providers", "issue_key_pair"),
@@ -196,6 +196,7 @@ def build_forms(installation: Installation) -> dict[str, dict[str, str]]:
         "complete_user_task": {"task": own["/console/tasks/{id}"]["id"], "variables": "{}"},
         "drain_worker": {"worker": "w-0", "within": "PT5M"},
         "suspend_queue": queue | reason,
+        "run_search": model,
         "resume_queue": queue | resume,
     }
 

@@ -212,6 +212,7 @@ async def show_entity_news(request: ConsoleRequest) -> View:
     """How many entities more there are than at first, by the counts that are kept of the model."""
     name, version = read_key(request)
     counts = await request.counts.count(request.client, request.viewer.tenant, name, version)
+    counts.require_model()
     return view_entity_news(request.path, request.query, counts)
 
 

@@ -1,6 +1,5 @@
 """One model: its schema, indexes and settings, and the counts of its entities (docs/console.md#pages)."""
 
-from http import HTTPStatus
 from typing import Final
 
 from msgspec import Struct
@@ -216,8 +215,7 @@ async def show_counts(request: ConsoleRequest) -> View:
     """Entities of a model by state, as counted a moment ago."""
     name, version = read_key(request)
     counts = await request.counts.count(request.client, request.viewer.tenant, name, version)
-    if counts.failed is not None and counts.failed.status == HTTPStatus.NOT_FOUND:
-        counts.failed.require()
+    counts.require_model()
     problem = None if counts.failed is None else build_problem(counts.failed, retry=request.path)
     return View(data=CountsView(name=name, version=version, counts=counts, problem=problem))
 

@@ -189,6 +189,7 @@ async def show_model_marks(request: ConsoleRequest) -> View:
         calls.append(build_ops_call("incidents", query={"model": f"{name}/{version}", "limit": MAX_INCIDENTS}))
     export, *incidents = await request.call(*calls)
     counts = await request.counts.count(request.client, request.viewer.tenant, name, version)
+    counts.require_model()
     return await asyncio.to_thread(view_model_marks, name, version, export, counts, incidents[0] if incidents else None)
 
 
