@@ -57,19 +57,14 @@ def test_every_part_opens_by_itself(console: Installation):
     assert {path: status for path, status in statuses.items() if status != 200} == {}
 
 
-def test_every_page_without_parameters_opens_on_an_empty_installation(open_tab: OpenTab, empty_console: Installation):
+def test_every_page_of_an_empty_installation_opens_and_names_a_next_step(
+    open_tab: OpenTab, empty_console: Installation
+):
     tab = open_tab(empty_console)
     for page in PAGES:
         if "{" not in page.path:
             assert tab.open(page.path).status == 200, page.path
             assert tab.page.locator("main h1").count() == 1, page.path
-
-
-def test_what_is_empty_names_a_next_step(open_tab: OpenTab, empty_console: Installation):
-    tab = open_tab(empty_console)
-    for page in PAGES:
-        if "{" not in page.path:
-            tab.open(page.path)
             for place in tab.page.locator(".empty").all():
                 assert place.locator("a, button, code").count() > 0, page.path
 
