@@ -93,7 +93,7 @@ def test_which_worker_is_missing_is_one_click_away(tab: Tab, clicks: Clicks):
     clicks.link("payment", ".alerts")
     alert = tab.page.locator(".notice.bad")
     expect(tab.page.locator("h1")).to_have_text("Job type payment")
-    expect(alert).to_contain_text("«payment»: 1 waits, oldest")
+    expect(alert).to_contain_text("«payment»: 1 waits, the oldest for")
     expect(alert).to_contain_text("no worker")
     expect(tab.page.locator("section", has_text="Workers that serve it")).to_contain_text("Nobody has polled")
     assert clicks.count == 1

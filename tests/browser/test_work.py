@@ -183,3 +183,11 @@ def test_a_task_that_is_done_already_says_so(tab: Tab):
     tab.expect("404")
     assert tab.open("/console/tasks/01M815W06S000CB838GG000001").status == 404
     expect(tab.page.locator(".empty")).to_contain_text("not open any more")
+
+
+def test_home_tells_of_open_incidents(tab: Tab):
+    tab.open("/console/")
+    line = tab.page.locator(".alerts li", has_text="open incident")
+    assert "newest" in line.inner_text()
+    line.get_by_role("link").click()
+    tab.page.get_by_role("heading", name="Incidents").wait_for()

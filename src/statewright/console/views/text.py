@@ -49,8 +49,10 @@ def cut_text(text: str, limit: int = MAX_CELL_CHARS) -> str:
 
 
 def shorten_id(text: str) -> str:
-    """The first and the last characters of an id."""
-    return text if len(text) <= 3 * SHORT_ID_CHARS else f"{text[:SHORT_ID_CHARS]}…{text[-SHORT_ID_CHARS:]}"
+    """The first and the last characters of an id; what is a name, because it has a space, stays as it is."""
+    return (
+        text if len(text) <= 3 * SHORT_ID_CHARS or " " in text else f"{text[:SHORT_ID_CHARS]}…{text[-SHORT_ID_CHARS:]}"
+    )
 
 
 def format_count(count: int, *, is_lower_bound: bool = False) -> str:
