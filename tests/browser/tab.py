@@ -9,7 +9,8 @@ HEIGHTS = {390: 844, 1440: 900, 320: 640}
 FIND_CUT = """() => [...document.querySelectorAll("body *")].filter((each) => {
     const style = getComputedStyle(each);
     const hides = (overflow) => overflow === "hidden" || overflow === "clip";
-    if (each.closest("svg") || style.clipPath !== "none" || !each.checkVisibility()) return false;
+    if (each.closest("svg") || !each.checkVisibility()) return false;
+    for (let at = each; at; at = at.parentElement) if (getComputedStyle(at).clipPath !== "none") return false;
     return (hides(style.overflowX) && each.scrollWidth > each.clientWidth + 1)
         || (hides(style.overflowY) && each.scrollHeight > each.clientHeight + 1);
 }).map((each) => `cut off: ${each.outerHTML.slice(0, 150)}`)"""
