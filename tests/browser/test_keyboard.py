@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -80,13 +81,14 @@ def test_an_order_is_found(tab: Tab, console: Installation, keyboard: Keyboard):
 
 def test_a_workflow_is_deployed(tab: Tab, console: Installation):
     """T4."""
-    console.api.a_model(a_workflow("w", A=[manual("GO", to="B")], B=[]), model="typed/1", sample={"n": 1})
+    name = f"typed-{uuid4().hex[:8]}"
+    console.api.a_model(a_workflow("w", A=[manual("GO", to="B")], B=[]), model=f"{name}/1", sample={"n": 1})
     changed = a_workflow("w", A=[manual("GO", to="B"), manual("STOP", to="B")], B=[])
     page = tab.page
     tab.open("/console/")
     keyboard = Keyboard(tab)
     keyboard.skip_to_content()
-    keyboard.go_to(page.get_by_role("link", name="typed/1"))
+    keyboard.go_to(page.get_by_role("link", name=f"{name}/1"))
     keyboard.press("Enter")
     keyboard.skip_to_content()
     keyboard.go_to(page.get_by_role("link", name="Import workflows"))

@@ -79,7 +79,7 @@ class WorkCensus(Struct, frozen=True, kw_only=True):
 
 _TENANTS: Final = """
     -- Jumps from tenant to tenant in the primary key.
-    WITH RECURSIVE tenants AS (
+    tenants AS (
         (SELECT tenant FROM process_job ORDER BY tenant LIMIT 1)
          UNION ALL
         SELECT (SELECT tenant FROM process_job WHERE tenant > tenants.tenant ORDER BY tenant LIMIT 1)
@@ -102,7 +102,9 @@ _COUNTED_OF_TENANT: Final = f"FROM ({_COUNTED} WHERE tenant = $2 LIMIT $1) AS of
 
 
 def _build_queues(condition: str) -> str:
-    tenants, counted = (_TENANTS, _COUNTED_OF_ALL) if condition == "true" else ("", _COUNTED_OF_TENANT)
+    tenants, counted = (
+        (f"WITH RECURSIVE {_TENANTS}", _COUNTED_OF_ALL) if condition == "true" else ("", _COUNTED_OF_TENANT)
+    )
     return f"""
     {tenants}
     -- Grouped by hash, with the tags: one sort of so many jobs would take as long as all the rest.
