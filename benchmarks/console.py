@@ -39,7 +39,6 @@ from statewright.storage.embedded.data_directory import DataDirectory
 
 MODELS: Final = 50
 READY_WITHIN_S: Final = 60.0
-WARM_UP: Final = 1
 QUIET: Final = 0.1
 """Share of the machine that others may take while times by the clock are judged."""
 BUDGET_MS: Final = 30.0
@@ -57,11 +56,14 @@ ENTITY_TABLES: Final = ("entity", "entity_history", "entity_audit")
 
 
 class Page(Struct, frozen=True, kw_only=True):
-    """What is opened. ``is_keyed``: by an index or an id, so that the budget of time holds for it."""
+    """What is opened. ``is_keyed``: by an index or an id, so that the budget of time holds for it. ``warm_up`` is how
+    often it is opened before.
+    """
 
     name: str
     path: str
     is_keyed: bool = True
+    warm_up: int = 1
 
 
 class Sample(Struct, frozen=True, kw_only=True):
@@ -134,7 +136,7 @@ def list_pages(entity: str, next_page: str, number: int) -> list[Page]:
         Page(name="home: what is wrong", path=f"{part}/status"),
         Page(name="home: nodes and rates", path=f"{part}/activity"),
         Page(name="home: the oldest", path=f"{part}/idle", is_keyed=False),
-        Page(name="counts of a model, kept", path=f"{part}/models/{MAIN}/1/counts"),
+        Page(name="counts of a model, kept", path=f"{part}/models/{MAIN}/1/counts", warm_up=10),
         Page(name="models", path="/console/models"),
         Page(name="model", path=model),
         Page(name="model: marks", path=f"{part}/models/{MAIN}/1/marks"),
@@ -315,7 +317,7 @@ def _declare_index(browser: Browser, path: str) -> None:
 
 def measure(browser: Browser, page: Page, rounds: int, cpu: Sequence[ProcessorTime]) -> Sample:
     """Open a page over and over."""
-    for _ in range(WARM_UP):
+    for _ in range(page.warm_up):
         browser.open(page.path)
     times, templates = list[float](), list[float]()
     calls, size = 0, 0
