@@ -18,7 +18,7 @@ def test_work_without_a_worker_comes_first_and_leads_to_its_queue():
     assert [(alert.mark, alert.text, alert.href) for alert in view.alerts] == [
         (
             "bad",
-            "«pay/ment»: 41 calls wait, the oldest for 12 min, and no worker takes them",
+            "«pay/ment»: 41 calls wait, the oldest for 12 min, and there is no worker",
             "/console/queues/TAG/pay%2Fment",
         ),
         ("bad", "3 open incidents", "/console/incidents"),
@@ -29,7 +29,7 @@ def test_one_is_told_in_the_singular_and_incidents_with_the_newest():
     one = a_reply({"items": [{"lastAt": "2031-05-06T12:00:00Z"}], "total": 1})
     view = view_status((("queues", a_reply({"items": [QUEUE | {"depth": 1}]})), ("incidents", one)), PAGES)
     assert [alert.text for alert in view.alerts] == [
-        "«pay/ment»: 1 call waits, the oldest for 12 min, and no worker takes them",
+        "«pay/ment»: 1 call waits, the oldest for 12 min, and there is no worker",
         "1 open incident",
     ]
     assert view.alerts[1].newest == "2031-05-06T12:00:00Z"

@@ -200,7 +200,7 @@ def _describe_queue(queue: JsonObject) -> str:
     depth, age = get_int(queue, "depth"), get_int(queue, "oldestAgeSeconds")
     kind = "call" if get_text(queue, "kind") == "TAG" else "job"
     waits = f"1 {kind} waits" if depth == 1 else f"{format_count(depth)} {kind}s wait"
-    return f"«{get_text(queue, 'name')}»: {waits}, the oldest for {format_duration(age)}, and no worker takes them"
+    return f"«{get_text(queue, 'name')}»: {waits}, the oldest for {format_duration(age)}, and there is no worker"
 
 
 def _read_incidents(reply: Reply, pages: frozenset[str]) -> list[Alert]:

@@ -26,6 +26,7 @@ from statewright.console.values import get_flag, get_int, get_object, get_object
 from statewright.console.views.page import Crumb, Problem, View
 from statewright.console.views.picture import Picture, build_picture
 from statewright.jsonval.codec import decode, encode
+from statewright.jsonval.patches import PatchFailed, apply_json_patch
 from statewright.jsonval.values import JsonObject
 
 AS_WRITTEN: Final = "as written"
@@ -189,8 +190,11 @@ def _list_changes(diff: JsonObject, body: bytes, export: Reply) -> tuple[Changed
         name, change = get_text(item, "name"), get_text(item, "change").lower()
         if change == "unchanged":
             continue
+        before = stored.get(name)
         after = None if change == "removed" else incoming.get(name)
-        compared = compare_workflows(stored.get(name), after)
+        if change == "changed" and before is not None:
+            after = _apply(before, item) or after
+        compared = compare_workflows(before, after)
         label = f"Diagram of what changes in {name}"
         picture = (
             build_picture(draw_diff(compared), picture_id=f"difference-{len(changes)}", label=label)
@@ -201,6 +205,17 @@ def _list_changes(diff: JsonObject, body: bytes, export: Reply) -> tuple[Changed
             ChangedWorkflow(name=name, change=change, sentences=tuple(list_sentences(compared)), picture=picture)
         )
     return tuple(changes)
+
+
+def _apply(stored: JsonObject, item: JsonObject) -> "JsonObject | None":
+    """The workflow as it would be stored: compared with what was written, every default that is left out would count as
+    a change. None if somebody has imported another one between the two calls.
+    """
+    try:
+        after = apply_json_patch(stored, item.get("patch"))
+    except PatchFailed:
+        return None
+    return after if isinstance(after, dict) else None
 
 
 def _index_workflows(document: object) -> dict[str, JsonObject]:
