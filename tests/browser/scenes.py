@@ -220,7 +220,6 @@ SCENES: dict[str, Scene] = {
     "state-as-of": Scene(_build("/console/entities/{open}?at=2099-01-01T00:00:00Z")),
     "state-not-allowed": Scene(_at("/console/admin/clients"), of="reader"),
     "state-read-only": Scene(_at("/console/models"), of="reader"),
-    "state-too-expensive": Scene(_at(f"{_LIST}?q={quote(_NONE)}"), of="narrow"),
     "import-errors": Scene(_at(f"{_CLAIMS}/import"), check_import(FINDINGS)),
     "confirmation": Scene(_at(_CLAIMS), _ask("Suspend")),
 }

@@ -21,7 +21,6 @@ DIRECTORY = os.environ.get("STATEWRIGHT_TEST_PICTURES", "")
 NAMES = os.environ.get("STATEWRIGHT_TEST_PICTURES_OF", "").replace(",", " ").split()
 SETTINGS: Mapping[str, Mapping[str, str]] = {
     "reader": {"IAM_MOCK_ROLES": "ROLE_READ_ONLY"},
-    "narrow": {"SEARCH_SCAN_BUDGET": "1"},
 }
 """Further programs on the data of the filled installation, by what scenes call them."""
 

@@ -13,6 +13,7 @@ from statewright.console.pages.model_overview import (
     view_model,
     view_model_marks,
 )
+from statewright.console.pages.models import ModelsView, view_models
 from statewright.console.request import Form, InvalidField
 from statewright.console.route import Action
 from statewright.console.views.schema import build_schema
@@ -192,3 +193,11 @@ def test_a_bad_field_is_named(action: str, fields: dict[str, str], field: str):
     with pytest.raises(InvalidField) as invalid:
         ACTIONS[action].build(a_form(**fields))
     assert invalid.value.field == field
+
+
+def test_models_of_the_service_come_after_those_of_its_users():
+    names = ["FlowDefinition", "zebra", "StepUserTask", "ant"]
+    listed = [{"modelName": name, "modelVersion": 1, "currentState": "LOCKED", "modelUpdateDate": ""} for name in names]
+    data = view_models(a_reply(listed), None, "").data
+    assert isinstance(data, ModelsView)
+    assert [row.name for row in data.rows] == ["ant", "zebra", "FlowDefinition", "StepUserTask"]

@@ -127,7 +127,8 @@ async def _count_in_words(request: ConsoleRequest, name: str, version: int) -> s
     )
     if counts.failed is not None or counts.is_counting:
         return "its entities (too many to count quickly)"
-    return f"{format_count(counts.total)} entities (counted {counts.age_s:.0f} s ago)"
+    age = "now" if counts.age_s < 1 else f"{counts.age_s:.0f} s ago"
+    return f"{format_count(counts.total)} entities (counted {age})"
 
 
 async def _confirm_unlock(_request: ConsoleRequest, form: Form) -> Confirmation:

@@ -6,6 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.console.calls import Reply, build_entity_call, build_ops_call
+from statewright.console.process_languages import MODELS
 from statewright.console.request import ConsoleRequest
 from statewright.console.route import Navigation, Page, Routes
 from statewright.console.values import get_int, get_object, get_text
@@ -55,7 +56,7 @@ def view_models(reply: Reply, suspensions: Reply | None, wanted: str) -> View:
     suspended = {
         (get_text(model, "name"), get_int(model, "version")) for model in (get_object(item, "model") for item in listed)
     }
-    rows = list_models(reply)
+    rows = sorted(list_models(reply), key=lambda row: row.name in MODELS)  # those of its users before the service's own
     matching = [row for row in rows if wanted.lower() in row.name.lower()]
     data = ModelsView(
         rows=tuple(replace(row, is_suspended=(row.name, row.version) in suspended) for row in matching[:MAX_LISTED]),
