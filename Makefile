@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 # Tests of whole programs wait for half of their time, and those of services for more. The files of programs are the
 # longest, and so come first.
-WAITING_WORKERS ?= 4
+WAITING_WORKERS ?= 3
 
 .DEFAULT_GOAL := help
 

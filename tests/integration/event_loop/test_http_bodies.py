@@ -3,6 +3,7 @@
 import json
 from itertools import count
 from typing import Final
+from uuid import uuid4
 
 import pytest
 
@@ -122,7 +123,7 @@ def test_a_large_document_leaves_the_loop_free(name: str, door: Door) -> None:
 
 @pytest.mark.parametrize("name", ["numbers", "records", "different-names"])
 def test_a_large_document_that_its_model_learns_leaves_the_loop_free(name: str, door: Door) -> None:
-    model = f"grows-{name}/1"
+    model = f"grows-{name}-{uuid4().hex[:6]}/1"  # another one at the second try
     door.api.import_model(model, {"v": [json.loads(record(1))] if name == "records" else [1]})
     assert door.api.post(f"/model/{model}/changeLevel/STRUCTURAL").status_code == 200
     door.api.lock(model)
