@@ -45,8 +45,6 @@ class Request:
         self._is_read = False
         self.written: object = None
         """What the endpoint of a single write has written, for those who wait for what becomes of it."""
-        self.recorded: Response | None = None
-        """The response as it is stored with the effect, where the request has an idempotency key."""
         self._kept: bytes | None = None
 
     def repeat(self, runtime: Runtime, caller: Caller, body: bytes) -> "Request":
@@ -73,9 +71,7 @@ class Request:
         if keyed is not None:
 
             async def compose(result: object) -> StoredAnswer:
-                # What the use case commits with is what it gives.
-                self.recorded = await respond(cast("T", result))
-                return to_stored(self.recorded)
+                return to_stored(await respond(cast("T", result)))  # what the use case commits with is what it gives
 
             keyed.respond_with(compose)
         return self.caller

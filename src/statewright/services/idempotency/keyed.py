@@ -89,8 +89,7 @@ class KeyedRequest:
         """Whether the client has gone, and the run goes on."""
         self.joined: UnitOfWork | None = None
         """The transaction of another request that this one works in."""
-        self._has_ended = False
-        self._ended: asyncio.Event | None = None
+        self.ended = asyncio.Event()
         self._settings = settings
         self._claim: str | None = None
         self._is_segmented = False
@@ -100,20 +99,6 @@ class KeyedRequest:
         self._compose_failure: Callable[[Failure], Awaitable[StoredAnswer]] | None = None
         self._convert: Callable[[object], object] | None = None
         self._chunk: _Chunk | None = None
-
-    def end(self) -> None:
-        """The request is over; who waits for that goes on."""
-        self._has_ended = True
-        if self._ended is not None:
-            self._ended.set()
-
-    async def wait_until_ended(self) -> None:
-        """Until the request is over."""
-        if self._ended is None:
-            self._ended = asyncio.Event()  # made by the first who waits: hardly ever
-            if self._has_ended:
-                self._ended.set()
-        await self._ended.wait()
 
     def respond_with(self, compose: Callable[[object], Awaitable[StoredAnswer]]) -> None:
         """How the result that the use case hands in becomes the answer."""
@@ -341,7 +326,7 @@ class KeyedRequest:
             if self.is_left:
                 if self.answer is None:
                     await self.give_up()
-                self.end()
+                self.ended.set()
 
     async def give_up(self) -> None:
         """The attempt is over without an answer: nothing of it stays but what is durable of its effect. Raises

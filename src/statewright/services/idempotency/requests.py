@@ -172,20 +172,20 @@ class IdempotentRequests:
                 self._refuse()
             try:
                 async with asyncio.timeout_at(deadline):
-                    await twin.wait_until_ended()
+                    await twin.ended.wait()
             except TimeoutError as late:
                 raise IdempotencyInProgress from late
             await asyncio.sleep(0)  # an end that was reached before is noticed by another task
 
     def _end(self, keyed: KeyedRequest) -> None:
         del self._running[keyed.scope]
-        keyed.end()
+        keyed.ended.set()
 
     def _watch(self, keyed: KeyedRequest) -> None:
         """Let twins wait for a run whose client has gone."""
 
         async def watch() -> None:
-            await keyed.wait_until_ended()
+            await keyed.ended.wait()
             self._end(keyed)
 
         self._start(watch())

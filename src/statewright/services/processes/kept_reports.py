@@ -213,7 +213,7 @@ class ReportKeeper:
             failed = JobReport(outcome="FAILED", reason=unusable.message)
             await _apply_or_keep(runtime, caller, kept.job, kept.owner, failed, instead_of=kept.kept_under)
         except ProcessNotFound:
-            pass
+            pass  # the instance is gone, and nothing waits for the report any more
         free = await kept_reports.discard_report(runtime.pool, kept)
         if free:
             self._hosts.wakeups.announce(free)

@@ -50,10 +50,7 @@ class KeyRecords(StagedPart, frozen=True, kw_only=True):
 
     @property
     def size(self) -> int:
-        size = 0
-        for record in self.records:  # nearly always one: a generator would cost more than it counts
-            size += len(record.answer or "") + len(record.element or "")
-        return size
+        return sum(len(record.answer or "") + len(record.element or "") for record in self.records)
 
     @property
     def names(self) -> Sequence[str]:
