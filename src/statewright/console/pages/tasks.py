@@ -65,7 +65,6 @@ class TaskView(Struct, frozen=True, kw_only=True):
     """The address of the task after it."""
     kept: tuple[tuple[str, str], ...]
     """The filters of the list that it is one of: the next task is one of the same."""
-    call: ApiCall
     typed: str = "{}"
     error: str = ""
     problem: Problem | None = None
@@ -113,7 +112,6 @@ def view_task(id_: str, query: Query, found: Reply, *, typed: str = "{}", error:
         payload=build_tree(item.get("payload")) if "payload" in item else None,
         later=later,
         kept=(*_keep(query), *((("instance", instance),) if instance else ())),
-        call=build_completion(id_, "{}", ""),
         typed=typed,
         error=error,
     )
@@ -178,7 +176,7 @@ def _build_task_row(item: JsonObject, query: Query) -> TaskRow:
     )
 
 
-def build_completion(id_: str, variables: str, by: str) -> ApiCall:
+def _build_completion(id_: str, variables: str, by: str) -> ApiCall:
     """The call that completes a task with variables as they were typed, so that numbers keep their digits."""
     body = f'{{"variables":{variables},"completedBy":{_quote(by)}}}'
     return build_root_call("v1", "user-tasks", id_, "complete", method="POST", body=body.encode())
@@ -192,7 +190,7 @@ def _build_complete(form: Form) -> ApiCall:
     raw = read_json(form, "variables")
     if not isinstance(decode(raw), dict):
         raise InvalidField("variables", "is no JSON object")
-    return build_completion(form.require("task"), raw.decode(), form.get("completedBy"))
+    return _build_completion(form.require("task"), raw.decode(), form.get("completedBy"))
 
 
 def _follow_next(form: Form, _reply: Reply) -> str:

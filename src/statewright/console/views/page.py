@@ -51,8 +51,6 @@ class Confirmation(Struct, frozen=True, kw_only=True):
     needs_reason: bool = False
     """Whether the API asks why; the field ``reason`` is sent then."""
     choices: tuple["Choice", ...] = ()
-    typed: str | None = None
-    """What has to be typed before it is done."""
 
 
 class Choice(Struct, frozen=True):
